@@ -1,4 +1,4 @@
-/** docs/configuration.md contains the tables that are generated from the code. */
+/** docs/configuration.md contains the tables that the code generates. */
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { SETTINGS } from "../src/server/settings/config.ts";
@@ -6,11 +6,11 @@ import { withTables } from "../tools/configuration-page.ts";
 
 const page = readFileSync(new URL("../docs/configuration.md", import.meta.url), "utf8");
 
-test("the tables match the code (-u rewrites them)", async () => {
+test("docs/configuration.md contains the tables that the code generates (-u rewrites them)", async () => {
   await expect(withTables(page)).toMatchFileSnapshot("../docs/configuration.md");
 });
 
-test("the page names every setting that has an effect", () => {
+test("docs/configuration.md names every setting that has an effect", () => {
   const missing = SETTINGS.filter(({ section, key }) => {
     return !page.includes(`\`${key}\``) && !page.includes(`\`[${section}] ${key}\``);
   });

@@ -15,11 +15,11 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const read = (file: string) => JSON.parse(readFileSync(`${root}${file}`, "utf8"));
 const { packages }: { packages: LockedPackages } = read("package-lock.json");
 
-test("production packages have a known licence, a checksum, and no install script", () => {
+test("production packages have a known licence and a checksum, but no install script", () => {
   expect(dependencyFaults(packages)).toEqual([]);
 });
 
-test("detects another licence, a missing checksum, and an install script", () => {
+test("an unknown licence, a missing checksum, or an install script is detected", () => {
   const odd: LockedPackages = {
     "": {},
     "node_modules/a": { license: "GPL-3.0", integrity: "sha512-x" },
@@ -41,7 +41,7 @@ test("versions are exact", () => {
   }
 });
 
-test("the bill of materials contains exactly the production packages", () => {
+test("the bill of materials lists exactly the production packages", () => {
   const { status, stdout } = spawnSync("npm", ["run", "--silent", "sbom"], {
     cwd: root,
     encoding: "utf8",
@@ -53,12 +53,12 @@ test("the bill of materials contains exactly the production packages", () => {
   const named = components.map(({ group, name }: { group?: string; name: string }) =>
     group === undefined ? name : `${group}/${name}`,
   );
-  // Optional packages for other platforms are not installed here.
+  // Optional packages for other platforms are listed, but not installed here.
   expect(named.filter((name: string) => !installed.has(name))).toEqual([]);
   expect(named).toEqual(expect.arrayContaining(Object.keys(read("package.json").dependencies)));
 });
 
-test("an advisory is reported unless the project gives a reason to accept it", () => {
+test("an advisory is reported, unless the project states why it accepts the advisory", () => {
   const report = {
     vulnerabilities: {
       a: { severity: "high", via: [{ url: "https://x/advisories/GHSA-1", title: "leaks" }] },

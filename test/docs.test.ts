@@ -1,5 +1,5 @@
 /**
- * The documentation: links, the map of pages, the form of decisions, and versions of
+ * Checks the documentation: links, the index of pages, the form of decisions, and versions of
  * FoundationDB.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -17,7 +17,7 @@ const pages = [
     .map((name) => join(ROOT, "docs", name)),
 ];
 
-/** The anchors of a page's headings, as GitHub generates them. */
+/** Returns the anchors of a page's headings, as GitHub generates them. */
 function anchorsOf(page: string): Set<string> {
   const headings = readFileSync(page, "utf8").matchAll(/^#+ (.+)$/gm);
   return new Set(
@@ -30,7 +30,7 @@ function anchorsOf(page: string): Set<string> {
   );
 }
 
-/** Broken links with their locations. */
+/** Returns the broken links of a page with their locations. */
 function brokenLinks(page: string, text: string): string[] {
   return [...text.matchAll(/\]\((?!https?:)([^)\s]+)\)/g)].flatMap(([, link]) => {
     const [file = "", anchor] = (link as string).split("#");
@@ -40,7 +40,7 @@ function brokenLinks(page: string, text: string): string[] {
   });
 }
 
-test("every link of the documentation leads to an existing page and heading", () => {
+test("every link in the documentation leads to an existing page and heading", () => {
   expect(pages.flatMap((page) => brokenLinks(page, readFileSync(page, "utf8")))).toEqual([]);
   expect(brokenLinks(join(ROOT, "README.md"), "[a](docs/nosuch.md) [b](#nosuch)")).toHaveLength(2);
 });
@@ -69,7 +69,7 @@ test.each(decisions)("decision %s has all sections", (name) => {
   expect(parts.filter((part) => part !== "Alternatives")).toEqual(PARTS);
 });
 
-test("every page and example names FoundationDB versions tested in clusters.md, and installs one package", () => {
+test("every page and example names only FoundationDB versions that clusters.md lists as tested, and installs one package", () => {
   const clusters = readFileSync(join(ROOT, "docs/clusters.md"), "utf8");
   const [, header = ""] = /^\| \| FoundationDB (.+)$/m.exec(clusters) ?? [];
   const tried = versionsIn(header);
@@ -93,7 +93,7 @@ test("every page and example names FoundationDB versions tested in clusters.md, 
 
 const INSTALLATION = /npm install [^\n]*foundationdb@[\d.]+/g;
 
-/** Versions of FoundationDB's release series. */
+/** Returns the versions of FoundationDB's release series that a text names. */
 function versionsIn(text: string): readonly string[] {
   return text.match(/(?<![\d.])(?:6\.[23]|7\.[1-4])\.\d+(?![\d.]*\d)/g) ?? [];
 }

@@ -6,18 +6,18 @@ import { declaredShapes, keyspacePage, LISTED_SHAPES } from "../tools/keyspace.t
 
 const sourceFolder = fileURLToPath(new URL("../src", import.meta.url));
 
-test("docs/keyspace.md matches the code (-u rewrites it)", async () => {
+test("docs/keyspace.md matches the code (-u rewrites the page)", async () => {
   await expect(keyspacePage()).toMatchFileSnapshot("../docs/keyspace.md");
 });
 
-test("every list of key shapes in the sources is on the page", () => {
+test("every list of key shapes in the sources is in docs/keyspace.md", () => {
   const sources = readdirSync(sourceFolder, { recursive: true, encoding: "utf8" })
     .filter((file) => file.endsWith(".ts"))
     .map((file) => readFileSync(join(sourceFolder, file), "utf8"));
   expect(declaredShapes(sources)).toEqual(LISTED_SHAPES);
 });
 
-test("detects a list that is missing on the page", () => {
+test("detects a list that is missing in docs/keyspace.md", () => {
   const source = "export const NEW_KEY_SHAPES: readonly KeyShape[] = [];";
   expect(declaredShapes([source])).toEqual(["NEW_KEY_SHAPES"]);
 });

@@ -1,4 +1,7 @@
-/** The tables of planted faults name existing places and tests, and changes that the tool makes. */
+/**
+ * The tables of planted faults name existing places and tests, and only changes that the tool
+ * makes.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
@@ -15,7 +18,7 @@ test.each(NAMED_FAULTS.map((fault) => [fault.rule, fault] as const))("%s", (_, f
 });
 
 test.each(EXPLAINED_FAULTS.map((fault) => [fault.path, fault.reason, fault] as const))(
-  "the explained fault in %s is one that the tool plants: %s",
+  "the tool can plant the explained fault in %s: %s",
   (_, reason, { path, text, replacement }) => {
     const before = readFileSync(pathOf(path), "utf8");
     expect(before.split(text)).toHaveLength(2);
@@ -36,7 +39,7 @@ const TEXT = `export function first(list: readonly number[], limit = 5): number 
 }
 `;
 
-test("faults are planted in conditions, numbers, calls and statements, and not in messages", () => {
+test("faults are planted in conditions, numbers, calls and statements, but not in messages", () => {
   const faults = faultsOf("src/base/first.ts", TEXT);
   const shown = faults.map(({ line, rule, replacement }) => `${line} ${rule}: ${replacement}`);
   expect(shown).toEqual([
@@ -55,7 +58,7 @@ test("faults are planted in conditions, numbers, calls and statements, and not i
   ]);
 });
 
-test("a seed selects the same faults again, whatever else the files contain", () => {
+test("a seed always selects the same faults, even if the files also contain other code", () => {
   const faults = faultsOf("src/base/first.ts", TEXT);
   const moved = faultsOf("src/base/first.ts", `// A line more.\n${TEXT}`);
   const drawn = (all: typeof faults, seed: string): readonly string[] =>

@@ -1,4 +1,4 @@
-/** Installation: the package, the container, and the examples that run a node. */
+/** Tests of the installation: the package, the container, and the examples that run a node. */
 import { execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import {
@@ -36,7 +36,10 @@ afterAll(() => rmSync(directory, { recursive: true }));
 
 const UNPACKED_BYTES_MAX = 5_000_000;
 
-/** The package as npm packs the built files, unpacked, with this project's dependencies. */
+/**
+ * Returns the unpacked package. npm packs it from the built files, and it uses this project's
+ * dependencies.
+ */
 function unpacked(): {
   readonly path: string;
   readonly files: readonly string[];
@@ -60,7 +63,9 @@ function unpacked(): {
   };
 }
 
-/** A serving program until `stop`. Its lines are read as they arrive. */
+/**
+ * Starts a program that serves until `stop` is called. Its output lines are read as they arrive.
+ */
 async function serve(
   program: string,
   environment: NodeJS.ProcessEnv = {},
@@ -83,7 +88,7 @@ async function serve(
   throw new Error(`It ended with ${await ended} before it listened`);
 }
 
-test("the package contains program, dashboard, docs and examples, no sources or tests, and serves", async () => {
+test("the package contains the program, the dashboard, docs and examples, but no sources or tests, and the program serves", async () => {
   const { path, files, byteCount } = unpacked();
   const folders = new Set(files.map((file) => file.split("/").slice(0, -1).join("/")));
   expect([...folders].filter((folder) => !folder.startsWith("docs/")).sort()).toEqual([
@@ -111,12 +116,12 @@ test("the package contains program, dashboard, docs and examples, no sources or 
   expect(await stop()).toBe(0);
 });
 
-test("in a project with the package, npx runs it by the names of its command and its package", () => {
+test("in a project that depends on the package, npx runs the program by the name of its command or its package", () => {
   const project = mkdtempSync(join(directory, "project-"));
   const modules = join(project, "node_modules");
   mkdirSync(join(modules, ".bin"), { recursive: true });
   writeFileSync(join(project, "package.json"), '{"private":true}');
-  // The files that `npm install` creates: the package, and a link for each of its commands.
+  // Creates the files that `npm install` creates: the package, and a link for each of its commands.
   const { name, version, bin } = JSON.parse(read("package.json"));
   symlinkSync(ROOT, join(modules, name));
   for (const [command, file] of Object.entries<string>(bin)) {
@@ -130,7 +135,7 @@ test("in a project with the package, npx runs it by the names of its command and
 });
 
 test.skipIf(!exists("script"))(
-  "the log is readable on a terminal, and JSON elsewhere",
+  "the log is readable text on a terminal, and JSON otherwise",
   async () => {
     const command = `${process.execPath} ${join(ROOT, "bin/tandem.mjs")} serve --port 0 --store memory`;
     for (const [program, flags, pattern] of [
@@ -156,7 +161,7 @@ test.each([
   ["20.14.0", 2],
   ["20.15.0", 0],
   ["22.0.0", 0],
-])("on Node.js %s the command ends with %d, and reports why", (version, status) => {
+])("on Node.js %s the command ends with exit code %d, and reports why", (version, status) => {
   const versions = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
   const flags = ["--import", `data:text/javascript,${encodeURIComponent(versions)}`];
   const program = join(ROOT, "bin/tandem.mjs");
@@ -166,7 +171,7 @@ test.each([
   else expect(ended.stderr).toContain(`needs Node.js 20.15 or later, and this is ${version}`);
 });
 
-/** Waits until the file contains exactly this. */
+/** Waits until the file contains exactly this text. */
 async function onceSaid(file: string, text: string): Promise<void> {
   const found = deferred();
   const check = () => {
@@ -178,7 +183,7 @@ async function onceSaid(file: string, text: string): Promise<void> {
   watcher.close();
 }
 
-test("the node notifies the service manager when it is ready and when it stops", async () => {
+test("the node notifies the service manager when the node is ready and when it stops", async () => {
   const heard = join(directory, "heard");
   const program = join(directory, "systemd-notify");
   writeFileSync(heard, "");
@@ -193,7 +198,7 @@ test("the node notifies the service manager when it is ready and when it stops",
   await onceSaid(heard, `${ready}/run/notify STOPPING=1\n`);
 });
 
-test("the Dockerfile is valid, copies the package without its pages, and builds from its context", () => {
+test("the Dockerfile is valid, copies the package without its documentation, and builds from its context", () => {
   const text = read("Dockerfile");
   expect(validate(text)).toEqual([]);
   expect(validate("FROM node\nRUNN npm ci\n")).not.toEqual([]);
@@ -216,8 +221,8 @@ test("the Dockerfile is valid, copies the package without its pages, and builds 
 });
 
 /**
- * The schema errors of a compose file. Its members named "id" are from a draft that the validator
- * does not support.
+ * Returns the schema errors of a compose file. Ignores schema members named "id": they come from a
+ * JSON Schema draft that the validator does not support.
  */
 function composeErrors(file: unknown) {
   const withoutIds = JSON.stringify({ ...composeSchema, $schema: undefined }, (name, value) =>
@@ -241,7 +246,7 @@ test.each(["compose.yml", "compose-cluster.yml"])(
   },
 );
 
-test("the nodes of the example cluster share their file and key, and use the built image", () => {
+test("the nodes of the example cluster share the cluster file and the key, and use the built image", () => {
   const { services, networks } = parse(read("examples/compose-cluster.yml"), { merge: true });
   const { foundationdb, configure, ...nodes } = services;
   expect(Object.keys(nodes)).toEqual(["tandem-1", "tandem-2", "tandem-3"]);
@@ -261,7 +266,7 @@ test("the nodes of the example cluster share their file and key, and use the bui
   }
 });
 
-test("the manifests follow Kubernetes' schemas, and refer to each other", () => {
+test("the Kubernetes manifests match the Kubernetes schemas, and their references to each other are valid", () => {
   const manifests = parseAllDocuments(read("examples/kubernetes.yml"));
   const [service, set] = manifests.map((document) => document.toJS());
   expect(manifests).toHaveLength(2);
@@ -283,7 +288,7 @@ test.skipIf(!exists("systemd-analyze")).each([
   ["tandem-backup.timer", "OnCalendar="],
 ])("systemd accepts examples/%s", (name, setting) => {
   const folder = mkdtempSync(join(directory, "units-"));
-  // A timer is checked together with its service.
+  // A timer is checked together with the service that it starts.
   for (const unit of ["tandem.service", "tandem-backup.service", "tandem-backup.timer"]) {
     writeFileSync(join(folder, unit), read(`examples/${unit}`));
   }
@@ -298,7 +303,7 @@ test.skipIf(!exists("systemd-analyze")).each([
   expect(check(unit.replace(setting, `Odd${setting}`)).said).toContain("Odd");
 });
 
-test("the backup unit makes a backup, then deletes old ones, with the user of the service", async () => {
+test("the backup unit makes a backup, then deletes old backups, as the user of the service", async () => {
   const unit = read("examples/tandem-backup.service");
   const [store, backups] = [join(directory, "backed-up", "store"), join(directory, "nightly")];
   mkdirSync(backups);
@@ -318,7 +323,7 @@ test("the backup unit makes a backup, then deletes old ones, with the user of th
       .replace("/var/lib/tandem/store", store)
       .replace("/var/lib/tandem-backups", backups)
       .split(" ");
-    // Without a shell, as systemd runs it.
+    // Runs the command without a shell, as systemd does.
     return spawnSync(words[0] as string, words.slice(1)).status;
   };
   const lines = [...unit.matchAll(/^ExecStart=(.*)$/gm)].map(([, line = ""]) => line);
@@ -333,7 +338,10 @@ test("the backup unit makes a backup, then deletes old ones, with the user of th
   }
 });
 
-/** The check command of each proxy, and a wrapper that completes its configuration file. */
+/**
+ * For each proxy: its configuration file, its command that checks the file, and a function that
+ * makes the file complete.
+ */
 const PROXIES: readonly (readonly [string, string, string[], (text: string) => string])[] = [
   [
     "nginx.conf",
@@ -351,7 +359,7 @@ const PROXIES: readonly (readonly [string, string, string[], (text: string) => s
 ];
 
 test.each(PROXIES.filter(([, program]) => exists(program)))(
-  "%s is valid for %s itself",
+  "%s is valid according to %s itself",
   (name, program, flags, wrap) => {
     const check = (text: string) => {
       const file = join(directory, name);

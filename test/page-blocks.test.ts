@@ -1,17 +1,18 @@
 /**
- * Every shell block in README and docs is run by a test, or listed with the reason why it is not.
+ * Every shell block in README and docs is either run by a test, or listed with the reason why it is
+ * not.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { documentationPages, obsoleteReasons, shellBlocks } from "./support/pages/page-blocks.ts";
 
-/** Tests that run all blocks of their pages, and fail if one is omitted. */
+/** Tests that run all blocks of their pages, and fail if they omit a block. */
 const ALL_OF_ITS_PAGES = [
   "test/end-to-end/api-examples.test.ts",
   "test/end-to-end/page-commands.test.ts",
 ];
-/** Tests of one page each, which run its blocks one by one, with the number of blocks. */
+/** Tests that run the blocks of one page individually. The value contains the number of blocks. */
 const BLOCKS_OF: Readonly<Record<string, readonly [test: string, count: number]>> = {
   "docs/coming-from-couchdb.md": ["test/end-to-end/operations/move.test.ts", 2],
   "docs/per-user-databases.md": ["test/end-to-end/operations/per-user-databases.test.ts", 4],
@@ -22,7 +23,7 @@ const pages = documentationPages().filter((page) =>
   shellBlocks(page).some(({ whyNotRun }) => whyNotRun === undefined),
 );
 
-test.each(pages)("the commands of %s are run by a test", (page) => {
+test.each(pages)("a test runs the commands of %s", (page) => {
   const [name, count] = BLOCKS_OF[page] ?? [];
   if (name !== undefined) {
     expect(sourceOf(name)).toContain(page);
@@ -34,7 +35,7 @@ test.each(pages)("the commands of %s are run by a test", (page) => {
   expect(isExample ? ["api-examples"] : tests).toHaveLength(1);
 });
 
-test("no reason is given for a missing block", () => {
+test("every block with a reason for not being run exists", () => {
   expect(obsoleteReasons()).toEqual([]);
 });
 

@@ -1,4 +1,4 @@
-/** Modules that the built program loads at its start. */
+/** The modules that the built program loads at startup. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 
 const PROGRAM = fileURLToPath(new URL("../dist/program", import.meta.url));
 
-/** The packages that `file` and its static imports need. */
+/** Returns the packages that `file` and its static imports need. */
 function packagesOf(file: string, seen = new Set<string>()): string[] {
   if (seen.has(file)) return [];
   seen.add(file);
@@ -25,11 +25,11 @@ test.each([
   ["lease-beat-thread.js", []],
   ["selector-thread.js", ["re2js"]],
   ["function-thread.js", ["@jitl/quickjs-wasmfile-release-sync", "quickjs-emscripten-core"]],
-])("%s loads no packages but %j", (file, packages) => {
+])("%s loads no packages except %j", (file, packages) => {
   expect([...new Set(packagesOf(file))].sort()).toEqual(packages);
 });
 
-test("a module such as the store loads without the API and the replicator", () => {
+test("a module such as the store can be loaded without the API and the replicator", () => {
   const host = fileURLToPath(new URL("../dist/host", import.meta.url));
   const files = readdirSync(host, { recursive: true, encoding: "utf8" });
   const loaded = files

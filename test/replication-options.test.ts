@@ -1,5 +1,5 @@
 /**
- * The options of a replication match their table: in documents and bodies, and in the
+ * The options of a replication match their table: in documents, in request bodies, and in the
  * configuration.
  */
 
@@ -20,7 +20,10 @@ const SETTINGS = Object.entries(REPLICATION_OPTIONS) as [
 ][];
 const ROWS: readonly Option[] = [...SETTINGS.map(([, option]) => option), WEIGHT];
 
-/** Values at the limits of an option, inside and outside, also as configuration strings. */
+/**
+ * Returns values just inside and just outside the limits of an option, also as configuration
+ * strings.
+ */
 function values(option: Option): { readonly right: unknown[]; readonly wrong: unknown[] } {
   if (option.kind === "boolean") return { right: [true, false], wrong: ["yes", 1] };
   if (option.kind === "choice") return { right: [...option.choices], wrong: ["Skip", "drop"] };
@@ -45,7 +48,7 @@ function refusal(name: string, value: unknown): string | undefined {
 }
 
 test.each(SETTINGS)(
-  "%s comes from the document, else the configuration, else the default",
+  "%s comes from the document if set, else from the configuration if set, else it is the default",
   (member, option) => {
     expect(parseReplication(BODY).options[member]).toBe(option.default);
     for (const value of values(option).right) {
@@ -60,7 +63,7 @@ test.each(SETTINGS)(
 );
 
 test.each(ROWS.map((option) => [option.name, option] as const))(
-  "an invalid value for %s is refused, with the name and the value",
+  "an invalid value for %s is refused, and the error contains the name and the value",
   (name, option) => {
     for (const value of values(option).wrong) {
       expect(refusal(name, value)).toContain(`\`${name}\` must be`);
@@ -71,7 +74,7 @@ test.each(ROWS.map((option) => [option.name, option] as const))(
   },
 );
 
-test("an unknown policy is refused with the known ones", () => {
+test("an unknown policy is refused, and the error lists the known policies", () => {
   const choices = "one of skip, hold, crash";
   expect(refusal("failure_policy", "drop")).toBe(
     `\`failure_policy\` must be ${choices}, but is "drop"`,
@@ -82,7 +85,7 @@ test("an unknown policy is refused with the known ones", () => {
 });
 
 test.each(FAR_BOUNDS)(
-  "if $bound is not set, a value of $of is also the maximum number for distant servers",
+  "if $bound is not set, the value of $of is also the maximum for distant servers",
   ({ of, bound }) => {
     const [number, most] = [REPLICATION_OPTIONS[of], REPLICATION_OPTIONS[bound]];
     const boundOf = (members: object, value?: string): number =>
@@ -99,7 +102,7 @@ test.each(FAR_BOUNDS)(
   },
 );
 
-test("`weight` must be from 1 to 1000, and is not a setting of the configuration", () => {
+test("`weight` must be from 1 to 1000, and cannot be set in the configuration", () => {
   expect(parseReplication({ ...BODY, weight: 1000 }).weight).toBe(1000);
   expect(refusal("weight", 1001)).toBe("`weight` must be an integer from 1 to 1000, but is 1001");
   expect(REPLICATOR_SETTINGS.map(({ key }) => key)).not.toContain(WEIGHT.name);

@@ -1,6 +1,6 @@
 /**
- * docs/spec/replicator-tests.md maps CouchDB's tests to ours: every file, title and name in it
- * exists.
+ * docs/spec/replicator-tests.md maps CouchDB's tests to our tests. Every file, title and name on
+ * the page must exist.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -15,7 +15,7 @@ function read(path: string): string | undefined {
   return existsSync(file) ? readFileSync(file, "utf8") : undefined;
 }
 
-/** Returns the wrong references to our tests in a row of the table. */
+/** Returns the references in a row of the table that do not refer to an existing test. */
 function mistakes(row: string): string[] {
   const [, theirs = "", ours = ""] = row.split("|");
   const paths = [...ours.matchAll(/`([^`]+\.test\.ts)`/g)].map(([, path]) => String(path));
@@ -25,7 +25,7 @@ function mistakes(row: string): string[] {
   const isWithout = /^\s*no counterpart: \S/.test(ours);
   if (paths.length === 0 && !isWithout) found.push(`neither a test nor a reason: ${theirs}`);
   const names = [...theirs.matchAll(/`([^`]+)`/g)].map(([, name]) => String(name));
-  // If no title is given, our tests have the names of CouchDB's.
+  // If the row contains no title, our tests have the same names as CouchDB's tests.
   for (const name of isWithout || titles.length > 0 ? titles : names) {
     if (!texts.some((text) => text.includes(name))) found.push(`not found: ${name}`);
   }
@@ -36,7 +36,7 @@ const rows = readFileSync(PAGE, "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (---|CouchDB )/.test(line));
 
-test("every test named on the page exists", () => {
+test("every test named in docs/spec/replicator-tests.md exists", () => {
   expect(rows.length).toBeGreaterThan(60);
   expect(rows.flatMap(mistakes)).toEqual([]);
 });

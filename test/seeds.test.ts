@@ -1,4 +1,6 @@
-/** docs/spec/seeds.md lists the source and the test of each requirement: every reference exists. */
+/**
+ * docs/spec/seeds.md lists the source and the test of each requirement. Every reference must exist.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import ts from "typescript";
@@ -12,7 +14,8 @@ function pathOf(path: string, base: URL): string {
 }
 
 /**
- * Titles of the tests in a file: the first argument of `test(…)`, `test.each(…)(…)` and the like.
+ * Returns the titles of the tests in a file: the first arguments of `test(…)`, `test.each(…)(…)`
+ * and similar calls.
  */
 function titlesOf(path: string): readonly string[] {
   const known = titlesByPath.get(path);
@@ -34,7 +37,7 @@ function titlesOf(path: string): readonly string[] {
   return titles;
 }
 
-/** The text of a string literal; for a template, the text between its values. */
+/** Returns the text of a string literal. For a template, returns the text between its values. */
 function textOf(node: ts.Node | undefined): string | undefined {
   if (node === undefined) return undefined;
   if (ts.isStringLiteralLike(node)) return node.text;
@@ -42,7 +45,10 @@ function textOf(node: ts.Node | undefined): string | undefined {
   return [node.head.text, ...node.templateSpans.map(({ literal }) => literal.text)].join("…");
 }
 
-/** Titles that a table of `test.each` generates from `%s`, using the first string of each row. */
+/**
+ * Returns the titles that `test.each` generates from a title with `%s` and the first string of each
+ * row.
+ */
 function titlesOfRows(
   title: string,
   callee: ts.Expression,
@@ -64,7 +70,7 @@ function unwrapped(table: ts.Expression): readonly ts.Expression[] {
   return ts.isArrayLiteralExpression(table) ? table.elements : [];
 }
 
-/** The value of a constant in the file. */
+/** Returns the value of a constant in the file. */
 function constantOf(name: string, source: ts.SourceFile): ts.Expression | undefined {
   const declared = source.statements
     .filter((statement) => ts.isVariableStatement(statement))
@@ -76,8 +82,8 @@ function constantOf(name: string, source: ts.SourceFile): ts.Expression | undefi
 const titlesByPath = new Map<string, readonly string[]>();
 
 /**
- * Whether the callee is `test`, a member of it, or the result of such a member, except skipped
- * tests.
+ * Whether the callee is `test`, a member of `test`, or the result of calling such a member. Members
+ * that skip tests do not count.
  */
 function isTest(callee: ts.Expression): boolean {
   if (ts.isIdentifier(callee)) return callee.text === "test";
@@ -86,7 +92,10 @@ function isTest(callee: ts.Expression): boolean {
   return !["skip", "todo"].includes(callee.name.text) && isTest(callee.expression);
 }
 
-/** Returns the wrong references to our tests in a row. A title belongs to the preceding file. */
+/**
+ * Returns the references in a row to tests that do not exist. A title refers to a test in the file
+ * named before it.
+ */
 function testMistakes(cell: string): string[] {
   const found: string[] = [];
   let titles: readonly string[] = [];
@@ -129,7 +138,7 @@ const rows = readFileSync(PAGE, "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (---|requirement )/.test(line));
 
-test("every reference on the page exists", () => {
+test("every reference in docs/spec/seeds.md exists", () => {
   expect(rows.length).toBeGreaterThan(130);
   expect(rows.flatMap(mistakes)).toEqual([]);
 });
@@ -147,7 +156,7 @@ test.each([
     "not found: reference on the page",
   ],
   [
-    // The file contains the text, but not as a title.
+    // The file contains this text, but not as a title.
     `| A. (S) | \`src/base/page.ts\` | \`tidy.test.ts\`, *fileURLToPath* |`,
     "not found: fileURLToPath",
   ],

@@ -15,11 +15,11 @@ test("the sources follow the rules", () => {
   expect(checkSources(fileURLToPath(new URL("../src", import.meta.url)))).toEqual([]);
 });
 
-test("no folder has too many files", () => {
+test("no folder contains more files than allowed", () => {
   expect(checkFolders(fileURLToPath(new URL("..", import.meta.url)))).toEqual([]);
 });
 
-test("detects a folder with too many files", () => {
+test("detects a folder with more files than allowed", () => {
   const root = mkdtempSync(join(tmpdir(), "tidy-"));
   onTestFinished(() => rmSync(root, { recursive: true }));
   for (const folder of ["src", "test/many", "bench", "tools"]) {
@@ -80,7 +80,7 @@ test.each([
   expect(checkSource(path, text)).toHaveLength(1);
 });
 
-test("accepts imports, calls and comments that the rules allow", () => {
+test("accepts imports, calls and comments that follow the rules", () => {
   expect(checkSource("jobs/a.ts", 'import { x } from "../kv/index.ts";')).toEqual([]);
   expect(checkSource("replicator/run/a.ts", 'import { x } from "../jobs/b.ts";')).toEqual([]);
   expect(
@@ -94,7 +94,7 @@ test("accepts imports, calls and comments that the rules allow", () => {
   expect(checkSource("kv/tuple.test.ts", 'import { x } from "../host/index.ts";')).toEqual([]);
 });
 
-test("detects a circle of imports, even one of types", () => {
+test("detects a circle of imports, even if they import only types", () => {
   const sources = new Map([
     ["documents/a.ts", 'import { b } from "./b.ts";\nexport { d } from "./d.ts";'],
     ["documents/b.ts", 'import type {\n  C,\n} from "./inner/c.ts";'],
@@ -119,7 +119,7 @@ test.each([
   expect(checkCircles(sources)).toEqual(["imports in a circle: cli/a.ts > cli/b.ts"]);
 });
 
-test("detects a circle of folders without a circle of files", () => {
+test("detects a circle of folders, even if their files do not form a circle", () => {
   const sources = new Map([
     ["api/documents/a.ts", 'import { b } from "../queries/b.ts";'],
     ["api/queries/b.ts", 'import { shared } from "../shared.ts";'],

@@ -7,8 +7,8 @@ import { type Chromium, findChromium } from "../support/chromium.ts";
 import { patience } from "../support/runner/patience.ts";
 
 /**
- * Time limit for one step. A step takes seconds at most, so the limit allows for a busy machine,
- * but ends soon enough to report what CI waited for.
+ * Time limit for one step. A step takes seconds at most. The limit allows for a busy machine, but
+ * is short enough that a stuck test still reports which step it waited for.
  */
 const PATIENCE_MS = 100_000;
 
@@ -24,14 +24,14 @@ export function openBrowser(): Promise<Browser> {
   return chromium.launch({ executablePath, env, args: ["--no-sandbox"] });
 }
 
-/** A node with an administrator, whose sessions do not expire during a test. */
+/** Configuration of a node with an administrator. Sessions do not expire during a test. */
 export const GUARDED = {
   environment: { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   storeIni: "[chttpd_auth]\ntimeout = 86400\n",
 };
 const AUTHORIZATION = `Basic ${Buffer.from("root:secret").toString("base64")}`;
 
-/** Sends a request as admin, and returns the body, whatever the status. */
+/** Sends a request as admin, and returns the body of the response, whatever its status. */
 export async function ask(
   { url }: { readonly url: string },
   method: string,
@@ -53,7 +53,7 @@ export interface Visit {
    * policy, and refused requests.
    */
   readonly faults: readonly string[];
-  /** `view` is the part after `#`. */
+  /** Opens a view. `view` is the part of the URL after `#`. */
   show(view: string): Promise<void>;
   /** Violations of WCAG 2.1 A and AA, according to axe-core. */
   violations(): Promise<readonly string[]>;
@@ -83,10 +83,10 @@ export async function visit(
 }
 
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}) {
-  // A browser derives an invalid language from a container's POSIX locale.
+  // Sets a locale, because a browser derives an invalid language from a container's POSIX locale.
   const context = await browser.newContext({ locale: "en-US", ...options });
   context.setDefaultTimeout(PATIENCE_MS);
-  // An open page continues to send requests.
+  // Closes the page after the test, because an open page continues to send requests.
   onTestFinished(() => patience.until("a page of the browser to close", context.close()));
   const page = await context.newPage();
   const faults: string[] = [];

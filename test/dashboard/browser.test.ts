@@ -1,6 +1,6 @@
 /**
- * The dashboard in a browser with real programs: an incident with failing jobs, hostile text, and
- * read-only users.
+ * The dashboard in a browser with real programs. Tests an incident with failing jobs, hostile text,
+ * and read-only users.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -18,7 +18,7 @@ import {
   visit,
 } from "./browser.fixture.ts";
 
-/** The jobs of the incident by cause of failure. */
+/** Numbers of jobs of the incident, by cause of failure. */
 const AWAY_COUNT = 90;
 const REFUSED_COUNT = 70;
 const MISSING_COUNT = 40;
@@ -48,8 +48,8 @@ async function addUser(name: string, roles: readonly string[]) {
 }
 
 /**
- * Position in the tab order: the number of controls from the previously focused one to the current
- * one, and the number of controls after that.
+ * Distances in the tab order: the number of controls from the previously focused control to the
+ * focused one, and the number of controls after the focused one.
  */
 const STEP = `(() => {
   const controls = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
@@ -60,14 +60,15 @@ const STEP = `(() => {
   return [step, controls.length - 1 - now, document.activeElement.outerHTML.slice(0, 100)];
 })()`;
 
-/** Credentials in a replication document. */
+/** Login in a replication document. */
 interface Login {
   readonly basic: { readonly username: string; readonly password: string };
 }
 
 /**
- * The scrollable areas, and whether they or a control inside can be focused. Computed from the
- * markup, because some browsers make scrollable areas focusable themselves.
+ * Lists the scrollable areas, and for each area whether the area or a control inside it can be
+ * focused. This is computed from the markup, because some browsers make scrollable areas focusable
+ * themselves.
  */
 const SCROLLING = `[...document.querySelectorAll("*")].flatMap((element) => {
   const { overflowX, overflowY } = getComputedStyle(element);
@@ -81,7 +82,7 @@ const SCROLLING = `[...document.querySelectorAll("*")].flatMap((element) => {
   return [[name, element.tabIndex >= 0 || control !== null]];
 })`;
 
-/** 200 jobs that fail in three ways, and one that runs. */
+/** Creates 200 jobs that fail in three ways, and one job that runs. */
 async function makeTrouble() {
   await ask("PUT", "/films");
   await ask("PUT", "/films/_security", { members: { names: ["ann"] } });
@@ -118,7 +119,7 @@ async function makeTrouble() {
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
-    // A run counts as a success once it has lasted a second.
+    // A run counts as a success after one second.
     const ini =
       "[chttpd_auth_lockout]\nmode = off\n[replicator]\nhealth_threshold_sec = 1\ncheckpoint_interval = 500\n";
     node = await processes.open({ ...GUARDED, ini });
@@ -139,7 +140,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("no page violates an accessibility rule, in light or dark mode", async () => {
+  test("pages do not violate accessibility rules, in light or dark mode", async () => {
     const rule = { source: "local", target: "copy-{db}", databases: ["user-*"] };
     await ask("PUT", "/_tandem/rules/users", rule);
     await ask("PUT", "/both-sides");
@@ -196,7 +197,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(found).toEqual([]);
   });
 
-  test("a read-only user sees everything, and has no controls for changes", async () => {
+  test("a read-only user sees every page, and has no controls for changes", async () => {
     const { page, show, faults } = await visit(browser, node.url, "rita");
     const asked: string[] = [];
     page.on("request", (request) => asked.push(new URL(request.url()).pathname));
@@ -213,7 +214,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByRole("checkbox").count()).toBe(0);
     await show("/jobs/_replicator%2Fgood");
     await page.getByText("may not read the document").waitFor();
-    // When the page requests the job again, its initial requests are complete.
+    // The page requests the job again only after its initial requests are complete.
     await page.waitForResponse(/\/_tandem\/jobs\/_replicator%2Fgood$/);
     expect(asked).not.toContain("/_replicator/good");
     expect(await buttons.count()).toBe(0);
@@ -233,7 +234,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("the node refuses every change in the session of a read-only user", async () => {
+  test("the node refuses every change by a read-only user", async () => {
     const { page } = await visit(browser, node.url, "rita");
     const changes = [
       ["POST", "_tandem/jobs/_pause?all=true"],
@@ -258,9 +259,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     }
   });
 
-  test("ids and errors are shown as text, whatever they contain", async () => {
-    // A server whose databases can be opened, and that rejects all other requests with a hostile
-    // reason.
+  test("ids and errors are shown as text, even if they contain markup", async () => {
+    // A server that accepts requests for a database's description, and rejects all other requests
+    // with a hostile reason.
     const hostile = createServer(({ url }, response) => {
       const isDatabase = /^\/x-\d\/?$/.test(url ?? "");
       response.writeHead(isDatabase ? 200 : 403, { "Content-Type": "application/json" });
@@ -302,7 +303,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("a group links to exactly its jobs, even a group of failures in local databases", async () => {
+  test("a group of failing jobs links to exactly its jobs, even if the databases are local", async () => {
     await replicate("own", { source: "nowhere", target: "films" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fown/_cancel").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
@@ -320,7 +321,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText(`${MISSING_COUNT} jobs`, { exact: true }).waitFor();
   });
 
-  test("servers show their failures, and link to them", async () => {
+  test("servers show their failures, and link to the failing jobs", async () => {
     const { page, show } = await visit(browser, node.url, "rita");
     await show("/servers");
     await page.getByRole("link", { name: `${REFUSED_COUNT} unauthorized` }).waitFor();
@@ -330,14 +331,14 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText(`${REFUSED_COUNT} jobs`, { exact: true }).waitFor();
   });
 
-  test("the causes of an incident are found and fixed by mouse", async () => {
+  test("the causes of an incident can be found and fixed with the mouse", async () => {
     const { page, faults } = await visit(browser, node.url, "root");
     await page.getByRole("link", { name: new RegExp(`^Failing\\s*${FAILING_COUNT}`) }).waitFor();
     await page.getByText(`${FAILING_COUNT} jobs in 3 groups`).waitFor();
 
     await page.getByRole("button", { name: /^Retry not_found/ }).click();
     await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
-    // Creates the missing databases. From now on, jobs may also be retried automatically.
+    // Creates the missing databases. Afterwards, jobs may also be retried automatically.
     for (let number = 0; number < MISSING_COUNT; number++) {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});
@@ -348,7 +349,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       .click();
     await page.getByText(`${AWAY_COUNT + REFUSED_COUNT} jobs in 2 groups`).waitFor();
 
-    // Replaces the credential of jobs whose password was changed.
+    // Replaces the credential of the jobs whose password was changed.
     await page.getByRole("button", { name: /^Replace credential of unauthorized/ }).click();
     const dialog = page.getByRole("dialog");
     expect(await dialog.getByLabel("Server").inputValue()).toBe(node.url);
@@ -358,7 +359,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await dialog.getByRole("button", { name: `Replace for ${REFUSED_COUNT} jobs` }).click();
     await page.getByText(`${AWAY_COUNT} jobs in 1 group`).waitFor();
 
-    // The last server stays unreachable.
+    // The last server stays unreachable, so its jobs are paused.
     await page.getByRole("button", { name: /^Pause unreachable/ }).click();
     await page
       .getByRole("dialog")
@@ -368,7 +369,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("undoing a pause resumes exactly the jobs that it paused", async () => {
+  test("undoing a pause resumes exactly the jobs that the pause has paused", async () => {
     await ask("POST", "/_tandem/jobs/_pause?database=_replicator&source=films");
     onTestFinished(() => ask("POST", "/_tandem/jobs/_resume?source=films").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
@@ -400,7 +401,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await paused()).toBe(before);
   });
 
-  test("retries one, some or all failed documents of a job", async () => {
+  test("one, some or all failed documents of a job can be retried", async () => {
     const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
     await ask("PUT", "/mixed");
     for (const id of ["a", "b", "c"]) await ask("PUT", `/mixed/${id}`, { odd: true });
@@ -422,7 +423,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Retried 3 documents; 0 failed").waitFor();
   });
 
-  test("shares are edited with a preview of their effect", async () => {
+  test("the form for shares previews the effect of an edit", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/servers");
     await page.getByRole("button", { name: "Edit shares of _replicator" }).click();
@@ -440,12 +441,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/settings?all=true&words=node_name");
     const nodeName = page.getByRole("row", { name: /^tandem node_name .* and the host name/ });
     await nodeName.getByText("at the next start").waitFor();
-    // Descriptions are searched, too.
+    // The search also covers the descriptions of settings.
     await show("/settings?all=true&words=NOT+counting+parked");
     await row.waitFor();
   });
 
-  test("decisions are shown with the user who made them", async () => {
+  test("the log of decisions shows who made each decision", async () => {
     const { page, show } = await visit(browser, node.url, "rita");
     const good = "/_tandem/jobs/_replicator%2Fgood";
     await ask("POST", `${good}/_pause`);
@@ -462,7 +463,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       .waitFor();
   });
 
-  test("a replication is created with the form, and removed", async () => {
+  test("the form creates a replication, and the job's page removes it", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByLabel("Id", { exact: true }).fill("by-form");
@@ -485,7 +486,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await ask("GET", "/_replicator/by-form")).toMatchObject({ error: "not_found" });
   });
 
-  test("schedule and filters are chosen, validated while typed, and kept by an edit and a clone", async () => {
+  test("schedule and filters are validated while they are typed, and survive an edit and a clone", async () => {
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fnightly/_cancel").then(() => {}));
     const { page, show, violations: check } = await visit(browser, node.url, "root");
     await show("/new");
@@ -516,7 +517,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       attachments: { max_bytes: 0 },
     };
     const sent = page.locator(".outcome pre");
-    // The preview may show earlier input first. It is complete once it has the last input.
+    // The preview may first show earlier input. It is complete once it shows the last input.
     await sent.first().getByText('"max_bytes": 0').waitFor();
     const shown = JSON.parse((await sent.first().textContent()) ?? "");
     expect(shown).toMatchObject(chosen);
@@ -541,7 +542,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(Object.keys(edited)).not.toContain("attachments");
   });
 
-  test("a replication is validated while typed, with messages next to the fields, and can be created despite warnings", async () => {
+  test("the form of a replication validates the input while it is typed, shows messages next to the fields, and permits warnings", async () => {
     await ask("PUT", "/_replicator/taken", { source: "films", target: "taken" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Ftaken/_cancel").then(() => {}));
     const { page, show, violations: check } = await visit(browser, node.url, "root");
@@ -562,7 +563,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel("create_target").check();
     await target.getByText("Does not exist yet and will be created.").waitFor();
 
-    // A partial password is never tried, however long the user pauses.
+    // The page never tries an incomplete password, however long the user pauses while typing.
     await page.getByLabel("Target login").selectOption("basic");
     await page.getByLabel("Target user").fill("ann");
     await page.getByLabel("Target password").pressSequentially("wro");
@@ -586,7 +587,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask("POST", "/_tandem/jobs/_replicator%2Fchecked/_cancel");
   });
 
-  test("five fields suffice for a replication: errors are shown next to them, and the proposed id is not in use", async () => {
+  test("five fields suffice for a replication: errors are shown next to the fields, and the proposed id is unused", async () => {
     await ask("PUT", "/_replicator/films-to-first", { source: "films", target: "first" });
     onTestFinished(async () => {
       for (const id of ["films-to-first", "films-to-first-2"]) {
@@ -612,12 +613,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await source.fill("films");
     await page.getByLabel("Target address").fill("first");
     await page.waitForRequest(/\/_check/);
-    // The id that would be proposed first belongs to an existing document.
+    // A document already has the id that would be proposed first.
     await page.getByText("/films-to-first-2'").waitFor();
     expect(await id.inputValue()).toBe("films-to-first-2");
     await page.getByLabel("create_target").check();
 
-    // The first error is in a part that was folded.
+    // The first error is in a collapsed part of the form.
     await page.getByText("Options", { exact: true }).first().click();
     await page.getByLabel("worker_batch_size").fill("0");
     await page.getByText("Options", { exact: true }).first().click();
@@ -625,7 +626,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await hasFocus("worker_batch_size");
     await page.getByLabel("worker_batch_size").fill("");
 
-    // The node's refusal names the field.
+    // The node's refusal names the invalid field.
     await source.fill("http://films.invalid/x");
     await page.route("**/_replicator/*", (route) =>
       route.fulfill({
@@ -648,7 +649,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("heading", { name: "_replicator/films-to-first-2" }).waitFor();
   });
 
-  test("a decision is made with its reason, and the page of the job shows it", async () => {
+  test("a decision is made with a reason, which the page of the job shows", async () => {
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fgood/_resume").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fgood");
@@ -669,7 +670,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("img", { name: /^Lag seconds/ }).waitFor();
   });
 
-  test("every control is reached by keyboard in visual order, and does what its label says", async () => {
+  test("every control can be reached by keyboard, in visual order, and does what its label says", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const missed: string[] = [];
     for (const [view, landmark] of [
@@ -729,7 +730,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.evaluate("document.activeElement.id")).toBe("main");
   });
 
-  test("scrollable areas are reached by keyboard, even without a control inside, and with large fonts", async () => {
+  test("scrollable areas can be reached by keyboard, even with large fonts, or without a control inside", async () => {
     const long = "w".repeat(4_096);
     await replicate(long, { source: "films", target: "nowhere" });
     onTestFinished(() => ask("POST", `/_tandem/jobs/_replicator%2F${long}/_cancel`).then(() => {}));
@@ -767,7 +768,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(seen.filter(([, isReached]) => !isReached)).toEqual([]);
   });
 
-  test("every view has its own URL, which changes with the filter", async () => {
+  test("every view has its own URL, which changes when the filter changes", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?state=running&target=copy");
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
@@ -778,7 +779,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("link", { name: "_replicator/good" }).waitFor();
   });
 
-  test("nodes are shown with their state", async () => {
+  test("the page of nodes shows the state of each node", async () => {
     const own = await processes.open(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");
     await show("/nodes");
@@ -793,7 +794,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("link", { name: /^Nodes\s*0\s*1 draining/ }).waitFor();
   });
 
-  test("an expired session leads to the login, and back from there", async () => {
+  test("an expired session opens the login form, and a login returns to the previous page", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/nodes");
     await page.getByText("Last report").waitFor();
@@ -804,7 +805,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Last report").waitFor();
   });
 
-  test("no page is wider than the window, from 360 to 2,560 pixels", async () => {
+  test("pages are not wider than the window, from 360 to 2,560 pixels", async () => {
     const wide: string[] = [];
     for (const width of [360, 768, 1280, 2560]) {
       const { page, show } = await visit(browser, node.url, "root", {
@@ -831,6 +832,6 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 });
 
 test.runIf(CHROMIUM === undefined)(
-  "without Chromium the tests in a browser are skipped, and fail where CI is set",
+  "browser tests are skipped without Chromium, but fail if CI is set",
   () => expect(process.env.CI ?? "").toBe(""),
 );

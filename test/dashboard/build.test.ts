@@ -1,5 +1,5 @@
 /**
- * The built dashboard: small, and without anything that its content security policy would block.
+ * The built dashboard is small, and contains nothing that its content security policy would block.
  */
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { extname, join } from "node:path";
@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 
 const BUILT = fileURLToPath(new URL("../../dist/dashboard", import.meta.url));
 const BYTES_MAX = 90_000;
-/** XML namespaces, which are never requested, and host names in examples. */
+/** Matches XML namespaces, which browsers never request, and host names in examples. */
 const NO_PLACES = /^https?:\/\/(?:www\.w3\.org|\w\.example)\//;
 
 function files(): readonly string[] {
@@ -22,7 +22,7 @@ function read(name: string): Buffer {
   return readFileSync(join(BUILT, name));
 }
 
-test("the whole dashboard is smaller than 90 kB with gzip", () => {
+test("the whole dashboard is smaller than 90 kB when compressed with gzip", () => {
   const names = new Set(files());
   const sizes = [...names]
     .filter((name) => !/\.(gz|br)$/.test(name))
@@ -31,7 +31,7 @@ test("the whole dashboard is smaller than 90 kB with gzip", () => {
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThan(BYTES_MAX);
 });
 
-test("compressed files have the content of the uncompressed ones", () => {
+test("each compressed file has the content of its uncompressed file", () => {
   const compressed = files().filter((name) => /\.(gz|br)$/.test(name));
   expect(compressed.length).toBeGreaterThan(3);
   for (const name of compressed) {
@@ -40,18 +40,19 @@ test("compressed files have the content of the uncompressed ones", () => {
   }
 });
 
-test("the page has no inline code, and names no other origin", () => {
+test("the page has no inline code, and refers to no other origin", () => {
   const page = read("index.html").toString();
   expect(page).not.toMatch(/<script(?![^>]*\bsrc=)|<style|\bstyle=|\bon\w+=/);
   const addresses = [...page.matchAll(/(?:src|href)=["']?([^"'\s>]*)/g)].map((match) => match[1]);
   expect(addresses.length).toBeGreaterThan(2);
-  // Names contain a hash of the content, because browsers cache the files permanently.
+  // File names contain a hash of the content, because browsers cache the files permanently.
   for (const address of addresses) expect(address).toMatch(/^\.\/assets\/\w+-[\w-]{8}\.\w+$/);
 });
 
-test("scripts and styles name no other server, and contain no data URLs", () => {
+test("scripts and styles refer to no other server, and contain no data URLs", () => {
   const sources = files().filter((name) => /\.(js|css)$/.test(name));
-  // A script that is loaded on demand cannot be fetched without a connection.
+  // There is only one script, because the page could not load another one after its connection is
+  // lost.
   expect(sources.map((name) => extname(name)).sort()).toEqual([".css", ".js"]);
   for (const name of sources) {
     const text = read(name).toString();

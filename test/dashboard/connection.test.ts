@@ -1,4 +1,4 @@
-/** Behaviour of the dashboard when its connection, its session or one of its pages fails. */
+/** How the dashboard behaves when its connection, its session or one of its pages fails. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { deferred } from "../support/deferred.ts";
@@ -12,12 +12,12 @@ let browser: Browser;
 const FEED = /\/_tandem\/events\?/;
 const FEED_ENDS = { predicate: (request: { url(): string }) => FEED.test(request.url()) };
 
-/** The event that the page dispatches after a response with 401. */
+/** Dispatches the event that the page dispatches after a response with status 401. */
 const MEETS_401 = `window.dispatchEvent(new Event("tandem-unauthorized"))`;
-/** After two animation frames, the effect of a response is visible. */
+/** Waits for two animation frames. Afterwards, the effect of a response is visible. */
 const TWO_FRAMES = `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`;
 
-/** Simulates switching away from the page, or back. */
+/** Simulates that the user switches to another tab, or back to the page. */
 function setVisibility(page: Page, state: "visible" | "hidden") {
   return page.evaluate(`(() => {
     Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
@@ -39,7 +39,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a hidden page keeps no connection open, and continues where it was", async () => {
+  test("a hidden page closes its connections, and continues with current data when it is visible again", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/events");
     await page.getByText("Live", { exact: true }).waitFor();
@@ -54,7 +54,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask(node, "POST", "/_tandem/jobs/_replicator%2Fseldom/_cancel");
   });
 
-  test("a lost connection is reported, and restored", async () => {
+  test("the page reports a lost connection, and reconnects", async () => {
     const directory = processes.directory();
     const first = await processes.open({ ...GUARDED, directory });
     const { page } = await visit(browser, first.url, "root");
@@ -66,7 +66,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("No failing jobs.").waitFor();
   });
 
-  test("a user without a role gets a refusal with the user's name, and another user can then log in", async () => {
+  test("a user without a role gets a refusal that contains the user's name, and another user can then log in", async () => {
     await ask(node, "PUT", "/_users/org.couchdb.user:norole", {
       ...{ type: "user", name: "norole", roles: [], password: "secret" },
     });
@@ -83,9 +83,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("navigation").waitFor();
   });
 
-  test("a filter that the node refuses is shown as an error, not as a lost connection", async () => {
+  test("a filter that the node refuses causes an error message, not a report of a lost connection", async () => {
     const { page, show } = await visit(browser, node.url, "root");
-    // `skip` and `limit` belong to the page, and are not sent as filters.
+    // `skip` and `limit` are parameters of the page, and are not sent as filters.
     await show("/jobs?skip=0&limit=7&paused=true");
     await page.getByText("Live", { exact: true }).waitFor();
     await show("/jobs?paused=perhaps");
@@ -96,13 +96,13 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Live", { exact: true }).waitFor();
   });
 
-  test("a user who has to log in again finds the form as it was; another user finds it empty", async () => {
+  test("a user who has to log in again finds the input in the form; another user finds the form empty", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByLabel("Source address").fill("films");
     const endsSession = async () => {
       await page.context().clearCookies();
-      // The validation of the input notices the end of the session.
+      // The request that validates the input reveals that the session has ended.
       await page.getByLabel("Target address").fill("copy");
       await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
     };
@@ -130,7 +130,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByLabel("Source address").count()).toBe(0);
   });
 
-  test("a feed notices the end of the session, which is not a lost connection", async () => {
+  test("a feed that ends because the session ended opens the login, and reports no lost connection", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByText("Live", { exact: true }).waitFor();
@@ -141,7 +141,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
   });
 
-  test("a response from before a login does not end the new session", async () => {
+  test("a late response to a request from before a login does not end the new session", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByText("Live", { exact: true }).waitFor();
@@ -174,7 +174,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await dialog.count()).toBe(0);
   });
 
-  test("a page that fails to render reports it, and the others continue", async () => {
+  test("a page that fails to render reports the failure, and other pages continue to work", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     await page.route("**/_tandem/nodes", (route) => route.fulfill({ json: { nodes: [null] } }));
     await show("/nodes");

@@ -12,7 +12,7 @@ function ask(method: string, path: string, body?: unknown) {
   return askNode(node, method, path, body);
 }
 
-/** Waits until the database has the document of the source. */
+/** Waits until the database contains the source's document. */
 function onceCopied(database: string) {
   return node.onceAnswered(
     () => ask("GET", `/${database}/moon`),
@@ -20,7 +20,7 @@ function onceCopied(database: string) {
   );
 }
 
-/** Holds responses to matching requests until they are released. */
+/** Holds responses to matching requests until the returned function is called. */
 async function hold(page: Page, address: RegExp): Promise<() => void> {
   let letGo = () => {};
   const held = new Promise<void>((resolve) => {
@@ -48,7 +48,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a clone of an ended job runs, and so does an edited one", async () => {
+  test("a clone of an ended job runs, and so does an edited job", async () => {
     await ask("PUT", "/_replicator/once", {
       ...{ source: "films", target: "once-1", create_target: true },
       ...{ _replication_state: "completed", _replication_stats: { docs_written: 77 } },
@@ -96,7 +96,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(text).toContain('"target":"large"');
   });
 
-  test("a replication is written only to a replicator database", async () => {
+  test("the form writes replications only to replicator databases", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const changes: string[] = [];
     page.on("request", (request) => {
@@ -138,7 +138,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("curl reads your login from ~/.netrc").waitFor();
   });
 
-  test("a resource named . or .. is never requested", async () => {
+  test("the dashboard never requests a resource named . or ..", async () => {
     const { page, show, faults } = await visit(browser, node.url, "root");
     for (const view of ["/rules/.", "/jobs/.", "/jobs/..", "/rules/..?edit=true"]) {
       await show(view);
@@ -160,7 +160,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("the preview belongs to the rule in the form, not to an older one", async () => {
+  test("the preview shows the effect of the rule in the form, not of an earlier version", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new-rule");
     await page.getByLabel(/^Name/).fill("all");
@@ -181,7 +181,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Save rule" }).waitFor();
   });
 
-  test("only groups of rejected logins offer another credential, and a command is sent once", async () => {
+  test("only groups of rejected logins offer to replace the credential, and a command is sent only once", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const groupOf = (failureClass: string) => ({
       ...{ class: failureClass, side: "source", host: `${failureClass}.example`, count: 5 },
@@ -229,7 +229,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(sentCount).toBe(1);
   });
 
-  test("replacing the credential of a failing group counts its jobs first, then shows progress and failed replacements", async () => {
+  test("a credential is replaced after the jobs of the group are counted; the page then shows progress and failures", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const login = { host: "https://couch.example", username: "jan" };
     const gate = {
@@ -301,7 +301,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     });
   });
 
-  test("while the shares of a group are edited, all percentages show the effect of each valid input", async () => {
+  test("while the shares of a group are edited, all percentages reflect each valid input", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const groupOf = (name: string, shares: number) => ({
       ...{ name, shares, usage_sec: 0, standing: 0, longest_wait_sec: 0 },
@@ -328,7 +328,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await parts("100.* 25", "300.* 75");
   });
 
-  test("shares can be edited by keyboard, and a refresh does not move the focus", async () => {
+  test("shares can be edited by keyboard, and a refresh of the page does not move the focus", async () => {
     await ask("PUT", "/_replicator/shared", {
       source: "films",
       target: "nowhere",
@@ -344,7 +344,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.evaluate("document.activeElement.textContent")).toBe("Set");
   });
 
-  test("documents of a paused job are retried when it is resumed, and the page says so", async () => {
+  test("failed documents of a paused job are retried when the job is resumed, and the page says so", async () => {
     const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
     await ask("PUT", "/mixed");
     await ask("PUT", "/mixed/a", { odd: true });
@@ -374,7 +374,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       .waitFor();
   });
 
-  test("a page of servers after the last one shows the last one", async () => {
+  test("a link to a page after the last page of servers shows the last page", async () => {
     const row = {
       ...{ source_jobs: 1, target_jobs: 0, failing: {}, outage: null, limiter_ms: 0, requests: 0 },
       ...{ latency_ms: null, budgets: [] },
@@ -390,7 +390,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("101–150 of 150").waitFor();
   });
 
-  test("a budget for a server without jobs is shown, and can be removed", async () => {
+  test("the page shows the budget of a server without jobs, and can remove it", async () => {
     await ask("PUT", "/_tandem/budgets/gone.example", { read: { requests_per_sec: 5 } });
     const { page, show, violations } = await visit(browser, node.url, "root");
     await show("/servers");
@@ -403,7 +403,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("heading", { name: "no job names" }).waitFor({ state: "detached" });
   });
 
-  test("bidirectional control characters have no effect anywhere", async () => {
+  test("bidirectional control characters in names have no effect on any page", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?owner=a%E2%80%AEb");
     await page.getByRole("link", { name: "Owner: a⟨U+202E⟩b" }).waitFor();

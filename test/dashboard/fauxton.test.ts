@@ -1,4 +1,4 @@
-/** Unmodified Fauxton with a real program: its pages of replications and of active tasks. */
+/** Unmodified Fauxton with a real program: Fauxton's pages of replications and of active tasks. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findFauxton } from "../support/fauxton.ts";
@@ -21,7 +21,7 @@ async function ask(method: string, path: string, body?: unknown) {
   return (await response.json()) as Record<string, unknown>;
 }
 
-/** Opens Fauxton with a logged-in user. */
+/** Opens Fauxton in a browser with a logged-in user. */
 async function openFauxton(): Promise<{ page: Page; show: (view: string) => Promise<void> }> {
   const { page } = await openPage(browser);
   const show = async (view: string) => {
@@ -52,7 +52,7 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
     await processes?.close();
   });
 
-  test("starts a replication with its form, lists it, and removes it", async () => {
+  test("starts a replication with Fauxton's form, lists the replication, and removes it", async () => {
     const { page, show } = await openFauxton();
     await show("replication/_create");
     await page.locator("select#replication-source").selectOption("REPLICATION_SOURCE_REMOTE");
@@ -85,7 +85,7 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
     expect(await ask("GET", "/_replicator/by-fauxton")).toMatchObject({ error: "not_found" });
   });
 
-  test("shows a running replication among the active tasks", async () => {
+  test("lists a running replication among the active tasks", async () => {
     const body = { source: "films", target: "live", create_target: true, continuous: true };
     await ask("PUT", "/_replicator/live", body);
     await node.onceAnswered(
@@ -101,6 +101,6 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
 });
 
 test.runIf(FAUXTON === undefined)(
-  "without Fauxton its tests are skipped, and fail if CI is set",
+  "tests of Fauxton are skipped without Fauxton, but fail if CI is set",
   () => expect(process.env.CI ?? "").toBe(""),
 );

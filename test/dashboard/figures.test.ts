@@ -72,14 +72,14 @@ describe("figures and texts", () => {
     expect(formatDuration(seconds)).toBe(text);
   });
 
-  test("relative times cover past and future", () => {
+  test("relative times are formatted for the past and the future", () => {
     const nowMs = Date.parse("2026-01-01T12:00:00Z");
     expect(formatDistance("2026-01-01T11:58:30Z", nowMs)).toBe("1 min ago");
     expect(formatDistance("2026-01-01T12:00:20Z", nowMs)).toBe("in 20 s");
     expect(formatDistance("2026-01-01T12:00:00Z", nowMs)).toBe("now");
   });
 
-  test("bytes have decimal units", () => {
+  test("bytes are formatted with decimal units", () => {
     expect([0, 999, 4_200, 1e15].map(formatBytes)).toEqual(["0 B", "999 B", "4.2 kB", "1,000 TB"]);
   });
 
@@ -91,7 +91,7 @@ describe("figures and texts", () => {
     );
   });
 
-  test("JSON keeps its value, with escapes for such characters", () => {
+  test("JSON is shown with escapes for invisible and bidirectional characters, and keeps its value", () => {
     const value = { "a\u202eb": ["\u{e0041}\u00ad", "Größe\n文"] };
     const shown = visibleJson(value);
     expect(shown).toContain(String.raw`"a\u202eb"`);
@@ -100,7 +100,7 @@ describe("figures and texts", () => {
     expect(JSON.parse(shown)).toEqual(value);
   });
 
-  test("JSON is shown with its numbers and the order of its members unchanged", () => {
+  test("JSON is shown with its original numbers and order of members", () => {
     const text = `{"b": [1.0, 1e3, -0, 9007199254740993, -1e999], "1": {}, "a": [], "0": null}`;
     const shown = visibleJson(parseJson(text));
     expect(shown.replace(/\s+/g, "")).toBe(text.replaceAll(" ", ""));
@@ -114,12 +114,12 @@ describe("figures and texts", () => {
     [200, 200, 100],
     [500, 101, 100],
     [100, 0, 0],
-  ])("skipping %d of %d rows shows the page that begins at %d", (skip, total, within) => {
+  ])("skipping %d of %d rows shows the page that begins at row %d", (skip, total, within) => {
     expect(skipWithin(skip, 100, total)).toBe(within);
   });
 });
 
-test("an address identifies a view, whatever the ids in it are", () => {
+test("a URL identifies a view, even if ids contain special characters", () => {
   const name = "_replicator/a?b#c%/<d>&e=f";
   const view = { segments: ["jobs", name], query: { reason: "100% & more?", source: "a:1" } };
   expect(parseView(linkTo(view.segments, view.query))).toEqual(view);
@@ -127,7 +127,7 @@ test("an address identifies a view, whatever the ids in it are", () => {
   expect(parseView("")).toEqual({ segments: [], query: {} });
 });
 
-test("a group of failing jobs is named by error, side and host, even without a host", () => {
+test("the name of a group of failing jobs contains its error, its side, and its host, if any", () => {
   const named = (host: string) => filterOf({ class: "dns", side: "target", host });
   for (const [host, exactly] of [
     ["couch.example:5984", "couch.example:5984"],
@@ -143,7 +143,7 @@ test("a group of failing jobs is named by error, side and host, even without a h
   });
 });
 
-test("a rate covers the elapsed part of the minute, and is absent without a count and in the first seconds", () => {
+test("a rate is computed over the elapsed part of the minute; it is absent without a count, and in the first seconds", () => {
   const minutes = [
     { seconds: 60, starts: null },
     { seconds: 60, starts: 30 },
@@ -153,7 +153,7 @@ test("a rate covers the elapsed part of the minute, and is absent without a coun
   expect(perSecond(minutes, ({ starts }) => starts)).toEqual([null, 0.5, 0.25, null]);
 });
 
-test("the rate of a run is constant from its start to its end, and that of a lost run is absent", () => {
+test("the rate of a run is constant over the run, and absent if the run was lost", () => {
   const run = (from: number, to: number, written: number | null) =>
     ({
       start: new Date(from * 1000).toISOString(),
@@ -167,7 +167,7 @@ test("the rate of a run is constant from its start to its end, and that of a los
   expect(times).toEqual(times.toSorted((left, right) => left - right));
 });
 
-test("the lag chart shows the ends of runs, then the samples, in chronological order", () => {
+test("the lag chart shows the ends of runs, followed by the samples, in chronological order", () => {
   const run = (endSec: number, lagSec: number | null) => ({
     end: new Date(endSec * 1000).toISOString(),
     lag_sec: lagSec,
@@ -194,7 +194,7 @@ test("a group with half of the active shares gets half of the slots", () => {
   expect(["a", "b", "c"].map((name) => partOfSlots(name, groups))).toEqual([0.25, 0.75, 0]);
 });
 
-test("rows under the pointer keep their places and show current values; new rows come last", () => {
+test("rows under the pointer keep their places and show current values; new rows are added at the end", () => {
   const row = (key: string, count: number) => ({ key, count });
   const before = [row("a", 1), row("b", 2), row("c", 3)];
   const now = [row("new", 9), row("c", 8), row("a", 7)];
@@ -206,7 +206,7 @@ test("rows under the pointer keep their places and show current values; new rows
   ]);
 });
 
-test("runs, decisions and the creation of a job are one timeline, newest first", () => {
+test("the timeline combines runs, decisions and the creation of a job, newest first", () => {
   const job = {
     control: [
       { action: "pause", user: "root", timestamp: "2026-01-01T00:00:04Z", why: "a new disk" },
@@ -228,7 +228,7 @@ test("runs, decisions and the creation of a job are one timeline, newest first",
   ]);
 });
 
-/** The document of a form. Throws the first error. */
+/** Builds the document from the fields of a form. Throws the first validation error. */
 function documentOf(fields: FormFields, original?: Readonly<Record<string, unknown>>) {
   const { document, errors } = replicationOf(fields, original);
   for (const error of errors.values()) throw error;
@@ -260,7 +260,7 @@ describe("the form of a replication", () => {
     expect(documentOf(fieldsOf(document, "_replicator", "copy"), document)).toEqual(document);
   });
 
-  test("omits the outcome of the replication, and in a clone also the id, revision and owner of the document", () => {
+  test("omits the outcome of the replication; a clone also omits the document's id, revision and owner", () => {
     const ended = {
       ...document,
       _attachments: { note: { stub: true } },
@@ -277,7 +277,7 @@ describe("the form of a replication", () => {
     expect(documentOf(fieldsOf(clone, "_replicator", "other"), clone)).toEqual(copied);
   });
 
-  test("keeps members that were not edited, whatever they are, and changes only the others", () => {
+  test("keeps unedited members unchanged, whatever their values", () => {
     const odd = {
       source: { url: "https://couch.example/a" },
       target: "copy",
@@ -306,7 +306,7 @@ describe("the form of a replication", () => {
   });
 
   test.each([["a"], [[1, 2]], [["a", 2]], [{ a: "b" }], [null]])(
-    "keeps doc_ids that are not a list of strings: %j",
+    "keeps doc_ids unchanged if they are not a list of strings: %j",
     (ids) => {
       const document = { source: "https://couch.example/a", target: "copy", doc_ids: ids };
       const fields = fieldsOf(document, "_replicator", "odd");
@@ -314,7 +314,7 @@ describe("the form of a replication", () => {
     },
   );
 
-  test("does not reformat numbers, and accepts each kind of sequence", () => {
+  test("does not reformat numbers, and accepts every type of sequence", () => {
     expect([' [5,"abc"]', "0", "5-xyz", "007"].map(sequenceOf)).toEqual([
       [5, "abc"],
       0,
@@ -328,7 +328,7 @@ describe("the form of a replication", () => {
     expect(printJson(documentOf(fields, document).selector)).toBe(text.replaceAll(" ", ""));
   });
 
-  test("removes the masked login from an address when the login is replaced or removed", () => {
+  test("removes the masked login from a URL when the login is replaced or removed", () => {
     const shown = { ...document, target: "https://ann:*****@couch.example/b" };
     const fields = fieldsOf(shown, "_replicator", "copy");
     expect(fields.target.login).toBe("kept");
@@ -353,18 +353,18 @@ describe("the form of a replication", () => {
     ["tenant/a/_replicator", true],
     ["src2", false],
     ["my_replicator", false],
-  ])("the form accepts the database %s: %s", (database, isMade) => {
+  ])("accepts the database %s: %s", (database, isMade) => {
     const make = () => documentOf({ ...fieldsOf(document, database, "copy") }, document);
     if (isMade) expect(make()).toEqual(document);
     else expect(make).toThrow("Expected _replicator");
   });
 
-  test("trims spaces around a name", () => {
+  test("trims spaces around a database name", () => {
     const fields = withTrimmedName({ ...EMPTY_FORM, database: " _replicator", id: " a b " });
     expect(fields).toMatchObject({ database: "_replicator", id: "a b" });
   });
 
-  test("creates documents that the replicator understands", () => {
+  test("creates documents that the replicator accepts", () => {
     const fields = {
       ...{ ...EMPTY_FORM, id: "films" },
       source: { address: "https://a.example/x", login: "bearer", username: "", secret: "t" },
@@ -381,7 +381,7 @@ describe("the form of a replication", () => {
   });
 
   test.each(SCHEDULE_KINDS.filter((kind) => kind !== "none"))(
-    "offers a schedule of the form %s that the replicator accepts, and parses it back",
+    "offers a schedule of the form %s that the replicator accepts, and converts it back to fields",
     (kind) => {
       const schedule = SCHEDULES[kind].example("Europe/Berlin");
       const continuous = kind === "window";
@@ -393,7 +393,7 @@ describe("the form of a replication", () => {
     },
   );
 
-  test("can be checked once one side is set, not before", () => {
+  test("can be checked once either side is set, but not before", () => {
     const draft = (fields: FormFields) => draftOf(replicationOf(fields), fields.id);
     expect(draft(EMPTY_FORM)).toBeUndefined();
     const source = { ...EMPTY_FORM.source, address: "films" };
@@ -405,7 +405,7 @@ describe("the form of a replication", () => {
     expect(draft({ ...begun, id: "" })).not.toHaveProperty("_id");
   });
 
-  test("refuses invalid options, and a password that was removed with its address", () => {
+  test("refuses invalid options, and refuses a password whose URL was removed", () => {
     const fields = fieldsOf(document, "_replicator", "copy");
     const wrong = { ...fields, options: { weight: "1001" } };
     expect(() => documentOf(wrong, document)).toThrow(
@@ -419,7 +419,7 @@ describe("the form of a replication", () => {
     expect(() => documentOf({ ...fields, target: moved }, document)).toThrow("password again");
   });
 
-  test("reports every error with its field, and marks fields that are only missing", () => {
+  test("reports every error with its field, and marks fields that are merely empty", () => {
     const { errors } = replicationOf({
       ...EMPTY_FORM,
       target: { address: "https://b.example/x", login: "basic", username: "ann", secret: "" },
@@ -467,12 +467,12 @@ describe("the form of a replication", () => {
     ["https://ann:s3cret@", "b", ""],
     ["ann:s3cret@host/films", "b", ""],
     ["films", "", ""],
-  ])("makes an id from %s and %s: %s", (source, target, id) => {
+  ])("proposes the id for %s and %s: %s", (source, target, id) => {
     expect(idFor(source, target)).toBe(id);
     expect(encodeURIComponent(id)).toBe(id);
   });
 
-  test("makes only ids that a document may have, whatever the addresses are", () => {
+  test("proposes only valid document ids, whatever the URLs contain", () => {
     fc.assert(
       fc.property(fc.string({ unit: "binary" }), fc.webUrl(), (source, target) => {
         for (const id of [idFor(source, target), idFor(target, source)]) {
@@ -482,7 +482,7 @@ describe("the form of a replication", () => {
     );
   });
 
-  test("hides secrets, also in the command, and quotes arguments for the shell", () => {
+  test("hides secrets, even in the shell command, and quotes the command's arguments", () => {
     expect(
       masked({ url: "https://h/?token=x", headers: { cookie: "x" }, password: "env:A" }),
     ).toEqual({
@@ -524,7 +524,7 @@ describe("the form of a rule", () => {
     options: { weight: 7, schedule: "every 15m", documents: { max_bytes: 5 }, other: 1 },
   };
 
-  test("turns the fields of a rule back into the same rule, whatever it contains", () => {
+  test("turns the fields of a rule back into the same rule, whatever the rule contains", () => {
     for (const body of [
       rule,
       {},
@@ -540,7 +540,7 @@ describe("the form of a rule", () => {
     }
   });
 
-  test("does not reformat numbers that are not edited", () => {
+  test("does not reformat unedited numbers", () => {
     const text = `{"source":"local","target":"{db}","databases":["a"],"options":{"weight":1e2,"documents":{"max_bytes":12345678901234567890,"x":1.0}},"y":-0}`;
     const body = parseJson(text) as Readonly<Record<string, unknown>>;
     const fields = ruleFieldsOf(body);
@@ -551,7 +551,7 @@ describe("the form of a rule", () => {
     );
   });
 
-  test("creates rules that the replicator understands", () => {
+  test("creates rules that the replicator accepts", () => {
     const fields = {
       ...ruleFieldsOf(NEW_RULE),
       source: { address: "https://a.example", login: "basic", username: "ann", secret: "s" },
@@ -587,7 +587,7 @@ describe("the form of a rule", () => {
 });
 
 describe("values that the dashboard shares with the node", () => {
-  test("limits are those of the node", () => {
+  test("the dashboard has the same limits as the node", () => {
     expect({ ...limits }).toEqual({
       WHY_LENGTH_MAX: replicator.WHY_LENGTH_MAX,
       RETRY_IDS_MAX: replicator.RETRY_IDS_MAX,
@@ -596,7 +596,7 @@ describe("values that the dashboard shares with the node", () => {
     expect(LOG_BEGIN).toHaveLength(2 * VERSIONSTAMP_BYTES);
   });
 
-  test("the offered filters and orders are those that the node accepts", () => {
+  test("the dashboard offers only filters and orders that the node accepts", () => {
     const offered = [...FLAG_FILTERS, ...TEXT_FILTERS].map(([name]) => name);
     expect([...offered, "state", "error", "side"].toSorted()).toEqual(
       Object.keys(JOB_FILTERS).toSorted(),
@@ -605,7 +605,7 @@ describe("values that the dashboard shares with the node", () => {
     expect(orders.toSorted()).toEqual([...JOB_ORDERS].toSorted());
   });
 
-  test("a budget entered in the fields is one that the node accepts, and is shown as text", () => {
+  test("the budget entered in the fields is valid for the node, and is shown as text", () => {
     const fields = new Map(
       BUDGET_LIMITS.map(([limit], index) => [`read.${limit}`, `${index + 1}`]),
     );
@@ -625,7 +625,7 @@ describe("events", () => {
     ...{ name: id, job: job(id, id), ...reported },
   });
 
-  test("rows keep their places, show the latest event, and disappear with their jobs", () => {
+  test("rows keep their places, show the latest event, and are removed with their jobs", () => {
     const lines = ["a", "b", "c"].map((id) => lineOf(job(id, id)));
     const events = [
       event("c", { job: job("c", "told first") }),
@@ -643,7 +643,7 @@ describe("events", () => {
     expect(others.map(({ id }) => id)).toEqual(["other"]);
   });
 
-  test("a log entry has the decision made at the time of its event, if any", () => {
+  test("a log entry includes the decision, if any, that was made at the time of its event", () => {
     const control = [
       { action: "retry", user: "late", timestamp: "2026-01-01T00:00:02Z", why: null },
       { action: "retry", user: "ann", timestamp: "2026-01-01T00:00:01Z", why: null },
@@ -678,14 +678,14 @@ test.each([
   expect(resultWords(command, result)).toBe(words);
 });
 
-describe("a state without evidence is unknown", () => {
+describe("a server's state is unknown without evidence", () => {
   const timeAt = (second: number): string => new Date(second * 1000).toISOString();
 
   const EVENT_TYPES = ["added", "started", "stopped", "parked", "crashed", "stalled", "completed"];
   const events = fc.array(fc.constantFrom(...EVENT_TYPES), { maxLength: 10 });
   const second = fc.nat({ max: 10 });
 
-  test("a last success is the end of a run that has succeeded", () => {
+  test("the last success is the end of a run that has succeeded", () => {
     fc.assert(
       fc.property(events, fc.option(second), fc.option(second), (types, lag_sec, failing) => {
         const history = types.map((type, n) => ({ type, timestamp: timeAt(10 - n) }));
@@ -711,7 +711,10 @@ describe("a state without evidence is unknown", () => {
     [null, null, null],
     [{ confirmed: false, probed: timeAt(0) }, 3, null],
     [{ confirmed: true, probed: timeAt(0) }, 3, false],
-  ])("with outage %j and latency %j, a server is reached: %j", (outage, latency_ms, expected) => {
-    expect(isReached({ outage, latency_ms })).toBe(expected);
-  });
+  ])(
+    "with outage %j and latency %j, a server counts as reached: %j",
+    (outage, latency_ms, expected) => {
+      expect(isReached({ outage, latency_ms })).toBe(expected);
+    },
+  );
 });

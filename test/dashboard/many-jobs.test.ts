@@ -1,5 +1,6 @@
 /**
- * The list of jobs with 100,000 entries. The node is real; the rows of its list are generated here.
+ * The list of jobs with 100,000 entries. The node is real, but the test generates the rows of the
+ * list.
  */
 import type { Browser, CDPSession, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -7,16 +8,16 @@ import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 const TOTAL = 100_000;
-/** Number of rows that a filter finds. */
+/** Number of rows that match the filter. */
 const FAILING_TOTAL = 3;
-/** The row of the only real job, which has events. */
+/** Index of the row for the only real job, which is the only job with events. */
 const REAL_INDEX = 3;
 const HEAP_BYTES_MAX = 45_000_000;
 
 let processes: Processes;
 let node: TandemProcess;
 let browser: Browser;
-/** The node's real job, from which all other rows are copied. */
+/** The node's real job. All other rows are copies of it. */
 let template: Readonly<Record<string, unknown>>;
 
 beforeAll(async () => {
@@ -48,11 +49,11 @@ function row(index: number): object {
 }
 
 interface Crowd {
-  /** The requested bookmarks; `null` for a first page. */
+  /** The requested bookmarks. `null` stands for the first page. */
   readonly bookmarks: (string | null)[];
 }
 
-/** Responds with lists of jobs, in pages by bookmark. */
+/** Answers requests for lists of jobs. The bookmark selects the page. */
 async function crowd(page: Page): Promise<Crowd> {
   const bookmarks: (string | null)[] = [];
   await page.route("**/_tandem/jobs?**", (route) => {
@@ -81,7 +82,7 @@ async function heapBytes(page: Page): Promise<number> {
 }
 
 describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
-  test("only the visible jobs are drawn, and pages are read by bookmarks", async () => {
+  test("only the visible jobs are rendered, and further pages are requested by bookmark", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await show("/jobs");
@@ -101,7 +102,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     await page.getByText("100,000 selected").waitFor();
   });
 
-  test("the last job is reached by scrolling, a change of the first job is drawn, and a filter finds three jobs", async () => {
+  test("scrolling reaches the last job, a change of the first job is rendered, and a filter finds three jobs", async () => {
     const { page, show, faults } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await show("/jobs");
@@ -142,7 +143,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     const rows = page.locator("tbody tr");
     await rows.nth(1).waitFor();
     await page.setViewportSize({ width: 400, height: 800 });
-    // Waits until the page has noticed the narrow window, and increased the height of its rows.
+    // Waits until the page has noticed the narrow window, and has increased the height of its rows.
     await page.waitForFunction(
       'document.querySelector("tbody tr").getBoundingClientRect().height > 60',
     );
@@ -150,12 +151,12 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     expect(second?.y).toBeGreaterThanOrEqual((first?.y ?? 0) + (first?.height ?? 0));
   });
 
-  test("the first are visible after less than a second of work and one request", async () => {
+  test("the first rows are visible after less than one second of CPU time and one request", async () => {
     const { page } = await visit(browser, node.url, "root");
     const { bookmarks } = await crowd(page);
     await page.goto("about:blank");
     const session = await debug(page);
-    // CPU time of the page's thread, which is independent of other load.
+    // CPU time of the page's thread. It does not depend on other load.
     await session.send("Performance.enable", { timeDomain: "threadTicks" });
     const workSec = async () => {
       const { metrics } = await session.send("Performance.getMetrics");

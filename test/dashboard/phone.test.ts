@@ -1,4 +1,4 @@
-/** The dashboard on a phone, with long names, and with a job that has never had an answer. */
+/** The dashboard on a phone, with long names, and with a job whose requests were never answered. */
 
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
@@ -33,7 +33,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test.each([360, 420])(
-    "at %d pixels, lists come first and the menu is complete",
+    "at %d pixels, lists come before other content, and the menu is complete",
     async (width) => {
       const viewport = { width, height: 740 };
       const { page, show, violations } = await visit(browser, node.url, "root", { viewport });
@@ -74,7 +74,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const { page, show } = await visit(browser, node.url, "root", { viewport });
     await show("/jobs");
     await page.getByRole("link", { name: `_replicator/${LONG}-00002`, exact: true }).waitFor();
-    // The last characters of each name and address are inside the box that cuts it.
+    // The last characters of each name and URL are inside the box that truncates the text.
     const hidden = await page.evaluate(`[...document.querySelectorAll(".ends")].flatMap((ends) => {
       const text = ends.lastElementChild.firstElementChild.firstChild;
       const range = document.createRange();
@@ -88,7 +88,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.locator(".ends").count()).toBe(6);
   });
 
-  test("a job that has never had an answer has unknown figures", async () => {
+  test("a job whose requests were never answered has unknown figures", async () => {
     const silent = createServer();
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
     const { port } = silent.address() as AddressInfo;

@@ -50,7 +50,7 @@ interface Asked {
   readonly body: unknown;
 }
 
-/** Responds to requests about rules, and records them. */
+/** Answers requests about rules, and records the requests. */
 async function mock(page: Page): Promise<Asked[]> {
   const asked: Asked[] = [];
   await page.route("**/_tandem/rules**", async (route: Route) => {
@@ -93,7 +93,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("rules are listed in pages, with counts that link to their jobs", async () => {
+  test("the list of rules is split into pages, and its counts link to the jobs", async () => {
     const { page, show, violations, faults } = await visit(browser, node.url, "rita");
     await mock(page);
     await page.getByRole("link", { name: "Rules", exact: true }).click();
@@ -117,7 +117,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("a rule is shown with the status of its databases", async () => {
+  test("the page of a rule shows the status of the rule's databases", async () => {
     for (const viewport of [
       { width: 1280, height: 900 },
       { width: 390, height: 844 },
@@ -143,7 +143,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     }
   });
 
-  test("a rule is stored only after a preview of its effects", async () => {
+  test("a rule is stored only after its effects were previewed", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     const asked = await mock(page);
     await show("/rules/users");
@@ -165,7 +165,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await plan.getByText("1 lose their job (user-gone)").waitFor();
     expect(await plan.getByText("cannot be copied").count()).toBe(0);
     expect(await violations()).toEqual([]);
-    // Changes the rule, whose preview then differs.
+    // Changes the rule, so that the preview must change.
     await text.fill(JSON.stringify({ ...body, databases: ["a"] }));
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByRole("button", { name: "Save rule" }).click();
@@ -178,7 +178,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.waitForURL(/#\/rules\/users$/);
   });
 
-  test("a new rule has a name, and a rule is removed after confirmation", async () => {
+  test("a new rule needs a name, and a rule is removed after confirmation", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const asked = await mock(page);
     await show("/rules");
@@ -209,7 +209,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       databases: ["user-*", "team-*"],
     };
     expect(JSON.parse(await text.inputValue())).toEqual(rule);
-    // The fields follow the JSON, whose numbers are not reformatted.
+    // The fields show the values of the JSON text. Its numbers are not reformatted.
     const large = "12345678901234567890";
     await text.fill(`{"options": {"weight": ${large}}, ${JSON.stringify(rule).slice(1)}`);
     await page.getByText("Options", { exact: true }).first().click();

@@ -1,4 +1,4 @@
-/** Commands for selected jobs, in a browser: the affected jobs, and undo. */
+/** Commands for selected jobs in a browser: which jobs are affected, and undo. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -57,7 +57,7 @@ async function command(page: Page, verb: string): Promise<string | null> {
 }
 
 describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
-  test("are all that match the filter, and no others", async () => {
+  test("are all jobs that match the filter, and no others", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?source=films");
     await page.getByText("3 jobs", { exact: true }).waitFor();
@@ -71,7 +71,7 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
     expect(await paused()).toEqual([]);
   });
 
-  test("are those that are checked, and no others", async () => {
+  test("are the checked jobs, and no others", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs");
     await tick(page, "f2");
@@ -85,7 +85,7 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
   });
 
   test.each(["Select all that match", "f1"])(
-    "are cleared after the filter changes, with %s selected before",
+    "are cleared after the filter changes, if %s were selected before",
     async (selected) => {
       const { page, show } = await visit(browser, node.url, "root");
       await show("/jobs?source=films");
@@ -109,17 +109,20 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
   test.each([
     { verb: "Pause", done: "Paused", before: ["f1"], during: ["f1", "f2"], undone: "Resumed" },
     { verb: "Resume", done: "Resumed", before: ["f2"], during: [], undone: "Paused" },
-  ])("that a $verb command did not change stay unchanged when it is undone", async (row) => {
-    for (const id of row.before) await ask("POST", `/_tandem/jobs/_replicator%2F${id}/_pause`);
-    const { page, show } = await visit(browser, node.url, "root");
-    await show("/jobs");
-    await tick(page, "f1");
-    await tick(page, "f2");
-    await command(page, row.verb);
-    await page.getByText(`${row.done}: 1 of 2 jobs`).waitFor();
-    expect(await paused()).toEqual(row.during);
-    await page.getByRole("button", { name: "Undo" }).click();
-    await page.getByText(`${row.undone} again: 1 of 1 job`).waitFor();
-    expect(await paused()).toEqual(row.before);
-  });
+  ])(
+    "that a $verb command left unchanged also stay unchanged when the command is undone",
+    async (row) => {
+      for (const id of row.before) await ask("POST", `/_tandem/jobs/_replicator%2F${id}/_pause`);
+      const { page, show } = await visit(browser, node.url, "root");
+      await show("/jobs");
+      await tick(page, "f1");
+      await tick(page, "f2");
+      await command(page, row.verb);
+      await page.getByText(`${row.done}: 1 of 2 jobs`).waitFor();
+      expect(await paused()).toEqual(row.during);
+      await page.getByRole("button", { name: "Undo" }).click();
+      await page.getByText(`${row.undone} again: 1 of 1 job`).waitFor();
+      expect(await paused()).toEqual(row.before);
+    },
+  );
 });

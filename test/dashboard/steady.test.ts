@@ -1,6 +1,6 @@
 /**
- * Elements of the dashboard that stay in place while the pointer is on them. The failing groups and
- * the page's clock are mocked.
+ * Elements of the dashboard stay in place while the pointer is on them. The failing groups and the
+ * page's clock are mocked.
  */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -10,11 +10,14 @@ import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts
 
 /** Interval that is longer than the refresh interval of a page. */
 const ROUND_MS = 12_000;
-/** How far the page's clock is advanced when it is paused; longer than the test takes. */
+/**
+ * Time by which the page's clock is advanced when it is paused. It exceeds the duration of the
+ * test.
+ */
 const LATER_MS = 600_000;
 /**
- * Interval between movements of the pointer, shorter than the time after which it counts as
- * resting.
+ * Interval between movements of the pointer. It is shorter than the time after which the pointer
+ * counts as resting.
  */
 const STEP_MS = 2_000;
 
@@ -38,7 +41,7 @@ function groupAt(host: string, count: number): FailingGroup {
   };
 }
 
-/** Mocks the failing groups. Returns a function that replaces them. */
+/** Mocks the failing groups. Returns a function that sets other groups. */
 async function mockFailing(page: Page, first: readonly FailingGroup[]) {
   let groups = first;
   await page.route("**/_tandem/failing", (route) => {
@@ -58,8 +61,8 @@ interface Place {
 }
 
 /**
- * Moves the pointer to a place. Call this before a response is changed, because requests that were
- * sent before the clock was paused may be answered after the change.
+ * Moves the pointer to a place. Call this before the response changes: requests that were sent
+ * before the clock was paused may be answered after the change.
  */
 function handTo(page: Page, { x, y }: Place): Promise<void> {
   return page.mouse.move(x + 9, y + 9);
@@ -84,7 +87,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("groups keep their places while the pointer is on their buttons, with current figures", async () => {
+  test("groups keep their places and show current figures while the pointer is on their buttons", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const failing = await mockFailing(page, [groupAt("a", 5), groupAt("b", 3), groupAt("c", 2)]);
     await page.clock.install();
@@ -94,7 +97,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const rows = page.locator(".group");
     const hosts = () => page.locator(".group-host").allTextContents();
     await page.getByText("10 jobs in 3 groups").waitFor();
-    // From now on the page's clock stands still, unless it is advanced.
+    // From now on the page's clock stands still, unless the test advances it.
     await page.clock.pauseAt(Date.now() + LATER_MS);
     const box = await rows.nth(1).boundingBox();
     if (box === null) throw new Error("The second group is not drawn");
@@ -109,7 +112,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await hosts()).toEqual(["new (source)", "c (source)", "a (source)"]);
   });
 
-  test("failed documents keep their places while the pointer is on them, and move afterwards", async () => {
+  test("failed documents keep their places while the pointer is on them, and are sorted again afterwards", async () => {
     const validate = `function (doc) { if (doc.odd) throw { forbidden: "an odd one" }; }`;
     await ask(node, "PUT", "/mixed");
     await ask(node, "PUT", "/mixed/a", { odd: true });
@@ -147,7 +150,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await button.boundingBox()).not.toEqual(before);
   });
 
-  test("lines that appear and disappear do not move the page", async () => {
+  test("lines that appear and disappear do not shift the rest of the page", async () => {
     const own = await processes.open(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");
     await show("/jobs");

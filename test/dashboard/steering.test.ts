@@ -1,5 +1,5 @@
 /**
- * Operations in the dashboard other than job control: settings, budgets, start sequences, and the
+ * Operations in the dashboard that do not control jobs: settings, budgets, start sequences, and the
  * log of decisions.
  */
 import type { Browser } from "playwright-core";
@@ -33,7 +33,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a setting is set, undone, refused with the node's reason, and reset", async () => {
+  test("a setting is changed, restored by undo, refused with the node's reason, and reset", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     const key = "[replicator] checkpoint_interval";
     const value = () => ask("GET", "/_node/_local/_config/replicator/checkpoint_interval");
@@ -68,7 +68,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await value()).toBe("30000");
   });
 
-  test("resetting a setting reveals the value of another file, and the page says so", async () => {
+  test("resetting a setting restores the value of another configuration file, and the page says so", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/settings");
     await page.getByRole("button", { name: "Edit [replicator] max_jobs" }).click();
@@ -78,7 +78,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("[replicator] max_jobs is set to 77 jobs").waitFor();
   });
 
-  test("an edit that leaves a secret unchanged neither shows nor stores it", async () => {
+  test("an edit that does not change a secret neither shows nor stores the secret", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/settings");
     await page.getByRole("button", { name: "Edit [admins] root" }).click();
@@ -89,7 +89,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("dialog").getByText("a password").waitFor();
   });
 
-  test("the budget of a server is added, shown, edited and removed", async () => {
+  test("a server's budget is added, shown, edited and removed", async () => {
     const away = { source: "http://couch.invalid/x", target: "films", continuous: true };
     await ask("PUT", "/_replicator/away", away);
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Faway/_cancel").then(() => {}));
@@ -118,7 +118,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Add a budget for couch.invalid" }).waitFor();
   });
 
-  test("a job gets a start sequence, with a reason", async () => {
+  test("a job gets a start sequence, and the reason for it is shown", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fgood");
     await page.getByRole("button", { name: "Start from…" }).click();
@@ -132,9 +132,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(control).toMatchObject([{ why: "once more" }]);
   });
 
-  test("the event log loads older pages back to its start, and adds new events as they occur", async () => {
-    // The log has more than one page. The number of events of a pause depends on the progress of
-    // the job.
+  test("the event log loads pages of older events back to the first event, and adds new events as they occur", async () => {
+    // The log has more than one page. The number of events that a pause causes depends on the
+    // progress of the job.
     const past = (query: string) =>
       ask("GET", `/_tandem/events/_past?limit=100${query}`) as Promise<{
         before: string | null;

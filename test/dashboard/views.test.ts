@@ -1,4 +1,4 @@
-/** Saved views and titles of tabs. */
+/** Saved views, and titles of browser tabs. */
 import fc from "fast-check";
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -16,7 +16,7 @@ import {
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, openPage, visit } from "./browser.fixture.ts";
 
-/** Waits until the tab has this title. */
+/** Waits until the browser tab has this title. */
 async function titled(page: Page, title: string): Promise<void> {
   await page.evaluate(`new Promise((resolve) => {
     const check = () => {
@@ -36,7 +36,7 @@ describe("saved views", () => {
     fc.string({ maxLength: 50 }),
   );
 
-  test("are read as they were stored, whatever they contain", () => {
+  test("are read as they were stored, whatever their names and links contain", () => {
     fc.assert(
       fc.property(fc.array(fc.record({ name, query }), { maxLength: 30 }), (added) => {
         const views = added.reduce<readonly SavedView[]>((before, view) => {
@@ -56,7 +56,7 @@ describe("saved views", () => {
     );
   });
 
-  test("are ignored if this program has not stored them", () => {
+  test("are ignored if the dashboard cannot have stored them", () => {
     const fine = ["a", "#/jobs?failing=true"];
     const foreign = [
       ["b", "https://evil.example/"],
@@ -87,7 +87,7 @@ describe("saved views", () => {
     expect(viewsOf(null)).toEqual([]);
   });
 
-  test("are replaced by one of the same name, removed, and have bounded names and links", () => {
+  test("are replaced by a view of the same name, can be removed, and have names and links of limited length", () => {
     const views = withView(withView([], { name: "b", query: {} }), { name: "a", query: {} });
     expect(views.map(({ name }) => name)).toEqual(["a", "b"]);
     expect(withView(views, { name: "a", query: { sort: "lag" } })[0]?.query.sort).toBe("lag");
@@ -125,7 +125,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a view is saved with its filters, opened, and deleted, and belongs to the user", async () => {
+  test("a view is saved with its filters, opened and deleted, and is visible only to its user", async () => {
     const { page, show, violations, faults } = await visit(browser, node.url, "root");
     await show("/jobs");
     await page.getByText("2 jobs", { exact: true }).waitFor();
@@ -143,7 +143,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("1 job", { exact: true }).waitFor();
     expect(await violations()).toEqual([]);
 
-    // Another tab of the user shows the view, and another user of the browser does not.
+    // Another tab of the same user shows the view. Another user of the same browser does not see
+    // it.
     const other = await page.context().newPage();
     await other.goto(`${node.url}/_dashboard/#/jobs`);
     await other.getByRole("link", { name: "The broken" }).waitFor();
@@ -164,7 +165,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults.filter((fault) => !fault.startsWith("401 "))).toEqual([]);
   });
 
-  test("what is typed into a filter survives renders of the page until it is committed", async () => {
+  test("input in a filter survives rerenders of the page until it is committed", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?name=*lost");
     await page.getByText("1 job", { exact: true }).waitFor();
@@ -180,7 +181,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await name.inputValue()).toBe("*films");
   });
 
-  test("broken or missing storage leaves the list of jobs as it is", async () => {
+  test("the list of jobs works even if the browser's storage is broken or missing", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await page.evaluate(`localStorage.setItem("${viewsKey("root")}", '{"__proto__": [1')`);
     await show("/jobs?failing=true");
@@ -193,7 +194,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("alert").getByText("does not store views").waitFor();
   });
 
-  test("the title of a tab names its page, its object and its state", async () => {
+  test("the title of a tab contains the page, its object and its state", async () => {
     const { page: login } = await openPage(browser);
     await login.goto(`${node.url}/_dashboard/`);
     await titled(login, "Log in – Tandem");

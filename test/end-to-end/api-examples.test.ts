@@ -1,6 +1,6 @@
 /**
- * The examples of docs/api and the first steps: each page's commands, in order, on its own node,
- * with the documented responses.
+ * Runs the examples of docs/api and of the first steps. The commands of each page run in order on a
+ * separate node, and have to get the documented responses.
  */
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
@@ -16,12 +16,12 @@ import {
 } from "../support/pages/page-examples.ts";
 import { type PageShell, pageShell } from "../support/pages/page-shell.ts";
 
-/** The address and the folder of the node on the pages. */
+/** The address and the folder of the node, as written on the pages. */
 const ADDRESS = "http://127.0.0.1:5984";
 const FOLDER = "/var/lib/tandem";
-/** A slow machine must not park a job or expel a node. */
+/** Long time limits, so that a slow machine does not park jobs or expel nodes. */
 const INI = "[replicator]\npark_after_sec = 3600\nworker_lease_sec = 3600\n";
-/** Number of events or quiet periods after which an example counts as wrong. */
+/** Number of events or quiet periods after which an example counts as failed. */
 const EVENT_COUNT_MAX = 50;
 
 const processes = new Processes();
@@ -65,8 +65,8 @@ async function check(
       ? textWithoutVarying(text)
       : jsonValues(text).map((value) => withoutVarying(value));
   const shown = comparable(answer.text);
-  // If no request in the block writes, repeats the block until the job has reached the documented
-  // state.
+  // If no request in the block writes, the block is repeated until the job has reached the
+  // documented state.
   const isRead = !/ -(X|d|F|T)|--data/.test(script);
   for (let rest = isRead ? EVENT_COUNT_MAX : 0; ; rest--) {
     const { count } = node.events;

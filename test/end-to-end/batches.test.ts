@@ -1,6 +1,6 @@
 /**
- * Short requests to a Tandem are batched over real connections (decision 304), and sent
- * individually where that fails.
+ * Short requests to a Tandem server are batched over real connections (decision 304), and are sent
+ * individually if batching fails.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
@@ -29,11 +29,11 @@ afterAll(async () => {
 const isBatch = ({ path }: ProxiedRequest): boolean => path.endsWith("/_tandem/_batch");
 
 /**
- * Copies a dozen databases of one server into other databases of it, concurrently, and returns the
- * requests to the server.
+ * Copies a dozen databases of a server into other databases of the same server, concurrently.
+ * Returns the requests to the server.
  */
 async function copyPairs(name: string, intercept?: Intercept): Promise<readonly ProxiedRequest[]> {
-  // A separate node, which does not know what others learned about the server.
+  // A separate node, which does not share what other nodes have learned about the server.
   const here = await processes.open();
   const proxy = await openHttpProxy(there.url, { takesBatches: true });
   proxies.push(proxy);
@@ -64,7 +64,7 @@ async function copyPairs(name: string, intercept?: Intercept): Promise<readonly 
   return proxy.requests;
 }
 
-test("short requests of jobs to one server are batched", async () => {
+test("short requests that jobs send to the same server are batched", async () => {
   const requests = await copyPairs("together");
   expect(requests.filter(isBatch).length).toBeGreaterThan(0);
 });
@@ -75,7 +75,7 @@ test.each<[string, Intercept]>([
   ["garbles", async (request, forward) => ({ ...(await forward(request)), body: "<html></html>" })],
   ["refuses", async () => ({ status: 413, body: "<html>Too large</html>" })],
   ["redirects", async () => ({ status: 302, headers: { location: "/_up" }, body: "" })],
-])("jobs succeed behind a proxy that %s batches", async (way, broken) => {
+])("jobs succeed even if a proxy between the servers %s batches", async (way, broken) => {
   const requests = await copyPairs(way.replaceAll(" ", "-"), (request, forward) =>
     isBatch(request) ? broken(request, forward) : forward(request),
   );

@@ -1,4 +1,7 @@
-/** `npm run demo` as in the README: it copies two databases, compares them, and leaves nothing. */
+/**
+ * `npm run demo`, as in the README: it copies two databases, compares them, and leaves nothing
+ * behind.
+ */
 import { execFile, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -32,7 +35,7 @@ test("the demo copies its sample data, verifies the copies, and removes what it 
   }
 });
 
-test("the demo prints a line before it loads the program", () => {
+test("the demo prints a line before it loads any other code", () => {
   const hooks = `export async function load(url, context, next) {
     if (/^file:/.test(url) && !url.endsWith("/dist/cli/demo.js")) throw new Error("loads " + url);
     return next(url, context);

@@ -1,8 +1,7 @@
 /**
- * An attachment of a gigabyte is streamed by the source, the target and the replicator, and small
- * documents overtake it. This takes minutes and gigabytes of disk, so it runs on demand:
- * `ATTACHMENT_MIB=1024 npx vitest run test/end-to-end/large-attachment.test.ts`. Linux only: it
- * reads /proc.
+ * Source, target and replicator stream an attachment of a gigabyte, and small documents overtake
+ * it. This takes minutes and gigabytes of disk, so the test runs on demand: `ATTACHMENT_MIB=1024
+ * npx vitest run test/end-to-end/large-attachment.test.ts`. Linux only: it reads /proc.
  */
 import { createHash, randomFillSync } from "node:crypto";
 import { once } from "node:events";
@@ -13,7 +12,7 @@ import { onceThere } from "../support/changes-feed.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 
 const MEBIBYTE = 1024 * 1024;
-/** Maximum additional memory of source, replicator and target, each. */
+/** Maximum additional memory of each of the source, the replicator and the target. */
 const ADDED_MIB_MAX = 64;
 const SMALL_COUNT = 1000;
 const SAMPLE_MS = 100;
@@ -22,13 +21,16 @@ const mebibyteCount = Number(process.env.ATTACHMENT_MIB ?? 0);
 const processes = new Processes();
 afterAll(() => processes.close());
 
-/** Memory of a process without mapped files: those of the store are page cache. */
+/**
+ * Returns the memory of a process, without mapped files: the mapped files of the store are page
+ * cache.
+ */
 function memoryBytes({ child }: TandemProcess): number {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
 }
 
-/** Uploads incompressible random bytes. Resolves to their digest. */
+/** Uploads incompressible random bytes. Resolves to the digest of these bytes. */
 async function upload({ url }: TandemProcess, path: string): Promise<string> {
   const md5 = createHash("md5");
   const headers = {
@@ -54,7 +56,7 @@ async function writeSmall(node: TandemProcess, database: string): Promise<void> 
 }
 
 describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand", () => {
-  test("a large attachment streams in little memory, and does not delay later documents", async () => {
+  test("a large attachment is streamed in little memory, and does not delay later documents", async () => {
     const nodes = await Promise.all([processes.open(), processes.open(), processes.open()]);
     const [source, replicator, target] = nodes;
     const replicate = (database: string) =>
@@ -65,7 +67,7 @@ describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand"
       });
     await source.call("PUT", "/large");
     const digest = await upload(source, "/large/film/film.bin");
-    // A first job, so that one-time allocations are not counted.
+    // Runs a first job, so that one-time allocations are not counted.
     await source.call("PUT", "/warm");
     await writeSmall(source, "warm");
     expect((await replicate("warm")).status).toBe(200);
@@ -80,7 +82,7 @@ describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand"
     }, SAMPLE_MS);
     const copied = replicate("large");
     await onceThere(target.url, "large", ({ size }) => size >= SMALL_COUNT);
-    // The document with the large attachment is still in transit.
+    // At this time, the document with the large attachment is still in transit.
     expect((await target.call("GET", "/large/film")).status).toBe(404);
     expect((await copied).body.history[0].doc_write_failures).toBe(0);
     clearInterval(sampling);
@@ -89,7 +91,7 @@ describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand"
     const added = peaks.map((peak, index) =>
       Math.round((peak - (before[index] as number)) / MEBIBYTE),
     );
-    // Memory of source, replicator and target.
+    // Additional memory of the source, the replicator and the target.
     process.stdout.write(`added: ${added.join(", ")} MiB\n`);
     for (const mebibytes of added) expect(mebibytes).toBeLessThan(ADDED_MIB_MAX);
   }, 1_800_000);

@@ -1,6 +1,6 @@
 /**
- * The largest requests fit the transactions of every store. FoundationDB accepts values of 100 kB,
- * transactions of 10 MB, and five seconds for each. `TANDEM_DOCUMENTS=1000000` sets the size of the
+ * The largest requests fit into the transactions of every store. FoundationDB limits values to 100
+ * kB, and transactions to 10 MB and five seconds. `TANDEM_DOCUMENTS=1000000` sets the size of the
  * database for purge and deletion.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -9,7 +9,7 @@ import { onSharedStores } from "../support/shared-stores.ts";
 
 const DOCUMENT_COUNT = Number(process.env.TANDEM_DOCUMENTS ?? 2_000);
 const BATCH = 1_000;
-/** `max_document_size` is 8,000,000. */
+/** `max_document_size` is 8,000,000 bytes. */
 const LARGE = "x".repeat(7_990_000);
 /** A document of `_replicator` has at most 2,000,000 characters. */
 const LARGE_JOB = "x".repeat(1_990_000);
@@ -34,7 +34,7 @@ onSharedStores((openStore) => {
     return answer.body;
   }
 
-  /** Creates a database with an index, whose design document counts like any other document. */
+  /** Creates a database with an index. The index's design document counts as a document. */
   async function withIndex(database: string): Promise<void> {
     await must("PUT", `/${database}`);
     await must("POST", `/${database}/_index`, {
@@ -66,7 +66,7 @@ onSharedStores((openStore) => {
     expect(await foundOf("large", "second")).toBe(0);
   });
 
-  test("a document of 2 MB in _replicator is a job, and its state is written into it", async () => {
+  test("a document of 2 MB in _replicator starts a job, whose state is written to the document", async () => {
     await must("PUT", "/empty");
     const job = { source: "empty", target: "empty-copy", create_target: true, text: LARGE_JOB };
     await must("PUT", "/_replicator/large", job);
@@ -97,7 +97,7 @@ onSharedStores((openStore) => {
     expect((await must("GET", "/bulk-copy/doc-499")).text).toBe(BULK[499]?.text);
   });
 
-  test("documents of a large database are purged, and it is deleted and re-created", async () => {
+  test("documents of a large database are purged; the database is then deleted and re-created", async () => {
     await withIndex("many");
     for (let first = 0; first < DOCUMENT_COUNT; first += BATCH) {
       const docs = Array.from({ length: BATCH }, (_, at) => ({

@@ -31,13 +31,13 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** The listening ports of a process, from Linux's tables. */
+/** Reads the listening ports of a process from Linux's tables. */
 function listeningPorts(pid: number): number[] {
   const descriptors = readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
     try {
       return [readlinkSync(`/proc/${pid}/fd/${name}`)];
     } catch {
-      // The descriptor has been closed in the meantime.
+      // The descriptor was closed after it was listed.
       return [];
     }
   });
@@ -57,7 +57,7 @@ onSharedStores((openStore) => {
   const processes = new Processes();
   afterAll(() => processes.close());
 
-  test("replication processes run next to the API, are restarted when they die, and stop with it", async () => {
+  test("replication processes run next to the API process, are restarted when they die, and stop with it", async () => {
     const node = await processes.open({
       ...openStore(processes),
       flags: ["--replication-processes", "2"],
@@ -75,7 +75,8 @@ onSharedStores((openStore) => {
     expect((await node.call("POST", "/_replicate", body)).body).toMatchObject({ ok: true });
     expect((await compare(`${node.url}/a`, `${node.url}/b`)).differences).toEqual([]);
 
-    // The counters of replication processes appear in the responses of the serving process.
+    // The counters of replication processes appear in the responses of the process that serves the
+    // API.
     const { value } = await node.onceAnswered(
       async () =>
         (await node.call("GET", "/_node/_local/_stats/couch_replicator/checkpoints/success")).body,
@@ -101,13 +102,13 @@ onSharedStores((openStore) => {
       flags: ["--replication-processes", "1"],
     });
     await workersOnce(node, (found) => found.length === 1);
-    // Parent and child write to one pipe, which is closed when the last of them has ended.
+    // Parent and child write to the same pipe, which is closed once both have ended.
     const closed = once(node.child, "close");
     await node.kill();
     await closed;
   });
 
-  test("a frontend opens no outgoing connection, and a replication node listens nowhere", async () => {
+  test("a frontend does not open outgoing connections, and a replication node does not listen on any port", async () => {
     const options = openStore(processes);
     let requestCount = 0;
     const source = createServer((_request, response) => {
@@ -144,7 +145,7 @@ onSharedStores((openStore) => {
       expect(await lastError()).toMatchObject({ error: "no_replication_node" });
       expect(requestCount).toBe(0);
 
-      // A rule over local databases needs no connection.
+      // A rule for local databases needs no connection.
       await frontend.call("PUT", "/a");
       const ownRule = { source: "local", databases: ["a"], target: "copy-of-{db}" };
       expect(await frontend.call("PUT", "/_tandem/rules/own?dry_run=true", ownRule)).toMatchObject({

@@ -1,4 +1,4 @@
-/** Documents omitted by a replication on purpose are counted, and are not failures. */
+/** Documents that a replication omits on purpose are counted, but are not failures. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { openPair, type Pair } from "../couchdb-replicator/pair.fixture.ts";
 
@@ -14,7 +14,7 @@ const attached = (id: string, length: number) => ({
   _attachments: { file: { content_type: "image/png", data: btoa("x".repeat(length)) } },
 });
 
-/** The source supports bulk reads; without `use_bulk_get` each document is read individually. */
+/** The source supports bulk reads. Without `use_bulk_get`, each document is read individually. */
 const WAYS: readonly (readonly [string, object])[] = [
   ["in bulk", {}],
   ["alone", { use_bulk_get: false }],
@@ -23,7 +23,7 @@ const WAYS: readonly (readonly [string, object])[] = [
 describe.each(WAYS)("read %s", (way, options) => {
   const named = (name: string): string => `${name}-${way.replace(" ", "-")}`;
 
-  /** Replicates, and returns the counters of the history and the failures. */
+  /** Replicates a database. Returns the counters of the history, and the failures. */
   async function counts(database: string, omissions: object) {
     const { status, body } = await pair.replicate(database, { ...omissions, ...options });
     expect(status).toBe(200);
@@ -33,7 +33,7 @@ describe.each(WAYS)("read %s", (way, options) => {
 
   test("omits documents larger than `documents.max_bytes`", async () => {
     const database = named("documents");
-    // {"text":"xx…"} has eleven characters around the text.
+    // The JSON `{"text":"xx…"}` has eleven characters in addition to the value of `text`.
     const document = (id: string, length: number) => ({ _id: id, text: "x".repeat(length - 11) });
     await pair.fill(database, [document("fits", 100), document("exceeds", 101)]);
     const found = await counts(database, { documents: { max_bytes: 100 } });
@@ -42,7 +42,7 @@ describe.each(WAYS)("read %s", (way, options) => {
     expect(await pair.failures(database)).toEqual([]);
   });
 
-  test("omits whole documents with an attachment above `attachments.max_bytes`", async () => {
+  test("omits every document that has an attachment larger than `attachments.max_bytes`", async () => {
     const database = named("attachments");
     await pair.fill(database, [attached("fits", 100), attached("exceeds", 101), { _id: "plain" }]);
     const found = await counts(database, { attachments: { max_bytes: 100 } });
@@ -51,7 +51,7 @@ describe.each(WAYS)("read %s", (way, options) => {
     expect(await pair.failures(database)).toEqual([]);
   });
 
-  test("omits deletions, including those of one branch", async () => {
+  test("omits deletions, even if only one branch of a document is deleted", async () => {
     const database = named("deleted");
     await pair.fill(database, [{ _id: "kept" }, { _id: "gone" }]);
     const call = (method: string, path: string, body?: object) =>
@@ -63,7 +63,7 @@ describe.each(WAYS)("read %s", (way, options) => {
     const branch = { start: Number(start) + 1, ids: ["f".repeat(32), hash] };
     const docs = [{ _id: "kept", _rev: `2-${"f".repeat(32)}`, _deleted: true, _revisions: branch }];
     await call("POST", "/_bulk_docs", { new_edits: false, docs });
-    // The winner is the branch that is not deleted.
+    // The winner is the live branch.
     const live = { start: 2, ids: ["0".repeat(32), hash] };
     const alive = [{ _id: "kept", _rev: `2-${"0".repeat(32)}`, _revisions: live }];
     await call("POST", "/_bulk_docs", { new_edits: false, docs: alive });
@@ -79,7 +79,7 @@ describe.each(WAYS)("read %s", (way, options) => {
   });
 });
 
-test("omits an excluded leaf when a revision has several successors by the time it is read", async () => {
+test("omits an excluded leaf, even if several revisions have succeeded it before it is read", async () => {
   await pair.fill("branches", [attached("kept", 10)]);
   const call = (method: string, path: string, body?: object) =>
     pair.here.call(method, `/branches${path}`, body);
@@ -106,7 +106,7 @@ test("omits an excluded leaf when a revision has several successors by the time 
   expect(arrived).not.toHaveProperty("_conflicts");
 });
 
-test("an attachment over the limit is not requested from a source that reports its length", async () => {
+test("an attachment that exceeds the limit is not requested if the source reports its length", async () => {
   await pair.fill("spared", [attached("exceeds", 10_000), { _id: "plain" }]);
   await pair.replicate("spared", { attachments: { max_bytes: 100 } });
   const alone = pair.source.requests.filter(({ path }) => path.includes("open_revs"));
@@ -114,7 +114,7 @@ test("an attachment over the limit is not requested from a source that reports i
   expect(await pair.ids("spared")).toEqual(["plain"]);
 });
 
-test("the status shows what was omitted, and sums it over runs", async () => {
+test("the status shows the number of omitted documents, summed over runs", async () => {
   await pair.fill("status", [{ _id: "large", text: "x".repeat(1_000) }]);
   const document = { ...pair.body("status"), documents: { max_bytes: 100 } };
   await pair.here.call("PUT", "/_replicator/status-job", { ...document, continuous: true });
@@ -130,7 +130,7 @@ test("the status shows what was omitted, and sums it over runs", async () => {
   expect(other.info).toMatchObject({ docs_written: 0, doc_write_failures: 0 });
 });
 
-test("a replication with omissions has its own checkpoints", async () => {
+test("a replication with omissions has different checkpoints from a replication without them", async () => {
   await pair.fill("own", [{ _id: "large", text: "x".repeat(1_000) }]);
   await pair.replicate("own", { documents: { max_bytes: 100 } });
   expect(await pair.ids("own")).toEqual([]);

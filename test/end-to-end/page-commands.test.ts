@@ -1,4 +1,4 @@
-/** The commands of README and of pages without a test of their own, run by a shell. */
+/** A shell runs the commands of the README, and of pages that have no test of their own. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -13,7 +13,10 @@ import { openFoundationDbStore } from "../support/shared-stores.ts";
 
 const processes = new Processes();
 const folder = processes.directory();
-/** The node of the page, and the servers that it calls couch.example, a.example and b.example. */
+/**
+ * The node that the page is about, and the servers that it calls couch.example, a.example and
+ * b.example.
+ */
 let node: TandemProcess;
 let couch: TandemProcess;
 let source: TandemProcess;
@@ -24,7 +27,7 @@ let shell: PageShell;
 beforeAll(async () => {
   const user = { COUCHDB_USER: "user", COUCHDB_PASSWORD: "password" };
   data = processes.directory();
-  // Jobs are moved between servers with one uuid.
+  // Jobs can only be moved between servers with the same uuid.
   const ini = `[couchdb]\nuuid = ${"1234".repeat(8)}\n`;
   [node, couch, source, target] = await Promise.all([
     processes.open({ directory: data, ini }),
@@ -52,14 +55,12 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/**
- * Credentials for the commands of pages that read them from ~/.netrc, whose entries have no port.
- */
+/** Credentials for commands that read them from ~/.netrc. The entries of this file have no port. */
 const CREDENTIALS = ["SOURCE", "TARGET"]
   .map((side) => `export TANDEM_${side}_USER=user TANDEM_${side}_PASSWORD=password\n`)
   .join("");
 
-/** Pages of which every block is run here, unless a reason is given. */
+/** Every block of these pages is run here, unless a reason is given. */
 const PAGES = [
   "README.md",
   "docs/backup.md",
@@ -72,7 +73,10 @@ const PAGES = [
 ];
 const ran = new Set<string>();
 
-/** The shell block of `page` that contains `part`, with the test's addresses and folders. */
+/**
+ * Returns the shell block of `page` that contains `part`, with the addresses and folders of the
+ * test.
+ */
 function take(page: string, part: string): string {
   const block = shellBlocks(page).find(({ text }) => text.includes(part));
   if (block === undefined) throw new Error(`No block of ${page} has ${part}`);
@@ -111,7 +115,7 @@ async function put(
   expect(status).toBe(expected);
 }
 
-test("the first examples of docs/replicating.md copy to this node and to another server", async () => {
+test("the first examples of docs/replicating.md copy databases to this node and to another server", async () => {
   await put(couch, "/films");
   const [follow = ""] = pageJson(pageText("docs/replicating.md"));
   const job = follow.replace("https://couch.example", couch.url).replace('"secret"', '"password"');
@@ -123,7 +127,7 @@ test("the first examples of docs/replicating.md copy to this node and to another
   expect(compared).toContain("no differences");
 });
 
-test("the commands of docs/replicating.md about jobs and servers succeed", async () => {
+test("the commands about jobs and servers in docs/replicating.md succeed", async () => {
   const endless = /^.*jobs watch.*\n/m;
   expect(
     await shell.run(take("docs/replicating.md", "jobs failing").replace(endless, "")),
@@ -134,7 +138,7 @@ test("the commands of docs/replicating.md about jobs and servers succeed", async
   expect(servers).toContain("1 database gets a job: user-1");
 });
 
-test("the command of docs/replicating.md that runs until it is stopped shows events of a job", async () => {
+test("the command in docs/replicating.md that runs until it is stopped shows events of a job", async () => {
   const [line = ""] = take("docs/replicating.md", "jobs failing").match(/^.*jobs watch.*$/m) ?? [];
   const child = spawn("bash", ["-c", `exec ${line}`], { env: shell.environment });
   const ended = once(child, "exit");
@@ -147,7 +151,7 @@ test("the command of docs/replicating.md that runs until it is stopped shows eve
   expect(await ended).toEqual([0, null]);
 });
 
-test("the commands of docs/replicating.md about a move print its plan, and move a document", async () => {
+test("the commands about a move in docs/replicating.md print the plan of a move, and move a document", async () => {
   const films = `${withPassword(couch)}/films`;
   const document = {
     source: films,
@@ -194,7 +198,8 @@ test("the rules of docs/five-thousand-databases.md copy users and their database
     );
   await atTarget("/_session", asAnn);
   await ofPage("rules put users");
-  // The copied security object opens the database for its user, who is copied too.
+  // The copied security object grants the user access to the database. The user's document is
+  // copied, too.
   await atTarget("/userdb-ann/first", asAnn);
   await ofPage("rules put back");
   await put(target, "/userdb-ann/second", {});
@@ -213,7 +218,7 @@ test("the rules of docs/five-thousand-databases.md copy users and their database
   );
 });
 
-test("the other commands of docs/five-thousand-databases.md set a budget and make a key", async () => {
+test("the other commands of docs/five-thousand-databases.md set a budget and create a key", async () => {
   const page = "docs/five-thousand-databases.md";
   expect(await shell.run(take(page, "budgets set"))).toContain("200");
   await shell.run(take(page, "_global_changes").replace("--netrc", "--user user:password"));
@@ -240,12 +245,12 @@ test("the commands about backups succeed", async () => {
   expect(readdirSync(join(folder, "data-2"))).toContain("data.mdb");
 });
 
-test("the commands about the configuration set and print a value", async () => {
+test("the commands about the configuration set a value and print a value", async () => {
   const output = await shell.run(take("docs/configuration.md", "tandem config set"));
   expect(output).toContain("200");
 });
 
-test("the completion scripts are written where shells look for them", async () => {
+test("the completion scripts are written to the folders where shells look for them", async () => {
   const scripts = [
     ".local/share/bash-completion/completions/tandem",
     ".config/fish/completions/tandem.fish",
@@ -257,13 +262,13 @@ test("the completion scripts are written where shells look for them", async () =
   }
 });
 
-test("the commands for many jobs are previewed, confirmed and undone", async () => {
+test("the commands for many jobs can be previewed, confirmed and undone", async () => {
   const output = await shell.run(take("docs/command-line.md", "tandem jobs undo"));
   expect(output).toContain("would pause 0 jobs");
   expect(output).toContain("0 jobs found, 0 changed");
 });
 
-test("the commands about nodes show the node, drain it, and undrain it", async () => {
+test("the commands about nodes show a node, drain it, and undrain it", async () => {
   expect(await shell.run(take("docs/clusters.md", "tandem shares usage"))).toContain("_replicator");
   await shell.run(take("docs/clusters.md", "tandem nodes drain"));
   const { body } = await node.call("GET", "/_tandem/nodes");
@@ -272,7 +277,7 @@ test("the commands about nodes show the node, drain it, and undrain it", async (
 
 const clusterFile = process.env.FDB_CLUSTER_FILE;
 if (clusterFile === undefined) {
-  test.skip("a node on FoundationDB (skipped: FDB_CLUSTER_FILE does not name a live cluster)", () => {});
+  test.skip("a node on FoundationDB (skipped if FDB_CLUSTER_FILE does not name a live cluster)", () => {});
 } else {
   test.each(["docs/clusters.md", "docs/configuration.md"])(
     "the command of %s starts a node on FoundationDB",
@@ -316,7 +321,7 @@ if (clusterFile === undefined) {
   });
 }
 
-test("every block of these pages was run, or has a reason for not being run", () => {
+test("every block of these pages was run, or has a reason not to be run", () => {
   const left = PAGES.flatMap(shellBlocks).filter(
     ({ text, whyNotRun }) => whyNotRun === undefined && !ran.has(text),
   );

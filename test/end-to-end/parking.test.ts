@@ -1,6 +1,6 @@
 /**
- * Parked jobs between servers: the requests that the watcher sends to a source, and the arrival of
- * changes, whatever the source permits.
+ * Parked jobs between servers: which requests the watcher sends to a source, and how changes
+ * arrive, depending on what the source permits.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openPair, type Pair } from "../couchdb-replicator/pair.fixture.ts";
@@ -55,7 +55,8 @@ test.each([
   await pair.here.call("PUT", "/user-7/late", {});
   await arrives("user-7", "late");
   const requests = pair.source.requests.slice(before);
-  // The watcher may have requested `_db_updates` before the change. Only watchers request it.
+  // The watcher may have sent its `_db_updates` request before the change. Only watchers send this
+  // request.
   const asks = asked.test("/_db_updates") ? pair.source.requests : requests;
   expect(asks.some(({ path }) => asked.test(path))).toBe(true);
   const touched = requests.filter(({ path }) => path.includes("_changes"));
@@ -68,7 +69,7 @@ test.each([
   }
 });
 
-test("the log of a wake-up has no line above the level debug", async () => {
+test("waking a job does not log anything above the level debug", async () => {
   pair.reset();
   await pair.fill("quiet", [{ _id: "first" }]);
   const body = { ...pair.body("quiet"), continuous: true };
@@ -88,7 +89,7 @@ test("the log of a wake-up has no line above the level debug", async () => {
   expect(logged).toEqual([]);
 });
 
-/** Resolves once this number of runs of the job have ended by parking it. */
+/** Resolves once this number of runs of the job have ended because the job was parked. */
 async function onceEndedParked(name: string, count: number): Promise<void> {
   let seen = 0;
   await pair.here.events.event("replication.ended", (event) => {

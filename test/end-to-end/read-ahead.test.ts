@@ -1,6 +1,6 @@
 /**
- * A copier reads one batch ahead from a server while the previous batch is written, and delays no
- * retry.
+ * A copier reads one batch ahead from a server while it writes the previous batch, and does not
+ * delay retries.
  */
 import { afterAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
@@ -17,7 +17,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-test("the only copier of a job requests the second batch while the first is written, and the third after that", async () => {
+test("the only copier of a job requests the second batch while it writes the first, but requests the third only afterwards", async () => {
   const node = await processes.open();
   await load(node, "source", sampleLines("films").slice(0, BATCH_COUNT * BATCH_SIZE));
   const source = await openHttpProxy(node.url);
@@ -43,7 +43,7 @@ test("the only copier of a job requests the second batch while the first is writ
     if (!request.path.includes("_bulk_docs")) return forward(request);
     togetherMax.writing = Math.max(togetherMax.writing, ++writing);
     const number = readCounts.length + 1;
-    // The write is not answered before the next batch was read.
+    // The write is answered only after the next batch was read.
     while (readCount < Math.min(number + 1, BATCH_COUNT)) {
       await new Promise<void>((resolve) => {
         readMeanwhile = resolve;
@@ -91,7 +91,7 @@ test("a requested retry does not wait for busy copiers", async () => {
         body: JSON.stringify([{ id, rev, error: "forbidden", reason: "not yet" }]),
       };
     }
-    // Holds the other batch in flight, but forwards a retry, which has only one document.
+    // Holds the other batch in flight, but forwards a retry, which consists of one document.
     if (docs.length > 1) await new Promise<void>((resolve) => held.push(resolve));
     return forward(request);
   });

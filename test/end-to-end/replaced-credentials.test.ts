@@ -1,6 +1,6 @@
 /**
- * A password that another server rejects, from an operator's view: the account is listed with its
- * reason and next attempt, and jobs log in with a new password immediately.
+ * A server rejects a password, from an operator's view: the account is listed with its reason and
+ * next attempt, and jobs immediately log in with a new password.
  */
 import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -28,7 +28,7 @@ async function ask(url: string, method: string, body?: unknown) {
   return { status: response.status, text, json };
 }
 
-test("a rejected login is listed until the password is replaced", async () => {
+test("a rejected login is listed until an operator replaces the password", async () => {
   const ini = "[admins]\nadmin = admin-password\n[replicator]\nmin_backoff_penalty_sec = 3600\n";
   const far = await processes.open({ ini });
   await ask(`${far.url}/_users`, "PUT");
@@ -48,7 +48,7 @@ test("a rejected login is listed until the password is replaced", async () => {
       create_target: true,
     });
   }
-  // The login of the last job was not tried.
+  // The last job did not try to log in.
   const { json } = await node.onceAnswered(
     () => here("/_tandem/logins"),
     ({ json: page }) => page.logins[0]?.jobs === JOBS,
@@ -90,7 +90,7 @@ test("a rejected login is listed until the password is replaced", async () => {
     const account = ["--host", far.url, "--username", "jan", "--side", "source"];
     return tandem(["secrets", "replace", "--failing", ...account, "--password-file", file]);
   };
-  // A wrong password is tried once, and then the jobs wait again.
+  // A wrong password is tried once. Then the jobs wait again.
   expect(await replace("another-password")).toContain(`${JOBS} changed, 0 refused`);
   await node.onceAnswered(
     () => here("/_node/_local/_prometheus"),

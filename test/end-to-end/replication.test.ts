@@ -1,4 +1,4 @@
-/** Two nodes in two processes: documents are copied completely. */
+/** Two nodes in two processes copy documents completely. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { onceThere } from "../support/changes-feed.ts";
 import { compare } from "../support/compare.ts";
@@ -15,10 +15,10 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** Three ways from one database to another: without a socket, pushed, and pulled. */
+/** Three ways to copy a database: between local databases without a socket, pushed, and pulled. */
 const WAYS = ["between local databases", "pushed to another node", "pulled from another node"];
 
-/** Replicates `database` of the first node. Returns the copy's URL. */
+/** Replicates `database` of the first node. Returns the URL of the copy. */
 async function replicate(way: string, database: string): Promise<string> {
   const isPull = way.startsWith("pulled");
   const source = isPull ? `${here.url}/${database}` : database;
@@ -46,7 +46,7 @@ describe.each(WAYS)("%s", (way) => {
     });
   });
 
-  test("countries arrive with their flags, and an updated flag later", async () => {
+  test("countries arrive with their flags, and an updated flag arrives later", async () => {
     const database = `countries-${suffix}`;
     await load(here, database, sampleLines("countries"));
     const copy = await replicate(way, database);
@@ -65,7 +65,7 @@ describe.each(WAYS)("%s", (way) => {
     expect(await flag.text()).toBe("<svg/>");
   });
 
-  test("a conflict, a deletion, a design document and unusual ids arrive, with the same winners", async () => {
+  test("a conflict, a deletion, a design document and unusual ids arrive, and documents have the same winners", async () => {
     const database = `odd-${suffix}`;
     await here.call("PUT", `/${database}`);
     await writeOddDocuments(here.call, database);
@@ -84,7 +84,7 @@ describe.each(WAYS)("%s", (way) => {
     expect(await note.text()).toBe("second bytes");
   });
 
-  test("numbers, names and their order arrive byte for byte", async () => {
+  test("numbers, member names and the order of members arrive byte for byte", async () => {
     const database = `exact-${suffix}`;
     await here.call("PUT", `/${database}`);
     await here.call("PUT", `/${database}/exact`, EXACT_BODY);
@@ -100,7 +100,7 @@ describe.each(WAYS)("%s", (way) => {
     }
   });
 
-  test("an empty database arrives", async () => {
+  test("an empty database is replicated", async () => {
     const database = `empty-${suffix}`;
     await here.call("PUT", `/${database}`);
     const copy = await replicate(way, database);
@@ -109,7 +109,7 @@ describe.each(WAYS)("%s", (way) => {
   });
 });
 
-test("a database with slashes in its name arrives under its name", async () => {
+test("a database with slashes in its name arrives under the same name", async () => {
   await here.call("PUT", "/org%2Fteam%2Bone");
   await here.call("PUT", "/org%2Fteam%2Bone/doc", { n: 1 });
   const target = `${there.url}/org%2Fteam%2Bone`;
@@ -123,7 +123,7 @@ test("a database with slashes in its name arrives under its name", async () => {
   expect(names).toContain("org/team+one");
 });
 
-test("a continuous job shows correct figures while it runs", async () => {
+test("a continuous job shows correct counts while it runs", async () => {
   await here.call("PUT", "/watched");
   const { status, body } = await here.call("POST", "/_replicate", {
     source: "watched",

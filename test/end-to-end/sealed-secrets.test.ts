@@ -1,4 +1,4 @@
-/** Secrets in every accepted form: they work, and appear only in responses to authorized users. */
+/** Secrets in every accepted form work, and appear only in responses to authorized users. */
 import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
@@ -12,8 +12,7 @@ const processes = new Processes();
 const directory = processes.directory();
 
 /**
- * Secrets by the form in which a job contains them. All but the first are for servers that do not
- * exist.
+ * Secrets by the form in which a job contains them. All but the first are for nonexistent servers.
  */
 const SECRETS = {
   password: "Kw7-there-password",
@@ -34,7 +33,7 @@ const ALL = Object.values(SECRETS);
 const ADMIN_PASSWORD = "admin-of-this-node";
 const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
-/** Number of jobs with secrets; each is requested by a document, and again without one. */
+/** Number of jobs with secrets. Each of them is requested twice: by a document and without one. */
 const FORMS = 11;
 
 let here: TandemProcess;
@@ -102,7 +101,7 @@ function sources(): Record<string, object> {
   };
 }
 
-test("jobs with secrets of every form run, fail, change and end", async () => {
+test("jobs with secrets of every form can run, fail, change and end", async () => {
   const jan = `jan:${SECRETS.password}`;
   await ask(jan, "PUT", "/films", undefined, there);
   await ask(jan, "PUT", "/films/a", { title: "A" }, there);
@@ -135,25 +134,26 @@ test("jobs with secrets of every form run, fail, change and end", async () => {
   });
   const isCopied = () => ask(admin, "GET", "/copy/a");
   await here.onceAnswered(isCopied, ({ status }) => status === 200);
-  // An edit leaves an old body in the store, and a deletion a whole document.
+  // After an edit, the store contains an old body. After a deletion, the store contains a whole
+  // document.
   const stored = JSON.parse((await ask(admin, "GET", "/_replicator/basic")).text);
   await ask(admin, "PUT", "/_replicator/basic", { ...stored, use_checkpoints: false });
   const gone = JSON.parse((await ask(admin, "GET", "/_replicator/bearer")).text);
   await ask(admin, "DELETE", `/_replicator/bearer?rev=${gone._rev}`);
 });
 
-test("users who may see a document's secrets are shown them", async () => {
+test("users who may see a document's secrets get these secrets in responses", async () => {
   const { text } = await ask(admin, "GET", "/_replicator/userinfo");
   expect(text).toContain(SECRETS.password);
   expect((await ask(admin, "GET", "/_replicator/iam")).text).toContain(SECRETS.iam);
 });
 
-test("no file of the store, and no line of the log, contains a secret", async () => {
+test("secrets are not in any file of the store, or in any line of the log", async () => {
   expect(secretsBelow(directory, ALL)).toEqual([]);
   expect(secretsIn(here.log(), ALL)).toEqual([]);
 });
 
-test("no response contains a secret, except to authorized users", async () => {
+test("responses do not contain secrets, except responses to authorized users", async () => {
   const views = [
     "/_scheduler/jobs",
     "/_scheduler/docs",
@@ -185,7 +185,7 @@ test("no response contains a secret, except to authorized users", async () => {
   }
 });
 
-test("no secret is in the arguments or environment of a node's processes", () => {
+test("secrets are not in the arguments or the environment of a node's processes", () => {
   const own = readdirSync("/proc").filter((pid) => /^\d+$/.test(pid) && isOfNode(pid));
   expect(own.length).toBeGreaterThan(1);
   for (const pid of own) {
@@ -203,7 +203,7 @@ function isOfNode(pid: string): boolean {
   }
 }
 
-test("a command changes the key while the node serves", async () => {
+test("a command replaces the key while the node serves requests", async () => {
   const before = JSON.parse((await ask(admin, "GET", "/_tandem/secrets")).text);
   const key = readFileSync(join(directory, "data.key"), "utf8");
   const server = here.url.replace("://", `://admin:${ADMIN_PASSWORD}@`);
@@ -213,12 +213,12 @@ test("a command changes the key while the node serves", async () => {
   expect(after.rotation).toMatchObject({ state: "done", unneeded_keys: [before.sealing_key] });
   expect(after.keys_here).toEqual([after.sealing_key]);
   expect(after.sealing_key).not.toBe(before.sealing_key);
-  // Resealed values: documents, jobs, the session secret and a setting.
+  // Minimum number of resealed values: documents, jobs, the session secret and a setting.
   expect(after.rotation.renewed).toBeGreaterThanOrEqual(3 * (FORMS - 1) + 2);
   expect(statSync(join(directory, "data.key")).mode & 0o777).toBe(0o600);
-  // The rule's source can be shown only if the rule was resealed.
+  // The source of the rule can only be shown if the rule was resealed.
   expect((await ask(admin, "GET", "/_tandem/rules/all")).text).toContain('"source"');
-  // The replication process uses the new key: it runs a job that only that key opens.
+  // The replication process uses the new key: it runs a job that only the new key can open.
   await ask(admin, "PUT", "/_replicator/again", {
     source: `${there.url.replace("://", `://jan:${SECRETS.password}@`)}/films`,
     target: "copy-again",
@@ -233,7 +233,7 @@ test("a command changes the key while the node serves", async () => {
   ).toEqual([]);
 });
 
-test("a restarted node reads its secrets, and does not start without the key", async () => {
+test("a restarted node reads its secrets, but does not start without the key", async () => {
   await here.stop();
   here = await processes.open({ directory, ini: INI });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
@@ -249,7 +249,7 @@ test("a restarted node reads its secrets, and does not start without the key", a
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
 });
 
-test("a command changes the password of a user's jobs, without passing it as an argument", async () => {
+test("a command changes the password of a user's jobs, without the password in its arguments", async () => {
   const server = here.url.replace("://", `://admin:${ADMIN_PASSWORD}@`);
   const replace = (...more: string[]) => {
     const flags = ["secrets", "replace", "--json", "--server", server, "--host", there.url];
@@ -260,8 +260,8 @@ test("a command changes the password of a user's jobs, without passing it as an 
     child.child.stdin?.end("Kw7-the-next-password\n");
     return child.then(({ stdout }) => JSON.parse(stdout));
   };
-  // Five jobs match: for each of two forms of the password, one with a document and one without,
-  // and one more with a document.
+  // Five jobs match. For each of the two forms of the password, one job has a document and one has
+  // none. The fifth job has a document.
   const found = { ok: true, matched: 5, documents: 3, transient: 2, rules: [] };
   expect(await replace("--dry-run")).toEqual({ ...found, dry_run: true });
   expect((await ask(admin, "GET", "/_replicator/userinfo")).text).toContain(SECRETS.password);
@@ -274,10 +274,10 @@ test("a command changes the password of a user's jobs, without passing it as an 
   expect(secretsIn(here.log(), ["Kw7-the-next-password"])).toEqual([]);
 });
 
-test("documents keep their secrets if a user who may see them replicates their database, and lose them otherwise", async () => {
+test("documents keep their secrets if their database is replicated by a user who may see them, and lose them otherwise", async () => {
   const team = "/team%2f_replicator";
   const ann = "ann:there";
-  // Another server locks jan out, because jobs had a wrong password for that user.
+  // The other server locks out jan, because jobs used a wrong password for that user.
   const other = await processes.open({
     environment: { COUCHDB_USER: "ann", COUCHDB_PASSWORD: "there" },
   });
@@ -299,7 +299,7 @@ test("documents keep their secrets if a user who may see them replicates their d
   const whole = await arrived(admin, "whole");
   expect(JSON.parse(whole).source).toEqual(stored);
   expect(await arrived(`sue:${SECRETS.user}`, "stripped")).not.toContain(SECRETS.basic);
-  // The same by a replication that runs on this node, so that its source is local.
+  // Repeats this with a replication that runs on this node, so that its source is local.
   const target = `${other.url.replace("://", `://${ann}@`)}/local`;
   await ask(ann, "PUT", "/local", undefined, other);
   const copy = { source: "team/_replicator", target };

@@ -1,4 +1,4 @@
-/** OpenTelemetry spans as a collector receives them from a node. */
+/** OpenTelemetry spans, as a node sends them to a collector. */
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -45,7 +45,7 @@ async function openCollector(): Promise<Collector> {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, spans, services };
 }
 
-test("runs, their batches and their requests are nested spans without secrets", async () => {
+test("runs, their batches and the requests of the batches are nested spans without secrets", async () => {
   const collector = await openCollector();
   const node = await processes.open({
     environment: {
@@ -70,7 +70,7 @@ test("runs, their batches and their requests are nested spans without secrets", 
   const target = `${node.url.replace("//", "//anna:s3cret@")}/target`;
   const copy = { source: "source", target, create_target: true };
   expect(await ask("POST", "/_replicate", copy)).toBe(200);
-  // A stopping node sends its pending spans.
+  // When a node stops, it sends its pending spans.
   expect(await node.stop()).toBe(0);
   const named = (name: string) => collector.spans.filter((span) => span.name === name);
   const [run] = named("replication.run");

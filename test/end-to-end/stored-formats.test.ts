@@ -1,8 +1,8 @@
 /**
- * Stores written by earlier versions, each a file in `test/fixtures/stores`, are opened by this one
- * with their content.
+ * Stores written by earlier versions are opened by this version, with their content. Each store is
+ * a file in `test/fixtures/stores`.
  *
- * A version with another format adds its own file, and leaves the others unchanged:
+ * A version with another format adds a file, and leaves the other files unchanged:
  *
  *   npm run build && STORE_FIXTURE=test/fixtures/stores/6.txt \
  *     npx vitest run test/end-to-end/stored-formats.test.ts
@@ -15,10 +15,10 @@ import { dumpStore, restoreStore } from "../support/store-dump.ts";
 
 const FIXTURES = new URL("../fixtures/stores/", import.meta.url);
 const INI = "[admins]\nadm = pass\n";
-/** The key of stores with sealed secrets. */
+/** Environment with the key for stores with sealed secrets. */
 const ENVIRONMENT = { TANDEM_SECRETS_KEY: Buffer.alloc(32, 7).toString("base64") };
 const ADMIN = basic("adm", "pass");
-/** The node runs no jobs, so that the job's state stays unchanged. */
+/** The node runs no jobs, so that the state of the stored job does not change. */
 const FLAGS = ["--node-type", "api_frontend"];
 
 const TEXT = "a text that is stored compressed ".repeat(20);
@@ -98,7 +98,7 @@ async function fill(server: TandemProcess): Promise<void> {
   const words = ["b", "A", "á", "a"].map((word) => ({ _id: `word ${word}`, word }));
   await sendJson("POST /indexed/_bulk_docs", { docs: words });
   await sendJson("POST /indexed/_index", { index: { fields: ["word"] }, ddoc: "d", name: "word" });
-  // The index is complete when this query is answered.
+  // The response to this query means that the index is complete.
   await sendJson("POST /indexed/_find", { selector: { word: "a" } });
   await sendJson("PUT /_users/org.couchdb.user:ann", {
     name: "ann",
@@ -113,7 +113,7 @@ async function fill(server: TandemProcess): Promise<void> {
   });
 }
 
-/** Everything that `fill` wrote, through every way of reading it. */
+/** Expects everything that `fill` wrote, through every way of reading it. */
 async function expectAll(server: TandemProcess): Promise<void> {
   const read = async (path: string) => (await ask(server, `GET ${path}`)).json;
   expect(await read("/films")).toMatchObject({
@@ -183,7 +183,10 @@ async function expectAll(server: TandemProcess): Promise<void> {
   expect((await read("/films")).doc_count).toBe(7);
 }
 
-/** The index that `fill` created. A version of Node.js with another ICU rebuilds it. */
+/**
+ * Expects the index that `fill` created. A version of Node.js with another ICU version rebuilds the
+ * index.
+ */
 async function expectIndex(server: TandemProcess): Promise<void> {
   const query = { selector: { word: { $gt: null } }, sort: ["word"], fields: ["word"] };
   const body = JSON.stringify(query);
@@ -193,7 +196,7 @@ async function expectIndex(server: TandemProcess): Promise<void> {
   expect(indexes).toMatchObject([{ name: "_all_docs" }, { ddoc: "_design/d", name: "word" }]);
 }
 
-test("a store written by this version contains what was put into it", async () => {
+test("a store written by this version contains everything that the test wrote to it", async () => {
   const directory = processes.directory();
   const writing = await processes.open({
     directory,

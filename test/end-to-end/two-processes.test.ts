@@ -1,13 +1,14 @@
 /**
- * Two processes that serve one embedded store: each immediately reports the writes of the other.
+ * Two processes that serve one embedded store. Each process immediately reports the writes of the
+ * other process.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 
 const ROUND_COUNT = 11;
 /**
- * Heartbeat interval that never elapses, so that a feed which reports a write must have been
- * notified of it.
+ * Heartbeat interval that never elapses. A feed can therefore report a write only after it was
+ * notified of the write.
  */
 const LONG_MS = 3_600_000;
 
@@ -23,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** The lines of a feed, without heartbeats and event ids. */
+/** Yields the lines of a feed, without heartbeats and event ids. */
 async function* linesOf(path: string, signal: AbortSignal) {
   const { body } = await fetch(`${one.url}${path}`, { signal });
   const decoder = new TextDecoder();
@@ -35,7 +36,7 @@ async function* linesOf(path: string, signal: AbortSignal) {
   }
 }
 
-/** Resolves with the first line that contains a name. */
+/** Resolves to the first line that contains a name. */
 async function lineAbout(lines: ReturnType<typeof linesOf>, name: string): Promise<string> {
   for (;;) {
     const { value, done } = await lines.next();
@@ -58,22 +59,25 @@ test.each([
   ["continuous changes", "/films/_changes?feed=continuous", writeDocument],
   ["events", "/films/_changes?feed=eventsource", writeDocument],
   ["updates of databases", "/_db_updates?feed=continuous", makeDatabase],
-])("a feed of %s reports each write of another process before the next", async (_, path, write) => {
-  const { last_seq: since } = (await one.call("GET", path.replace(/\?.*/, ""))).body;
-  const ending = new AbortController();
-  const query = `&since=${encodeURIComponent(since)}&heartbeat=${LONG_MS}`;
-  const lines = linesOf(path + query, ending.signal);
-  for (let round = 0; round < ROUND_COUNT; round++) {
-    const name = newName();
-    const arriving = lineAbout(lines, name);
-    await write(name);
-    await arriving;
-  }
-  ending.abort();
-  await lines.return(undefined).catch(() => {});
-});
+])(
+  "a feed of %s reports each write of another process before the next write occurs",
+  async (_, path, write) => {
+    const { last_seq: since } = (await one.call("GET", path.replace(/\?.*/, ""))).body;
+    const ending = new AbortController();
+    const query = `&since=${encodeURIComponent(since)}&heartbeat=${LONG_MS}`;
+    const lines = linesOf(path + query, ending.signal);
+    for (let round = 0; round < ROUND_COUNT; round++) {
+      const name = newName();
+      const arriving = lineAbout(lines, name);
+      await write(name);
+      await arriving;
+    }
+    ending.abort();
+    await lines.return(undefined).catch(() => {});
+  },
+);
 
-test("a setting changed in one process soon applies in the other, and so does its removal", async () => {
+test("a setting changed or removed in one process soon changes in the other process", async () => {
   const setting = "/_node/_local/_config/couchdb/max_document_size";
   const put = () => other.call("PUT", `/films/${newName()}`, { text: "x".repeat(500) });
   expect((await put()).status).toBe(201);
@@ -81,7 +85,7 @@ test("a setting changed in one process soon applies in the other, and so does it
   await other.events.event("configuration.reloaded");
   expect((await put()).status).toBe(413);
   expect((await other.call("GET", setting)).body).toBe("100");
-  // Each process changes another setting, and both processes must end up with both changes.
+  // Each process changes a different setting. Both processes must end up with both changes.
   await other.call("PUT", "/_node/_local/_config/mine/key", '"value"');
   await one.call("DELETE", setting);
   expect((await other.onceAnswered(put, ({ status }) => status !== 413)).status).toBe(201);

@@ -1,6 +1,6 @@
 /**
- * Connections that occupy a node's slots without using them. Stalled sockets are simulated by
- * emitting the event.
+ * Connections that occupy the slots of a node without using them. Stalled sockets are simulated by
+ * emitting their event.
  */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { EventEmitter, once } from "node:events";
@@ -28,7 +28,7 @@ const readsBody: Api = async ({ body, isReserved }) => {
   return { status: 200, headers: {}, body: `${byteCount} ${isReserved}` };
 };
 
-/** The server's side of a connection. */
+/** Returns the server's side of a connection. */
 function accept(socket: Socket): Promise<Socket> {
   return new Promise((resolve) => {
     const sides: Socket[] = [];
@@ -72,7 +72,7 @@ async function open(limits: Partial<ConnectionLimits>, api: Api = readsBody) {
         received += bytes.toString();
       });
       socket.on("error", () => {});
-      // A connection that is reset is closed as well.
+      // A reset connection is closed as well.
       const closed = new Promise<string>((resolve) =>
         socket.once("close", () => resolve(received)),
       );
@@ -95,7 +95,7 @@ test("a connection that sends no request is closed", async () => {
   }
 });
 
-test("headers that arrive byte by byte are aborted, despite their progress", async () => {
+test("a request whose headers arrive byte by byte is aborted, although it makes progress", async () => {
   const { connect } = await open({ stallMs: 120 });
   const { socket, closed } = await connect("GET / HTTP/1.1\r\nX-Slow: ");
   const trickle = setInterval(() => socket.write("x"), 20);
@@ -103,7 +103,7 @@ test("headers that arrive byte by byte are aborted, despite their progress", asy
   clearInterval(trickle);
 });
 
-test("a body without progress is answered 408", async () => {
+test("a body without progress gets a response with status 408", async () => {
   const reading = deferred();
   const api: Api = (request) => {
     reading.resolve();
@@ -118,7 +118,7 @@ test("a body without progress is answered 408", async () => {
   expect(await closed).toMatch(/^HTTP\/1.1 408 Request Timeout/);
 });
 
-test("a slow body with progress is accepted, and a silent feed continues", async () => {
+test("a slow body that makes progress is accepted, and a silent feed stays open", async () => {
   const end = deferred<void>();
   async function* feed() {
     yield "first,";
@@ -152,7 +152,7 @@ test("a slow body with progress is accepted, and a silent feed continues", async
   expect(await following.closed).toMatch(/first,.*last/s);
 });
 
-test("a new connection replaces the oldest one without a request", async () => {
+test("a new connection replaces the oldest connection that has sent no request", async () => {
   const { connect } = await open({ connectionsMax: 2 });
   const first = await connect("GET / HT");
   const second = await connect(UPLOAD);
@@ -166,7 +166,7 @@ test("a new connection replaces the oldest one without a request", async () => {
 });
 
 test.skipIf(process.platform !== "linux")(
-  "a flood from one address replaces its own connections, and not those of others",
+  "a flood of connections from one address replaces only connections from this address",
   async () => {
     const { connect } = await open({ connectionsMax: 4 });
     const quiet = await connect("GET / HT");
@@ -181,7 +181,7 @@ test.skipIf(process.platform !== "linux")(
   },
 );
 
-test("if every connection has a request, a new one replaces the slowest upload, and never a response", async () => {
+test("if every connection has a request, a new connection replaces the slowest upload, but never a response", async () => {
   const arrived: string[] = [];
   const both = deferred<void>();
   const api: Api = (request) => {
@@ -200,7 +200,7 @@ test("if every connection has a request, a new one replaces the slowest upload, 
   expect([asking, third].map(({ socket }) => socket.destroyed)).toEqual([false, false]);
 });
 
-test("requests on reserved connections are marked as reserved, and their connections are closed after the response", async () => {
+test("requests on reserved connections are marked, and the connections are closed after the responses", async () => {
   const asked = deferred<void>();
   const answer = deferred<void>();
   const api: Api = async (request) => {

@@ -14,7 +14,7 @@ test.each([HEAP_FLAG, YOUNG_FLAG, HELPERS_FLAG])("V8 knows the flag %s", (flag) 
   expect(options).toMatch(new RegExp(`^ +${flag.replace("--no-", "--")} `, "m"));
 });
 
-test("the heap may grow by 32 MiB or by a percentage before it is collected, whichever is more", () => {
+test("the heap may grow by 32 MiB or by a percentage before a collection, whichever is larger", () => {
   expect(growthPercent(8 * MEBIBYTE, 0)).toBe(400);
   expect(growthPercent(16 * MEBIBYTE, 100)).toBe(200);
   expect(growthPercent(32 * MEBIBYTE, 100)).toBe(100);

@@ -1,6 +1,6 @@
 /**
- * The signal of a request, which aborts when the client disconnects or the server stops, and the
- * way in which responses are sent.
+ * Tests that the signal of a request aborts when the client disconnects or the server stops, and
+ * tests how responses are sent.
  */
 import { once } from "node:events";
 import { request } from "node:http";
@@ -23,7 +23,7 @@ async function open(api: Api): Promise<NodeServer> {
 }
 
 /**
- * An API that responds only after the request's signal aborts. `arrived` resolves with the first
+ * An API that responds only after the request's signal has aborted. `arrived` resolves to the first
  * request.
  */
 function waitingApi(): { readonly api: Api; readonly arrived: Promise<ApiRequest> } {
@@ -39,7 +39,7 @@ function waitingApi(): { readonly api: Api; readonly arrived: Promise<ApiRequest
   return { api, arrived };
 }
 
-test("a client that disconnects before its response aborts its request, and no other", async () => {
+test("a client that disconnects before its response arrives aborts only its own request", async () => {
   const { api, arrived } = waitingApi();
   const others: ApiRequest[] = [];
   const { port } = await open((call) => {
@@ -59,13 +59,13 @@ test("a client that disconnects before its response aborts its request, and no o
   expect(others.map((call) => call.signal.aborted)).toEqual([false]);
 });
 
-test("a stopping server aborts requests, sends the responses and closes idle connections", async () => {
+test("a server that stops aborts requests, sends the responses, and closes idle connections", async () => {
   const { api, arrived } = waitingApi();
   const server = await open(api);
   const asked = fetch(`http://127.0.0.1:${server.port}/waits`);
   await arrived;
-  // The timer that destroys connections of clients that do not read never fires: the server has to
-  // close the idle one.
+  // The timer that destroys the connections of clients that do not read never fires. The server
+  // itself has to close the idle connection.
   vi.useFakeTimers({ toFake: ["setTimeout"] });
   const closed = server.close();
   vi.useRealTimers();
@@ -73,8 +73,8 @@ test("a stopping server aborts requests, sends the responses and closes idle con
   await closed;
 });
 
-test("pieces that a response yields together are sent immediately, without waiting for the rest", async () => {
-  // Results of each write to a socket.
+test("chunks that a response yields together are sent immediately, without waiting for later chunks", async () => {
+  // The result of each write to a socket.
   const writes = vi.spyOn(
     Socket.prototype as unknown as { _writeGeneric(): void },
     "_writeGeneric",
@@ -104,7 +104,7 @@ test("pieces that a response yields together are sent immediately, without waiti
   expect(answering).toHaveLength(2);
 });
 
-test("a response of many small pieces arrives complete", async () => {
+test("a response of many small chunks arrives completely", async () => {
   async function* body() {
     for (let count = 0; count < 2_000; count++) yield "x".repeat(1_000);
   }
@@ -113,7 +113,7 @@ test("a response of many small pieces arrives complete", async () => {
   expect(await answer.text()).toHaveLength(2_000_000);
 });
 
-test("a target in absolute form is reduced to its path, and its host overrides the header", async () => {
+test("a request target in absolute form is reduced to its path, and its host overrides the Host header", async () => {
   const asked: unknown[] = [];
   const { port } = await open(async ({ path, query, headers }) => {
     asked.push([path, Object.fromEntries(query), headers.get("host")]);
@@ -141,7 +141,7 @@ test("a target in absolute form is reduced to its path, and its host overrides t
   ]);
 });
 
-test("parameters are separated by ampersands and by semicolons, as in CouchDB", async () => {
+test("query parameters are separated by ampersands and by semicolons, as in CouchDB", async () => {
   const asked: unknown[] = [];
   const { port } = await open(async ({ query }) => {
     asked.push(Object.fromEntries(query));
@@ -152,7 +152,7 @@ test("parameters are separated by ampersands and by semicolons, as in CouchDB", 
 });
 
 test.each(["%ED%A0%BD", "%ff", "a%C3"])(
-  "a query that is not UTF-8 is answered with 400, unlike a percent sign alone: %s",
+  "a query that is not UTF-8 gets status 400, but a single percent sign does not: %s",
   async (text) => {
     const asked: unknown[] = [];
     const { port } = await open(async ({ query }) => {

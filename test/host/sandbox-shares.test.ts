@@ -1,6 +1,6 @@
 /**
- * Functions of many users and databases: none of them blocks the others, and all together are
- * bounded.
+ * Functions of many users and databases. No function blocks the functions of others, and the
+ * resources of all functions together are bounded.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
@@ -49,7 +49,7 @@ const BUSY_100_MS =
 test.each([
   ["user", (count: number) => ({ user: "eve", database: `db${count}` })],
   ["database", (count: number) => ({ user: `eve${count}`, database: "db" })],
-])("endless functions of one %s leave a thread to others", async (_, shareOf) => {
+])("endless functions of one %s leave a thread to functions of others", async (_, shareOf) => {
   const stopping = new AbortController();
   const endless = Array.from({ length: 10 }, (_, count) =>
     ask(ENDLESS, { ...shareOf(count), signal: stopping.signal }),
@@ -66,7 +66,7 @@ test.each([
 test("functions of disconnected clients stop, and release their threads", async () => {
   const stopping = new AbortController();
   const { signal } = stopping;
-  // Occupies all threads with endless calls of different users.
+  // Occupies all threads with endless calls by different users.
   const endless = ["a", "b", "c"].map((user) => ask(ENDLESS, { user, database: user, signal }));
   const settled = Promise.allSettled(endless);
   const waiting = ask(SHORT, { user: "ann", database: "films" });
@@ -75,7 +75,7 @@ test("functions of disconnected clients stop, and release their threads", async 
   expect(await waiting).toEqual([true]);
 });
 
-test("a long call of many documents is split, and others take turns in between", async () => {
+test("a long call for many documents is split, and other calls run in between", async () => {
   const order: string[] = [];
   const long = ["a", "b", "c"].map(async (user) => {
     const answers = await ask(BUSY_100_MS, { user, database: user, runs: 12 });
@@ -105,7 +105,7 @@ function match(selector: string, document: string, { user = "", database = "", s
 test.each([
   ["user", (count: number) => ({ user: "eve", database: `db${count}` })],
   ["database", (count: number) => ({ user: `eve${count}`, database: "db" })],
-])("slow selectors of one %s leave a thread to others", async (_, shareOf) => {
+])("slow selectors of one %s leave a thread to selectors of others", async (_, shareOf) => {
   const stopping = new AbortController();
   const slow = Array.from({ length: 5 }, (_, count) =>
     match(SLOW_SELECTOR, LONG_LIST, { ...shareOf(count), signal: stopping.signal }),
@@ -132,7 +132,7 @@ test("slow selectors of disconnected clients stop, and release their threads", a
   expect(await waiting).toBe(true);
 });
 
-test("a function that forges or drops results is refused, because the number of results is wrong", async () => {
+test("a function that forges or drops results is refused, because the number of its results is wrong", async () => {
   const forgeries = ["{}", "{ this[this.length] = true; this[this.length] = true; }"];
   for (const body of forgeries) {
     const forged = `(Array.prototype.push = function () ${body}, function () { return true; })`;
@@ -140,7 +140,7 @@ test("a function that forges or drops results is refused, because the number of 
   }
 });
 
-test("the memory of thirty design documents that keep as much as they can is bounded", async () => {
+test("the memory of thirty design documents that retain as much data as they can is bounded", async () => {
   const hoard = "function () { globalThis.kept = new Uint8Array(6e7).fill(1); return true; }";
   await ask(SHORT);
   const before = process.memoryUsage().rss;

@@ -107,7 +107,7 @@ describe("failures", () => {
     });
   });
 
-  test("a path that leads nowhere", async () => {
+  test("a path without a function is refused as not found", async () => {
     await expect(filter("", { path: ["filters", "nope"] })).rejects.toMatchObject({
       error: "not_found",
       reason: "missing json key: nope",
@@ -123,7 +123,7 @@ describe("limits", () => {
     ["a loop that catches all", "function () { for (;;) try { for (;;); } catch (e) {} }"],
     ["a regular expression", "function () { return /^(a+)+$/.test('a'.repeat(60) + 'b'); }"],
     ["a loop while it is compiled", "(function () { for (;;); })()"],
-  ])("%s runs out of time, and the next call is answered", async (_, source) => {
+  ])("%s exceeds the time limit, and the next call succeeds", async (_, source) => {
     await expect(filter(source, { timeoutMs })).rejects.toMatchObject({
       error: "os_process_error",
       reason: "OS process timed out.",
@@ -138,19 +138,19 @@ describe("limits", () => {
     ],
     ["doubles a string", "function () { var s = 'x'; for (;;) s += s; }"],
     ["fills an array", "function () { return new Uint8Array(1e9).length; }"],
-  ])("code that %s runs out of memory, and the next call is answered", async (_, source) => {
+  ])("code that %s exceeds the memory limit, and the next call succeeds", async (_, source) => {
     await expect(filter(source)).rejects.toMatchObject({ code: "STORE_FUNCTION_FAILED" });
     expect(await filter("function (doc) { return doc.n > 1; }")).toEqual([false, true]);
   });
 
-  test("time is counted per run", async () => {
+  test("the time limit applies to each run", async () => {
     const source =
       "function () { var end = Date.now() + 60; while (Date.now() < end); return true; }";
     const runs = ["[1]", "[2]", "[3]"];
     expect(await filter(source, { timeoutMs: 150, runs })).toEqual([true, true, true]);
   });
 
-  test("a looping function does not block others", async () => {
+  test("a function in an endless loop does not block others", async () => {
     const beside = new SandboxPool(createSystemRuntime({ event: () => {} }));
     const call = (source: string) =>
       beside.call({ ...callOf(source, { timeoutMs: 3_600_000 }), kind: "filter" });
@@ -165,7 +165,7 @@ describe("limits", () => {
   });
 });
 
-test("the sandbox reaches nothing outside", async () => {
+test("code in the sandbox has no access to anything outside", async () => {
   const names = [
     "process",
     "fetch",
@@ -180,12 +180,12 @@ test("the sandbox reaches nothing outside", async () => {
   expect(await filter(source)).toEqual([true, true]);
 });
 
-test("a view accepts a document for which it emits", async () => {
+test("a view indexes a document for which it emits rows", async () => {
   const call = { ...callOf(""), kind: "view", path: ["views", "v", "map"], shared: "[]" } as const;
   expect(await pool.call(call)).toEqual([false, true]);
 });
 
-test("validation reports what was thrown for each document", async () => {
+test("validation reports the error that was thrown for each document", async () => {
   const code = codeOf({
     validate_doc_update: `function (newDoc, oldDoc, userCtx, secObj) {
       if (newDoc === 0) return;
@@ -219,17 +219,20 @@ test("messages logged by a function are emitted as events", async () => {
   expect(logged).toEqual(["n is 7", '{"a":1}', '{"error":"Error","message":"e"}']);
 });
 
-test("state left by one design document is invisible to another", async () => {
+test("state that one design document leaves behind is invisible to other design documents", async () => {
   await filter("function () { globalThis.secret = 1; Array.prototype.evil = 1; return true; }");
   const source = "function () { return typeof secret === 'undefined' && [].evil === undefined; }";
   expect(await filter(source)).toEqual([true, true]);
 });
 
 describe("a long argument", () => {
-  /** Text with characters of one to four bytes, so that some are split between chunks. */
+  /**
+   * Text with characters of one to four bytes each, so that some characters are split between
+   * chunks.
+   */
   const LONG = "a\u00e9\u20ac\u{1f600}".repeat(40_000);
 
-  /** The result of an expression over `doc`, `old` and `this`, for these texts. */
+  /** Returns the value of an expression over `doc`, `old` and `this`, which have these texts. */
   async function shown(expression: string, ...texts: readonly string[]): Promise<unknown> {
     const filter = `function (doc, old) { throw { forbidden: JSON.stringify(${expression}) }; }`;
     const code = codeOf({ lib: { m: "exports.n = 7;" }, long: LONG, validate_doc_update: filter });
@@ -245,7 +248,7 @@ describe("a long argument", () => {
     return JSON.parse(answer?.reason ?? "null");
   }
 
-  test("is passed with all its members, in the order of its JSON text", async () => {
+  test("is passed with all its members, in the order of the JSON text", async () => {
     const text = JSON.stringify({ first: 1, long: LONG, list: [1, { a: LONG }], last: "x" });
     expect(await shown("Object.keys(doc)", text)).toEqual(["first", "long", "list", "last"]);
     const sum = "var sum = 0; for (var i = 0; i < text.length; i++) sum += i * text.charCodeAt(i)";
@@ -255,7 +258,7 @@ describe("a long argument", () => {
     expect(await shown(expression, text)).toEqual([text.length, expected % 1e9]);
   });
 
-  test("has only own properties, and the last value of each duplicate member", async () => {
+  test("has only own properties, and of duplicate members only the last value", async () => {
     const list = JSON.stringify(Array(30_000).fill("abc"));
     const text = `{"a":${list},"b":1,"a":2,"b":${list},"__proto__":${list}}`;
     expect(
@@ -269,7 +272,7 @@ describe("a long argument", () => {
     expect(await shown("(Object.freeze(doc), doc.b = 5, doc.b.length)", text)).toBe(30_000);
   });
 
-  test("may come after a short argument, and may be a list", async () => {
+  test("may follow a short argument, and may be a list", async () => {
     const list = JSON.stringify(Array(30_000).fill("abc"));
     expect(await shown("[doc.length, old]", list, "null")).toEqual([30_000, null]);
     expect(await shown("[doc.x, old.y.length]", '{"x":1}', `{"y":${list}}`)).toEqual([1, 30_000]);
@@ -281,7 +284,7 @@ describe("a long argument", () => {
   });
 });
 
-describe("a call sees nothing of an earlier one", () => {
+describe("a call sees no state of an earlier call", () => {
   const run = (call: SandboxCall, ...runs: string[]): Promise<boolean[]> =>
     pool.call({ ...call, kind: "filter", runs });
 
@@ -321,7 +324,7 @@ describe("a call sees nothing of an earlier one", () => {
     }
   });
 
-  test("even if the earlier call exceeded its time limit", async () => {
+  test("a call that exceeded its time limit leaves no state", async () => {
     const source = "function (doc) { if (globalThis.kept) return true; kept = doc; for (;;); }";
     const call = callOf(source, { timeoutMs: 50 });
     for (let count = 0; count < 2; count++) {
@@ -331,7 +334,7 @@ describe("a call sees nothing of an earlier one", () => {
     }
   });
 
-  test("runs of one call share their globals, with different random numbers", async () => {
+  test("runs of the same call share globals, but have different random numbers", async () => {
     const call = callOf(
       "function (doc) { kept = (globalThis.kept || 0) + 1; return kept === doc; }",
     );
@@ -359,7 +362,7 @@ describe("selectors", () => {
       share: { user: "ann", database: "films" },
     });
 
-  test("are matched against documents", async () => {
+  test("selectors are matched against documents", async () => {
     const answers = [1, 2, 3].map((n) => matches({ n: { $gt: 1 } }, { n }));
     expect(await Promise.all([...answers, matches({ n: 1 }, { n: 1 })])).toEqual([
       false,
@@ -369,7 +372,7 @@ describe("selectors", () => {
     ]);
   });
 
-  test("that do not end are aborted, and others continue", async () => {
+  test("are aborted if they do not end, while others continue", async () => {
     const list = Array.from({ length: 200_000 }, () => [0]);
     const endless = { list: { $all: [...Array.from({ length: 4_000 }, () => [0]), [1]] } };
     const never = matches(endless, { list: [...list, [1]].reverse() }, 1);

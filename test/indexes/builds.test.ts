@@ -1,11 +1,14 @@
-/** The first build of an index: a job that any node can continue. */
+/** The first build of an index is a job that any node can continue. */
 import { expect, onTestFinished, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import { INDEX_JOB_TYPE, type IndexState } from "../../src/indexes/index.ts";
 import { MemoryStorage } from "../../src/kv/index.ts";
 import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
-/** Number of documents: more than a page, and more than a query indexes by itself. */
+/**
+ * Number of documents. It exceeds a page, and the number of documents that a query indexes by
+ * itself.
+ */
 const DOCUMENT_COUNT = 1_200;
 const DESIGN = JSON.stringify({
   language: "query",
@@ -39,7 +42,7 @@ async function open(storage: MemoryStorage): Promise<Node> {
   return node;
 }
 
-/** The numbers in the index, in its order. */
+/** Returns the numbers in the index, in index order. */
 async function indexed({ kv, databases, indexes }: Node): Promise<string[]> {
   return kv.read(async (tx) => {
     const database = await databases.open(tx, "films");
@@ -87,7 +90,7 @@ async function onceNoJob({ kv, jobs }: Node): Promise<void> {
   }
 }
 
-test("a job indexes all documents, and is removed when it is done", async () => {
+test("a job indexes all documents, and is removed when the index is complete", async () => {
   const node = await openFull();
   node.start();
   await node.put("films", "_design/n", DESIGN);
@@ -96,7 +99,7 @@ test("a job indexes all documents, and is removed when it is done", async () => 
   await onceNoJob(node);
 });
 
-test("a job clears a deleted index, and is removed when it is done", async () => {
+test("a job clears a deleted index, and is removed when the index is empty", async () => {
   const node = await openFull();
   node.start();
   await node.put("films", "_design/n", DESIGN);
@@ -110,7 +113,7 @@ test("a job clears a deleted index, and is removed when it is done", async () =>
   expect(await listed).toEqual([]);
 });
 
-test("another node finishes a build that a node abandoned", async () => {
+test("a node finishes a build that another node has abandoned", async () => {
   const storage = new MemoryStorage();
   const first = await openFull(storage);
   await first.put("films", "_design/n", DESIGN);
@@ -120,12 +123,12 @@ test("another node finishes a build that a node abandoned", async () => {
   const second = await open(storage);
   second.start();
   const { doneCount } = await onceState(second, ({ isReady }) => isReady);
-  // No document is processed twice. The design document is counted as well.
+  // No document is processed twice. The design document counts as one document.
   expect(doneCount).toBe(DOCUMENT_COUNT + 1);
   expect(await indexed(second)).toHaveLength(DOCUMENT_COUNT);
 });
 
-test("an index contains the latest version of documents written during its build", async () => {
+test("an index contains the latest version of each document that was written during the build", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   node.start();
@@ -141,7 +144,7 @@ test("an index contains the latest version of documents written during its build
   expect(ids[0]).toBe(`d${10_000 + 98 * 12}`);
 });
 
-test("a query waits for the build, and performs it if no node runs jobs", async () => {
+test("a query waits for the build, or performs the build itself if no node runs jobs", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   const { signal } = new AbortController();
@@ -151,7 +154,7 @@ test("a query waits for the build, and performs it if no node runs jobs", async 
   expect(await node.indexBuilds.whenReady(database, 2, signal)).toBe(false);
 });
 
-test("indexes documents so large that each needs its own page", async () => {
+test("indexes documents that are so large that each of them needs its own page", async () => {
   const count = 14;
   const node = await openFull(undefined, { count, members: { text: "x".repeat(400_000) } });
   await node.put("films", "_design/n", DESIGN);
@@ -166,11 +169,11 @@ test("indexes documents so large that each needs its own page", async () => {
   const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
   expect(await node.indexBuilds.whenReady(database, 1, stopping.signal)).toBe(true);
   expect(await indexed(node)).toHaveLength(count);
-  // The first page has ten documents, and all others one.
+  // The first page has ten documents. All other pages have one document.
   expect(pageCount).toBeGreaterThan(count - 10);
 });
 
-test("a build is shown while it runs", async () => {
+test("active tasks show a build while it runs", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   await node.kv.transact((tx) =>
@@ -181,7 +184,7 @@ test("a build is shown while it runs", async () => {
   ]);
 });
 
-test("a deleted index or database leaves neither entries nor a job", async () => {
+test("after an index or database is deleted, neither its entries nor its job remain", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   node.start();
@@ -190,7 +193,7 @@ test("a deleted index or database leaves neither entries nor a job", async () =>
   await node.kv.read(async (tx) => {
     const { indexSubspace } = await node.databases.open(tx, "films");
     const { entries } = await tx.getRangePage(indexSubspace.range());
-    // The only remaining entry is the number of the next index.
+    // The only remaining entry is the number that the next index gets.
     expect(entries).toHaveLength(1);
   });
   await node.put("films", "_design/m", DESIGN);

@@ -1,5 +1,5 @@
 /**
- * The contract on a live FoundationDB cluster, in its own subspace. Skipped unless
+ * The store's contract on a live FoundationDB cluster, in a separate subspace. Skipped unless
  * `FDB_CLUSTER_FILE` is set.
  */
 import { describe, test } from "vitest";
@@ -20,7 +20,7 @@ if (clusterFile === undefined) {
   });
 }
 
-/** Key outside the range that tests read, written so that the cluster's version advances. */
+/** Key outside the range that tests read. Writing it advances the version of the cluster. */
 const TIME_PASSES = new Uint8Array([0xfd]);
 
 async function openFoundationDb(file: string): Promise<OpenedEngines> {
@@ -33,8 +33,8 @@ async function openFoundationDb(file: string): Promise<OpenedEngines> {
     engine,
     peer: await open(),
     async passReadVersionAge() {
-      // The cluster has its own clock. A storage server drops old versions only when it receives
-      // new versions.
+      // The cluster has its own clock, and a storage server drops old versions only when it
+      // receives new ones.
       for (let passedMs = 0; passedMs < READ_VERSION_AGE_MS_MAX + 2_000; passedMs += 500) {
         await runtime.clock.sleep(500);
         const attempt = engine.begin();

@@ -1,5 +1,6 @@
 /**
- * Calls of the engine to FoundationDB's package, which is a fake, and the handling of its results.
+ * Calls of the engine to FoundationDB's package, and the handling of the results. A fake replaces
+ * the package.
  */
 import { expect, test } from "vitest";
 import { utf8Decode, utf8Encode } from "../../src/base/index.ts";
@@ -7,7 +8,7 @@ import type { FdbTransaction, FdbWatch } from "../../src/host/foundationdb/packa
 import { FoundationDbTransaction } from "../../src/host/foundationdb/transaction.ts";
 import { deferred } from "../support/deferred.ts";
 
-test("a watch over the client's limit fires after a pause, not immediately", async () => {
+test("a watch that exceeds the client's limit fires after a pause rather than immediately", async () => {
   const paused = deferred<void>();
   const pauses: AbortSignal[] = [];
   const transaction = opened({ watch: () => failedWatch(1032) }, (signal) => {
@@ -28,7 +29,7 @@ test("a watch over the client's limit fires after a pause, not immediately", asy
   expect(pauses[0]?.aborted).toBe(true);
 });
 
-test("a watch that is lost for another reason fires without a pause", async () => {
+test("a watch that is lost for any other reason fires without a pause", async () => {
   const transaction = opened({ watch: () => failedWatch(1009) }, () => {
     throw new Error("It is not to pause");
   });
@@ -37,7 +38,7 @@ test("a watch that is lost for another reason fires without a pause", async () =
   await watch.fired();
 });
 
-test("a reverse page that stops early conflicts from its last row on", async () => {
+test("a reverse page that stops early conflicts only with writes from its last row on", async () => {
   const conflicts: string[] = [];
   const row = (key: string): [Buffer, Buffer] => [Buffer.from(key), Buffer.from("")];
   const reads: Partial<FdbTransaction> = {

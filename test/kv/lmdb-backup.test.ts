@@ -1,4 +1,4 @@
-/** Export of the embedded store as rows, and import of such rows. */
+/** The embedded store is exported as rows, and rows are imported. */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -24,7 +24,7 @@ async function allRows(kv: KeyValueStore): Promise<readonly KeyValue[]> {
   return (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries;
 }
 
-/** The versionstamp of the next commit. */
+/** Returns the versionstamp of the next commit. */
 async function stampOf(kv: KeyValueStore): Promise<Versionstamp> {
   const key = bytes("stamp");
   const { bytes: stamp } = Versionstamp.incomplete();
@@ -32,7 +32,7 @@ async function stampOf(kv: KeyValueStore): Promise<Versionstamp> {
   return Versionstamp.fromBytes((await kv.read((tx) => tx.get(key))) as Uint8Array);
 }
 
-/** Rows as strings, which are compared faster. */
+/** Converts rows to strings, which are faster to compare. */
 function textOf(rows: readonly KeyValue[]): string[] {
   return rows.flatMap(({ key, value }) => [
     Buffer.from(key).toString("latin1"),
@@ -41,7 +41,8 @@ function textOf(rows: readonly KeyValue[]): string[] {
 }
 
 /**
- * Long keys share LMDB records: those with a common prefix, and those whose prefix is itself a key.
+ * Returns long keys that share LMDB records: keys with a common prefix, and keys whose prefix is
+ * also a key.
  */
 function longKeys(): string[] {
   const beginning = "k".repeat(4_000);
@@ -62,7 +63,7 @@ async function importRows(
   }
 }
 
-test("a store is read at one version while others write, and an equal one is created from it", async () => {
+test("a store is read at one version while others write to it, and an equal store is created from the rows", async () => {
   await withDirectory(async (directory) => {
     const from = join(directory, "from");
     const kv = await openStore(from);
@@ -108,7 +109,7 @@ test("a store is read at one version while others write, and an equal one is cre
   });
 });
 
-test("an import replaces a store only on request and if no process has it open, and keeps the old file", async () => {
+test("an import replaces a store only on request, only if no process has the store open, and keeps the old file", async () => {
   await withDirectory(async (directory) => {
     const rows = [{ key: bytes("k"), value: bytes("new") }];
     const other = await openRemoteLmdbEngine(directory);
@@ -131,7 +132,7 @@ test("an import replaces a store only on request and if no process has it open, 
   });
 });
 
-test("an aborted import leaves nothing", async () => {
+test("an aborted import does not leave files behind", async () => {
   await withDirectory(async (directory) => {
     const imported = new LmdbImport({ directory });
     imported.put([{ key: bytes("k"), value: bytes("v") }]);
@@ -143,7 +144,7 @@ test("an aborted import leaves nothing", async () => {
   });
 });
 
-test("a backup does not replace a file created while it is written", async () => {
+test("a backup does not overwrite a file that is created while the backup is written", async () => {
   await withDirectory(async (directory) => {
     const path = join(directory, "file");
     function* pages(): Generator<readonly KeyValue[]> {

@@ -1,4 +1,6 @@
-/** Reported outcomes of commits whose sync failed, and concurrent commits of others. */
+/**
+ * Outcomes reported for commits whose sync failed, and for concurrent commits of other processes.
+ */
 import { closeSync, openSync, readFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { crc32 } from "node:zlib";
@@ -27,7 +29,7 @@ import { redoLostCommits } from "../../src/host/lmdb/redo.ts";
 import type { CommitRequest } from "../../src/kv/index.ts";
 import { withDirectory } from "../support/with-directory.ts";
 
-test("a failed commit that another process completes from its redo record is not reported as failed", async () => {
+test("a commit that fails is not reported as failed if another process completes it from the redo record", async () => {
   await withCommitter(
     ({ database, directory }) => redoLostCommits(database, directory),
     (committer) => {
@@ -37,7 +39,7 @@ test("a failed commit that another process completes from its redo record is not
   );
 });
 
-test("a failed commit that no process completes from its redo record is reported as not committed", async () => {
+test("a commit that fails is reported as not committed if no process completes it from the redo record", async () => {
   await withCommitter(
     () => {},
     (committer) => {
@@ -61,7 +63,7 @@ test("adding a job with long names and its index rows syncs the disk once", asyn
   });
 });
 
-test("a commit completed from its redo record is in the commit log like any other", async () => {
+test("a commit completed from its redo record is in the commit log like any other commit", async () => {
   const requests = (): PackedRequest[] =>
     packed(
       [
@@ -95,7 +97,7 @@ test("a commit completed from its redo record is in the commit log like any othe
   expect(found[1]).toEqual(found[0]);
 });
 
-test("completes a commit that a process of an older version left in its redo record", async () => {
+test("completes a commit that a process with an older version left in its redo record", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     const log = new LogRecordWriter({ committedAtMs: 1, mark: 0.5 });
@@ -115,7 +117,7 @@ test("completes a commit that a process of an older version left in its redo rec
   });
 });
 
-/** A record whose log row contains all keys: the format before `LOG_IS_CUT`. */
+/** Returns a record in the format before `LOG_IS_CUT`: its log row contains all keys. */
 function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])[]): Buffer {
   const parts = rows.flatMap(([key, value]) => {
     const head = Buffer.alloc(6);
@@ -132,14 +134,14 @@ function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])
   return Buffer.concat([checksum, head, bytes]);
 }
 
-/** Returns the logged writes of a version, sorted by their start. */
+/** Returns the logged writes of a version, sorted by the keys at which they start. */
 function loggedWrites(database: LmdbDatabase, version: number): unknown {
   const record = database.get(logKey(version));
   const writes = record === undefined ? [] : decodeLogRecord(record).writes.read();
   return writes.toSorted((left, right) => (left.begin < right.begin ? -1 : 1));
 }
 
-/** Offset of the record of version 1: after the second root. */
+/** Offset of the record of version 1, which follows the second root. */
 const SLOT_OFFSET = PAGE_BYTES + PAGE_BYTES / 2 + 512;
 
 interface Store {
@@ -148,8 +150,8 @@ interface Store {
 }
 
 /**
- * A committer whose first commit fails after its redo record was written. `whenFailed` is called
- * then, without the lock.
+ * Opens a committer whose first commit fails after its redo record was written. Then calls
+ * `whenFailed`, without the lock.
  */
 async function withCommitter(
   whenFailed: (store: Store) => void,
@@ -180,7 +182,7 @@ async function withCommitter(
   });
 }
 
-test("a request of several megabytes is written into memory of its size, allocated once", () => {
+test("a request of several megabytes is written to a buffer of the same size, allocated once", () => {
   const writer = new ByteWriter();
   const value = new Uint8Array(90_000);
   const stamped = { bytes: value, offset: 3 };
@@ -195,7 +197,7 @@ test("a request of several megabytes is written into memory of its size, allocat
   writeRequest(writer, 1, { readVersion: 1, reads: [], writes: [], mutations });
   const { length, buffer } = writer.finish();
   expect(length).toBeGreaterThan(53 * value.length);
-  // Doubling the buffer would have made it almost twice as large.
+  // If the buffer had grown by doubling, it would be almost twice as large.
   expect(buffer.byteLength - length).toBeLessThan(1_000);
 });
 

@@ -1,4 +1,4 @@
-/** The contract on LMDB: in one process, in a subspace, and in two processes that take turns. */
+/** The contract on LMDB: in one process, in a subspace, and in two processes that alternate. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Files that would crash LMDB, or be mistaken for a new store, are refused with a reason; valid
- * ones are not.
+ * Files that would crash LMDB, or would be mistaken for a new store, are refused with a reason.
+ * Valid files are accepted.
  */
 import { closeSync, openSync, readFileSync, statSync, truncateSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -61,7 +61,7 @@ const DAMAGES: readonly {
 ];
 
 for (const { name, damage, fault } of DAMAGES) {
-  test(`${name} is refused: it is not treated as a new store, and not changed`, async () => {
+  test(`${name} is refused: the file is neither treated as a new store nor changed`, async () => {
     await withDirectory(async (directory) => {
       const file = join(directory, "data.mdb");
       await fill(directory);
@@ -90,7 +90,7 @@ for (const { name, damage, fault } of DAMAGES) {
   });
 }
 
-test("a file may lack pages at its end that were never written, but not a byte more", async () => {
+test("a file may lack unwritten pages at its end, but no other bytes", async () => {
   await withDirectory(async (directory) => {
     const file = join(directory, "data.mdb");
     const database = openEnvironment(directory);
@@ -126,7 +126,7 @@ function keyOf(name: string, number: number): Buffer {
   return Buffer.from(`\x01${name}-${number}`);
 }
 
-/** Returns the number of pages, according to the later of the two roots. */
+/** Returns the number of pages that the later of the two roots contains. */
 function pageCountOf(file: string): number {
   const bytes = readFileSync(file);
   const roots = [bytes, bytes.subarray(PAGE_BYTES)];

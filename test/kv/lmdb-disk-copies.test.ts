@@ -1,7 +1,7 @@
 /**
- * Disk contents at the acknowledgement of a commit: the file system is an image on another one, and
- * a copy of the image lacks everything that the system only has in memory. The writer is paused
- * during the copy.
+ * Content of the disk when a commit is acknowledged. The file system is an image file on another
+ * file system. A copy of the image lacks everything that the operating system only has in memory.
+ * The writer is paused during the copy.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -23,7 +23,7 @@ const COPY_COUNT = Number(process.env.TANDEM_DISK_COPIES ?? 10);
 
 const DISK_MEGABYTES = 64;
 const WRITER = fileURLToPath(new URL("../support/kv/counting-writer.mjs", import.meta.url));
-/** Rows of the writer. */
+/** Number of rows that the writer maintains. */
 const ROW_COUNT = 500;
 
 const runtime = createSystemRuntime();
@@ -69,7 +69,7 @@ test.skipIf(!canMountFiles)(
   },
 );
 
-/** The counter of the store. All rows have to be of the same commit. */
+/** Returns the counter in the store. All rows have to be from the same commit. */
 async function countedIn(directory: string): Promise<number> {
   const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
   const numberAt = async (key: string): Promise<number> =>

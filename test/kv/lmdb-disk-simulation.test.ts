@@ -1,11 +1,11 @@
 /**
- * LMDB on failing disks, with several processes, from a seed: syncs fail and lose data, roots
- * cannot be written, the disk is full, and the machine fails at any point. Every resulting image is
- * opened: it contains every acknowledged transaction, no refused one, and all of them complete and
- * in order.
+ * LMDB on failing disks, with several processes. A seed determines the faults: syncs fail and lose
+ * data, roots cannot be written, the disk is full, and the machine fails at any point. Every
+ * resulting image is opened. It must contain every acknowledged transaction and no refused
+ * transaction, and its transactions must be complete and in order.
  *
- * `DISK_IMAGES=10000 npx vitest run test/kv/lmdb-disk-simulation` for more files, `DISK_SEED=…` for
- * others. A failure names its seed.
+ * `DISK_IMAGES=10000 npx vitest run test/kv/lmdb-disk-simulation` checks more images, and
+ * `DISK_SEED=…` checks different ones. A failure names its seed.
  */
 import { expect, test } from "vitest";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
@@ -21,21 +21,21 @@ import { withDirectory } from "../support/with-directory.ts";
 const IMAGE_COUNT = Number(process.env.DISK_IMAGES ?? 400);
 const FIRST_SEED = Number(process.env.DISK_SEED ?? 1);
 
-/** Transactions per run. */
+/** Number of transactions per run. */
 const TRANSACTION_COUNT = 40;
 const WRITER_COUNT_MAX = 3;
-/** Simulated disks per run. */
+/** Number of simulated disks per run. */
 const DISK_COUNT = 5;
 /**
- * Fraction of the recorded disk operations after which a machine failure is simulated and the file
- * is checked.
+ * Fraction of the recorded disk operations after which the test simulates a machine failure and
+ * checks the file.
  */
 const IMAGE_RATIO = 0.15;
-/** Fraction of the transactions that are preceded by a fault. */
+/** Fraction of the transactions before which a fault is injected. */
 const FAULT_RATIO = 0.15;
 
 test.skipIf(!canRecordDisks)(
-  `acknowledged commits survive failing disks and machines (${IMAGE_COUNT} files, from seed ${FIRST_SEED})`,
+  `acknowledged commits survive failures of disks and machines (${IMAGE_COUNT} images, from seed ${FIRST_SEED})`,
   async () => {
     const found: string[] = [];
     let imageCount = 0;
@@ -61,7 +61,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 /**
- * Writes with one process after the other, and replaces each one whose LMDB has failed permanently.
+ * Writes with one process after the other. Replaces each process whose LMDB has failed permanently.
  */
 async function writeUnderFaults(disk: RecordedDisk, random: SeededRandom): Promise<void> {
   const writers: Writer[] = [await disk.open()];
@@ -108,7 +108,7 @@ function drawOperation(random: SeededRandom): Operation {
     case 1:
       return { kind: "clearRange", key, end: keyAt(place + random.integer(10)) };
     case 2:
-      // A value that exceeds a redo record.
+      // A value that is too large for a redo record.
       return { kind: "set", key, byteCount: 4_000 + random.integer(12_000) };
     default:
       return { kind: "set", key, byteCount: 100 + random.integer(600) };

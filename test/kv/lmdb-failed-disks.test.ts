@@ -1,7 +1,7 @@
 /**
  * LMDB on a disk with temporary failures. Data of a failed sync may be lost silently, because the
- * system treats it as written. Whatever the machine does next, acknowledged commits are there, and
- * refused ones are not.
+ * operating system treats the data as written. Even if the machine then fails, the store has all
+ * acknowledged commits and no refused ones.
  */
 import { dirname } from "node:path";
 import { expect, test } from "vitest";
@@ -17,12 +17,12 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const DISK_COUNT = 14;
 
-/** A transaction that exceeds a redo record. */
+/** A transaction that is too large for a redo record. */
 const LARGE: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 6_000 }];
 const SMALL: readonly Operation[] = [{ kind: "set", key: "row", byteCount: 300 }];
 
 test.skipIf(!canRecordDisks)(
-  "an acknowledged commit survives a machine failure that follows a disk failure",
+  "an acknowledged commit survives a failure of the machine after a failure of the disk",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -38,7 +38,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a refused transaction stays refused, even if the disk fails while its outcome is determined",
+  "a refused transaction stays refused, even if the disk fails while the transaction's outcome is determined",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -53,17 +53,19 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "transactions are refused while the disk fails, and one of unknown outcome is applied completely or not at all",
+  "transactions are refused while the disk fails, and a transaction with unknown outcome is applied completely or not at all",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
       await writeSome(writer, 4);
       const firstIndex = disk.entries().length;
       disk.fail({ syncs: 5 });
-      // The sync of the commit fails, and so do two syncs that would determine its outcome.
+      // The sync of the commit fails. Two syncs that would determine the commit's outcome also
+      // fail.
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNAVAILABLE" });
-      // The last failures are reported to LMDB only by its next sync, so the next commit fails.
+      // The operating system reports the last failures to LMDB only at the next sync, so the next
+      // commit fails.
       expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
       await disk.close();
       expect(await faultsOf(disk, firstIndex)).toEqual([]);
@@ -72,7 +74,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a process that opens the store after another's disk failure loses nothing either",
+  "a process that opens the store after a disk failure of another process does not lose a commit either",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -82,7 +84,8 @@ test.skipIf(!canRecordDisks)(
       expect(await writer.write(SMALL)).toMatchObject({ outcome: "KV_UNKNOWN_COMMIT" });
       const other = await disk.open();
       expect(await writeSome(other, 3)).toEqual(["committed", "committed", "committed"]);
-      // The last failures are reported to LMDB only by its next sync, so the next commit fails.
+      // The operating system reports the last failures to LMDB only at the next sync, so the next
+      // commit fails.
       expect(await writeSome(writer, 3)).toEqual(["KV_UNAVAILABLE", "committed", "committed"]);
       await disk.close();
       expect(await faultsOf(disk, firstIndex)).toEqual([]);
@@ -91,7 +94,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a process that could not write a root refuses all further transactions, and the next process continues",
+  "a process that could not write a root refuses all later transactions, and the next process continues",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();
@@ -115,7 +118,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "the folder of a new store and its files are synced before anything is acknowledged",
+  "the folder and the files of a new store are synced before any commit is acknowledged",
   async () => {
     await withDisk(async (disk) => {
       await writeSome(await disk.open(), 1);

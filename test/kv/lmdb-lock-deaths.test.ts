@@ -1,5 +1,5 @@
 /**
- * Processes that die while they hold a lock shared by LMDB's processes:
+ * Processes die while they hold a lock that the processes of an LMDB store share:
  * docs/decisions/0174-locks-of-dead-processes.md.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
@@ -17,7 +17,7 @@ const SUPPORT = new URL("../support/kv/", import.meta.url);
 const ASKER_FILE = fileURLToPath(new URL("lock-asker.mjs", SUPPORT));
 const STOPPER_SOURCE = fileURLToPath(new URL("lock-stopper.c", SUPPORT));
 
-/** A process that prints lines and reads some. */
+/** A child process that prints lines and reads lines. */
 class Asker {
   readonly child: ChildProcess;
   readonly #lines: AsyncIterator<string>;
@@ -48,7 +48,7 @@ class Asker {
 }
 
 test.skipIf(!canRecordDisks).each(["readers", "writer"])(
-  "the death of a process that holds the lock of the %s blocks no other",
+  "the death of a process that holds the lock of the %s does not block other processes",
   async (lock) => {
     await withDirectory(async (directory) => {
       const library = join(directory, "lock-stopper.so");
@@ -60,7 +60,7 @@ test.skipIf(!canRecordDisks).each(["readers", "writer"])(
         for (let death = 0; death < DEATHS; death++) {
           const victim = new Asker(store, { LD_PRELOAD: library, STOP_WITH: lock });
           try {
-            // The process acquires both locks when it opens the store.
+            // The process acquired both locks when it opened the store.
             expect(await victim.line()).toBe("stopped");
             for (const asker of askers) asker.ask();
           } finally {

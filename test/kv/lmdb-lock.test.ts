@@ -1,5 +1,5 @@
 /**
- * Commits that wait for LMDB's lock and are not woken when it is released:
+ * Commits wait for LMDB's lock, and are not woken when it is released:
  * docs/decisions/0174-locks-of-dead-processes.md.
  */
 import { spawn } from "node:child_process";
@@ -13,7 +13,7 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const HOLDER_FILE = fileURLToPath(new URL("../support/kv/lost-wake-up.mjs", import.meta.url));
 
-test("a commit that waits for the lock ends even if no other process knows that it waits", async () => {
+test("a commit that waits for the lock completes, even if the lock's holder does not know that it waits", async () => {
   await withDirectory(async (directory) => {
     const events: string[] = [];
     const trace = { event: (name: string) => events.push(name) };

@@ -1,4 +1,7 @@
-/** LMDB on a machine with problems: full disks, read-only folders, maps that are too small. */
+/**
+ * LMDB on a machine with problems: full disks, read-only folders, and memory maps that are too
+ * small.
+ */
 import { execFileSync } from "node:child_process";
 import {
   copyFileSync,
@@ -28,7 +31,7 @@ async function openStore(directory: string, mapBytes?: number): Promise<KeyValue
 }
 
 test.each(["b", "b-1.0", ".b"])(
-  "the folder %s is created, and stored data is there when it is opened again",
+  "the folder %s is created, and the store in it keeps its data when it is closed and opened again",
   async (name) => {
     await withDirectory(async (directory) => {
       const nested = join(directory, "a", name);
@@ -43,7 +46,7 @@ test.each(["b", "b-1.0", ".b"])(
   },
 );
 
-test("processes that create a store at the same time open the same one", async () => {
+test("processes that create a store concurrently open the same store", async () => {
   await withDirectory(async (directory) => {
     const engines = await Promise.all([1, 2, 3].map(() => openRemoteLmdbEngine(directory)));
     const stores = engines.map((engine) => new PlainStore({ runtime, engine }));
@@ -58,7 +61,7 @@ test("processes that create a store at the same time open the same one", async (
   });
 });
 
-test("a path that is not a folder is refused with its name", async () => {
+test("a path that is not a folder is refused with an error that names the path", async () => {
   await withDirectory(async (directory) => {
     const file = join(directory, "file");
     writeFileSync(file, "");
@@ -69,7 +72,7 @@ test("a path that is not a folder is refused with its name", async () => {
   });
 });
 
-test("the map grows automatically, even while another process reads", async () => {
+test("the memory map grows automatically, even while another process reads", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory, 1_000_000);
     const other = await openRemoteLmdbEngine(directory);
@@ -91,7 +94,7 @@ test("the map grows automatically, even while another process reads", async () =
 });
 
 test.skipIf(!canMountMemory)(
-  "a full disk refuses what does not fit, and keeps the rest",
+  "a full disk refuses writes that do not fit, and keeps all other data",
   async () => {
     await withMemoryDisk(12, async (directory) => {
       const kv = await openStore(directory);
@@ -112,7 +115,7 @@ test.skipIf(!canMountMemory)(
       const stored = async (): Promise<number> =>
         (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries.length;
       expect(await stored()).toBe(acknowledgedCount);
-      // The same store accepts writes again when there is space.
+      // The same store accepts writes again once there is space.
       execFileSync("mount", ["-o", "remount,size=24m", directory]);
       await kv.transact(async (tx) =>
         tx.clearRange({ begin: bytes("00000"), end: bytes("00050") }),
@@ -132,22 +135,22 @@ test.skipIf(!canMountMemory)(
 );
 
 test.skipIf(!canMountMemory)(
-  "a small commit refused by a full disk is not carried out later",
+  "a small commit refused by a full disk is not applied later",
   async () => {
     await withMemoryDisk(2, async (directory) => {
       const kv = await openStore(directory);
       let acknowledgedCount = 0;
       const fill = async (): Promise<void> => {
         for (;;) {
-          // Keys are spread over the whole tree, so that many new pages are needed.
+          // The keys are spread over the whole tree, so that many new pages are needed.
           const key = bytes(`${(acknowledgedCount * 7919) % 10_007}`);
           await kv.transact(async (tx) => tx.set(key, new Uint8Array(900)));
           acknowledgedCount++;
         }
       };
       await expect(fill()).rejects.toMatchObject({ code: "KV_UNAVAILABLE" });
-      // Opens a copy of the file, like after a failure of the machine, where the store is not
-      // closed either.
+      // Opens a copy of the file, as after a failure of the machine, which does not close the store
+      // either.
       await withDirectory(async (copy) => {
         copyFileSync(join(directory, "data.mdb"), join(copy, "data.mdb"));
         const again = await openStore(copy);
@@ -164,7 +167,7 @@ test.skipIf(!canMountMemory).each([
   { name: "with room", bytesLeft: 10_000_000 },
   { name: "that is all but full", bytesLeft: 500_000 },
 ])(
-  "a folder that is not writable, on a disk $name, is refused with the reason",
+  "a folder that is not writable, on a disk $name, is refused with a reason",
   async ({ bytesLeft }) => {
     await withMemoryDisk(12, async (directory) => {
       const store = join(directory, "store");
@@ -199,7 +202,7 @@ async function withMemoryDisk(
   await withDirectory((parent) => withMount(parent, memoryDisk(megabytes), body));
 }
 
-test("a store of a later format is refused with instructions", async () => {
+test("a store with a later format is refused with instructions", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     await database.put(FORMAT_KEY, Buffer.from([99]));

@@ -1,8 +1,8 @@
 /**
- * LMDB's file after a failure of the machine: everything written before the last sync, and any part
- * of later writes. The files are combined from copies taken between the commits. The root of a
- * small commit is not synced, so it may be missing, along with any part of the next, unacknowledged
- * commit.
+ * LMDB's file after a failure of the machine. It has everything written before the last sync, and
+ * any part of later writes. The test combines such files from copies taken between the commits. The
+ * root of a small commit is not synced, so the file may lack it, along with any part of the next
+ * commit, which was not acknowledged.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -23,12 +23,18 @@ import { withDirectory } from "../support/with-directory.ts";
 const RUN_COUNT = Number(process.env.TANDEM_POWER_FAILURES ?? 8);
 
 const DATA_FILE = "data.mdb";
-/** Disks write whole sectors of 512 bytes or more. */
+/**
+ * Size of the pieces in which a write may be torn. It divides the sector size of any disk, which is
+ * at least 512 bytes.
+ */
 const PIECE_BYTES = 64;
-/** LMDB's two roots are at the start of its first two pages, and smaller than a sector. */
+/**
+ * Offsets of LMDB's two roots. Each root is at the start of one of the first two pages, and is
+ * smaller than a sector.
+ */
 const ROOT_PLACES = [0, 8_192];
 const ROOT_BYTES = 512;
-/** Size from which commits sync their root as well. */
+/** Minimum size of commits that also sync their root. */
 const LARGE_BYTES = 6_000;
 
 const runtime = createSystemRuntime();
@@ -62,15 +68,15 @@ const transactions = fc.array(fc.array(operation, { minLength: 1, maxLength: 5, 
   size: "max",
 });
 
-/** The store after a commit. */
+/** The file and the content of the store after a commit. */
 interface Stage {
   readonly file: Buffer;
   readonly content: string;
-  /** Whether the commit was large. */
+  /** Whether the commit was large enough to sync its root. */
   readonly isLarge: boolean;
 }
 
-test(`an acknowledged commit survives a machine failure, and no commit is applied in part (${RUN_COUNT} runs)`, async () => {
+test(`an acknowledged commit survives a failure of the machine, and no commit is applied in part (${RUN_COUNT} runs)`, async () => {
   await fc.assert(
     fc.asyncProperty(transactions, fc.infiniteStream(fc.boolean()), async (operations, coins) => {
       await withDirectory(async (directory) => {
@@ -92,7 +98,7 @@ test(`an acknowledged commit survives a machine failure, and no commit is applie
   );
 });
 
-test("a short transaction that clears more than fits into a redo record is applied, and its conflicts are detected, as usual", async () => {
+test("a short transaction whose cleared keys do not fit into a redo record is applied, and its conflicts are detected", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     await kv.transact(async (tx) => {
@@ -162,8 +168,8 @@ function isRoot(place: number): boolean {
 }
 
 /**
- * Where the files differ, takes the pieces of `after` if `isWritten`, and those of `before`
- * otherwise.
+ * Combines two files: where they differ, the result has the pieces of `after` if `isWritten`, and
+ * otherwise the pieces of `before`.
  */
 function mixed(before: Buffer, after: Buffer, isWritten: (place: number) => boolean): Buffer {
   const file = Buffer.alloc(after.length);
@@ -176,7 +182,9 @@ function mixed(before: Buffer, after: Buffer, isWritten: (place: number) => bool
   return file;
 }
 
-/** The content of the store as read by two successive processes, which also write. */
+/**
+ * Returns the content of the store, as read by two successive processes, which also write to it.
+ */
 async function contentAfterFailure(directory: string, file: Buffer): Promise<string> {
   mkdirSync(directory);
   writeFileSync(join(directory, DATA_FILE), file);

@@ -1,6 +1,6 @@
 /**
- * Several processes on one LMDB store. Run the stress test when you upgrade lmdb: 3.x corrupts the
- * store within seconds under two writing processes (docs/decisions/0010-lmdb-2.md).
+ * Several processes on one LMDB store. Run the stress test when you upgrade lmdb: with lmdb 3.x,
+ * two writing processes corrupt the store within seconds (docs/decisions/0010-lmdb-2.md).
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -29,7 +29,7 @@ async function withLedger(
   }
 }
 
-test(`two processes that write concurrently lose no update (${STRESS_TRANSACTION_COUNT} transactions)`, async () => {
+test(`two processes that write concurrently do not lose updates (${STRESS_TRANSACTION_COUNT} transactions)`, async () => {
   await withLedger({ laneCount: 16, keyCount: 20_000 }, async (ledger) => {
     await Promise.all([ledger.start("a"), ledger.start("b")]);
     while (ledger.acknowledgedCount < STRESS_TRANSACTION_COUNT) {
@@ -42,13 +42,14 @@ test(`two processes that write concurrently lose no update (${STRESS_TRANSACTION
   });
 });
 
-test(`acknowledged commits survive kill -9 of a writer completely (${KILL_COUNT} kills)`, async () => {
+test(`all acknowledged commits survive kill -9 of a writer completely (${KILL_COUNT} kills)`, async () => {
   await withLedger({ laneCount: 8, keyCount: 2_000 }, async (ledger) => {
     const names = ["a", "b", "c"];
     await Promise.all(names.map((name) => ledger.start(name)));
     for (let kill = 0; kill < KILL_COUNT; kill++) {
       const victim = names[kill % names.length] as string;
-      // Waits for a random number of acknowledgements, so that kills hit every phase of a group.
+      // Waits for a random number of acknowledgements, so that the kills hit every phase of a group
+      // commit.
       await ledger.progress(victim, 1 + Math.floor(Math.random() * 20));
       await ledger.kill(victim);
       const others = names.filter((name) => name !== victim);
@@ -64,7 +65,7 @@ test(`acknowledged commits survive kill -9 of a writer completely (${KILL_COUNT}
   });
 }, 1_200_000);
 
-test("a process whose transactions needed no conflict checks reads the commits of others when one needs a check", async () => {
+test("a process without conflict checks so far reads the commits of other processes before its first conflict check", async () => {
   const directory = await mkdtemp(join(tmpdir(), "tandem-kv-"));
   const runtime = createSystemRuntime();
   const quiet = await openLmdbEngine({ runtime, directory });

@@ -1,6 +1,6 @@
 /**
- * Reads of LMDB are synchronous. A long series of awaited reads yields to the event loop. Commits
- * of large transactions let small ones pass.
+ * Reads of LMDB are synchronous, so a long series of awaited reads yields to the event loop. Small
+ * commits overtake large transactions.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -10,7 +10,7 @@ import { utf8Encode } from "../../src/base/index.ts";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
 
-/** Maximum number of reads, far more than fit into ten milliseconds. */
+/** Maximum number of reads. Ten milliseconds suffice only for a small part of them. */
 const READS_MAX = 100_000;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-kv-"));
@@ -29,7 +29,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** Reads until a timer set before has fired. Returns whether it has. */
+/** Reads until a previously set timer has fired. Returns whether it has fired. */
 async function isServed(read: () => Promise<unknown>): Promise<boolean> {
   let isOver = false;
   const timer = setTimeout(() => {
@@ -48,7 +48,7 @@ test("reading a range page by page in one transaction yields to the event loop",
   expect(await kv.read((tx) => isServed(() => tx.getRangePage(range)))).toBe(true);
 });
 
-test("a small transaction is committed before large ones that wait", async () => {
+test("a small transaction is committed before large transactions that wait", async () => {
   const commit = (name: string, count: number) =>
     kv.transact(async (tx) => {
       for (let at = 0; at < count; at++) tx.set(utf8Encode(`${name}${at}`), key);

@@ -1,4 +1,4 @@
-/** Watches between processes: the signal that wakes them, and lost signals, which do no harm. */
+/** Watches between processes: the signal that wakes them, and harmless losses of this signal. */
 import { unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
@@ -15,7 +15,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("another process's commit wakes a watch, which need not poll", async () => {
+test("a commit of another process wakes a watch without polling", async () => {
   // With fake timers, the polling interval never elapses.
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   await withDirectory(async (directory) => {
@@ -31,12 +31,12 @@ test("another process's commit wakes a watch, which need not poll", async () => 
   });
 });
 
-test("a watch fires although its process never gets the signal", async () => {
+test("a watch fires even if its process never receives the signal", async () => {
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);
     const watch = await kv.transact(async (tx) => tx.watch(key));
-    // The next process that opens the store creates a new file `bell`, so its signals do not reach
-    // this process.
+    // The next process that opens the store creates a new file `bell`. Its signals therefore do not
+    // reach this process.
     await unlink(join(directory, "bell"));
     const other = await openStore(directory);
     await other.transact(async (tx) => tx.set(key, bytes("1")));
@@ -46,7 +46,7 @@ test("a watch fires although its process never gets the signal", async () => {
   });
 });
 
-test("a snapshot that was not closed is freed, so that the file does not grow", async () => {
+test("a snapshot that was not closed is freed eventually, so that the file does not grow", async () => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
   await withDirectory(async (directory) => {
     const engine = await openLmdbEngine({ runtime, directory });

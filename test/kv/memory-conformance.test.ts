@@ -1,5 +1,6 @@
 /**
- * The contract on the memory engine: alone, in a subspace, and with every body run at least twice.
+ * The contract on the memory engine: in the whole store, in a subspace, and with each transaction
+ * body run at least twice.
  */
 import type { Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";

@@ -1,4 +1,4 @@
-/** Seeded faults of the memory engine, on which simulations are based. */
+/** Seeded faults of the memory engine, which the simulations use. */
 import { expect, test } from "vitest";
 import type { Random, Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
@@ -19,7 +19,7 @@ const FAULTS: Omit<MemoryFaults, "random"> = {
 };
 
 test.each(SEEDS)(
-  "with transaction ids a counter is exact, whatever fails (seed %i)",
+  "with transaction ids, a counter is exact despite all faults (seed %i)",
   async (seed) => {
     const { kvs } = openNodes(seed, FAULTS);
     const rounds = Array.from({ length: 20 }, (_, round) => round);
@@ -38,7 +38,7 @@ test.each(SEEDS)(
   },
 );
 
-test("without transaction ids an unknown commit reaches the caller, and the store reports its outcome", async () => {
+test("without transaction ids, the caller gets an error for an unknown commit, and the store reports the outcome", async () => {
   const { kvs } = openNodes(11, { unknownRatio: 0.5 });
   const [kv] = kvs as [KeyValueStore];
   const fates = { committed: 0, unknown: 0 };
@@ -70,7 +70,7 @@ test("transaction ids do not accumulate", async () => {
   expect(page.entries.length).toBeLessThanOrEqual(2);
 });
 
-test("concurrent transactions each remove the ids of different settled transactions", async () => {
+test("concurrent transactions remove the ids of different settled transactions", async () => {
   const { kvs } = openNodes(32, {});
   const [kv] = kvs as [KeyValueStore];
   const atOnce = 500;
@@ -85,7 +85,7 @@ test("concurrent transactions each remove the ids of different settled transacti
   expect(page.entries.length).toBeLessThanOrEqual(atOnce);
 });
 
-test("the same seed fails the same way, another one differently", async () => {
+test("the same seed causes the same faults, and another seed causes different faults", async () => {
   const trace = async (seed: number): Promise<string> => {
     const { kvs, events } = openNodes(seed, FAULTS);
     const [kv] = kvs as [KeyValueStore];
@@ -100,7 +100,7 @@ test("the same seed fails the same way, another one differently", async () => {
   expect(await trace(22)).not.toBe(await trace(21));
 });
 
-/** Three nodes that share one store, with a clock that advances without waiting. */
+/** Opens three nodes that share one store. Their clock advances without waiting. */
 function openNodes(
   seed: number,
   faults: Omit<MemoryFaults, "random">,
@@ -136,7 +136,7 @@ function openNodes(
   return { kvs, events };
 }
 
-/** A small generator (mulberry32): different enough from seed to seed. */
+/** A small random number generator (mulberry32). Its results differ sufficiently between seeds. */
 class SeededRandom implements Random {
   #state: number;
 

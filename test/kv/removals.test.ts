@@ -82,7 +82,7 @@ async function drop(cluster: ReturnType<typeof openCluster>): Promise<void> {
   await cluster.write((tx) => removeInBackground(tx, OLD.range(), ORIGIN));
 }
 
-test("a range is removed in pages of bounded size, without neighbouring ranges or the range that replaces it", async () => {
+test("a range is removed in pages of bounded size; neighbouring ranges and the replacement of the range are kept", async () => {
   const cluster = openCluster("pages");
   await cluster.fill(OTHER, 10);
   await cluster.fill(OLD, KEY_COUNT);
@@ -98,7 +98,7 @@ test("a range is removed in pages of bounded size, without neighbouring ranges o
   await cluster.stop();
 });
 
-test("large values end a page before the number of keys does", async () => {
+test("a page ends before its maximum number of keys if their values are large", async () => {
   const cluster = openCluster("bytes");
   const value = new Uint8Array(90_000);
   for (let number = 0; number < 50; number++) {
@@ -112,7 +112,7 @@ test("large values end a page before the number of keys does", async () => {
   await cluster.stop();
 });
 
-test("clearing a range of more than CLEARED_KEYS_MAX keys in a transaction is refused by the memory engine", async () => {
+test("the memory engine refuses a transaction that clears a range of more than CLEARED_KEYS_MAX keys", async () => {
   const cluster = openCluster("bound");
   await cluster.fill(OLD, CLEARED_KEYS_MAX + 1);
   await expect(cluster.write((tx) => tx.clearRange(OLD.range()))).rejects.toThrow(
@@ -120,7 +120,7 @@ test("clearing a range of more than CLEARED_KEYS_MAX keys in a transaction is re
   );
 });
 
-test("clearing more than NET_CLEARED_KEYS_MAX keys one by one in a transaction is refused by the memory engine", async () => {
+test("the memory engine refuses a transaction that clears more than NET_CLEARED_KEYS_MAX keys one by one", async () => {
   const cluster = openCluster("net bound");
   const count = NET_CLEARED_KEYS_MAX + 1;
   await cluster.fill(OLD, count);
@@ -130,7 +130,7 @@ test("clearing more than NET_CLEARED_KEYS_MAX keys one by one in a transaction i
   await expect(cluster.write(clearAll)).rejects.toThrow("maximum number of keys");
 });
 
-test("ids of transactions left by crashed processes are cleared in pages, after a day", async () => {
+test("transaction ids left by crashed processes are cleared after a day, in pages", async () => {
   const cluster = openCluster("ids", 1);
   const ids = new Subspace(concatBytes([new Uint8Array([0xfe]), utf8Encode("id")]));
   const left = async () => (await cluster.read((tx) => tx.getRangePage(ids.range()))).entries;
@@ -159,7 +159,7 @@ test("ids of transactions left by crashed processes are cleared in pages, after 
   expect(Math.min(...steps)).toBeGreaterThan(0);
 });
 
-test("another node continues if the removing node dies, whenever it dies", async () => {
+test("another node continues a removal if the removing node dies at any point", async () => {
   for (let seed = 0; seed < 20; seed++) {
     const cluster = openCluster(`kill ${seed}`, 2);
     const [killed, survivor] = cluster.nodes as [SimulatedNode, SimulatedNode];
@@ -178,7 +178,7 @@ test("another node continues if the removing node dies, whenever it dies", async
   }
 });
 
-test("nodes share removals, and repeating a page with an unknown commit does no harm", async () => {
+test("nodes share removals, and repeating a page whose commit has an unknown outcome does no harm", async () => {
   const cluster = openCluster("share", 3, { delayMsMax: 5 });
   const ranges = [1, 2, 3, 4, 5, 6].map((number) => Subspace.fromTuple(["many", number]));
   for (const subspace of ranges) await cluster.fill(subspace, 3_000);
@@ -194,7 +194,7 @@ test("nodes share removals, and repeating a page with an unknown commit does no 
   await cluster.stop();
 });
 
-test("a removal queued while the remover waits begins immediately", async () => {
+test("a removal that is queued while the remover is idle begins immediately", async () => {
   const cluster = openCluster("watch");
   cluster.start(cluster.nodes[0] as SimulatedNode);
   await cluster.world.time.run(cluster.world.time.nowMs + 1_000);
@@ -206,7 +206,7 @@ test("a removal queued while the remover waits begins immediately", async () => 
   await cluster.stop();
 });
 
-test("the claim of a node whose clock is far ahead does not exclude others", async () => {
+test("the claim of a node whose clock is far ahead does not block other nodes", async () => {
   const cluster = openCluster("skew", 1);
   const ahead = cluster.world.openNode({ skewMs: 3_600_000 });
   await cluster.fill(OLD, KEY_COUNT);
@@ -221,7 +221,7 @@ test("the claim of a node whose clock is far ahead does not exclude others", asy
   await cluster.stop();
 });
 
-test("sabotage: a remover that skips a page is detected", async () => {
+test("sabotage: detects a remover that skips a page", async () => {
   const cluster = openCluster("sabotage");
   const [node] = cluster.nodes as [SimulatedNode];
   await cluster.fill(OLD, KEY_COUNT);
@@ -243,7 +243,7 @@ test("sabotage: a remover that skips a page is detected", async () => {
   expect(await cluster.count(OLD)).toBeGreaterThan(0);
 });
 
-test("an engine that clears ranges atomically needs one transaction for any range", async () => {
+test("an engine that clears ranges atomically removes any range in one transaction", async () => {
   const storage = new MemoryStorage({ clearsRangesAtOnce: true });
   const world = new World("at once", storage);
   const { runtime } = world.openNode();

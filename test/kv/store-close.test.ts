@@ -1,4 +1,4 @@
-/** Closing a store: waits end, pending commits complete, later calls are refused. */
+/** Closing a store: waiting calls end, pending commits complete, and later calls are refused. */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,7 +40,7 @@ test.each(Object.keys(engines))("a store on %s closes cleanly", async (name) => 
       ended.open();
     }),
   ).rejects.toMatchObject(closed);
-  // The transaction either commits before the close, or is reported as not committed.
+  // The transaction is either committed before the store closes, or reported as not committed.
   const committing = kv
     .transact(async (tx) => put(tx, "b", "1"))
     .catch((error) => expect(error).toMatchObject(closed));
@@ -57,7 +57,7 @@ test.each(Object.keys(engines))("a store on %s closes cleanly", async (name) => 
   await remove();
 });
 
-/** A memory engine whose commits wait for `gated`. */
+/** A memory engine. Its commits wait for `gated`. */
 function heldEngine(gated: Promise<unknown>, onCommit: () => void): Engine {
   const memory = new MemoryEngine({ runtime });
   return {
@@ -81,7 +81,7 @@ function heldEngine(gated: Promise<unknown>, onCommit: () => void): Engine {
   };
 }
 
-/** A clock whose pauses end when a test releases them. */
+/** A clock whose sleeps end when a test releases them. */
 function heldClock() {
   const { opened, open } = gate();
   const asked: number[] = [];
@@ -93,7 +93,7 @@ function heldClock() {
 }
 
 test.each(["commits", "does not answer"])(
-  "a closing store waits for its commits if the store %s",
+  "a store that closes waits for its commits if the store %s",
   async (behaviour) => {
     const held = gate();
     const begun = gate();

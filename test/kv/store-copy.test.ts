@@ -1,6 +1,6 @@
 /**
- * A whole store, copied between the embedded engine and a stand-in for a cluster, and between LMDB
- * and a live FoundationDB.
+ * A whole store is copied between the embedded engine and a stand-in for a cluster, and between
+ * LMDB and a live FoundationDB.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
@@ -44,8 +44,8 @@ function openMemory(): KeyValueStore {
 }
 
 /**
- * Several pages of rows of all lengths, and in each transaction a row whose key ends with its
- * versionstamp.
+ * Writes several pages of rows of all lengths. Each transaction also writes a row whose key ends
+ * with the transaction's versionstamp.
  */
 async function fill(kv: KeyValueStore): Promise<void> {
   for (let batch = 0; batch < 30; batch++) {
@@ -74,7 +74,7 @@ function hexOf(value: Uint8Array): string {
   return ` ${Buffer.from(value).toString("hex")}`;
 }
 
-/** The rows of a feed, in order. */
+/** Returns the rows of a feed, in order. */
 async function sequence(kv: KeyValueStore): Promise<string[]> {
   const range = { begin: bytes("seq-"), end: bytes("seq.") };
   const { entries } = await kv.read((tx) => tx.getRangePage(range));
@@ -96,7 +96,7 @@ async function copy(source: KeyValueStore, target: CopyTarget): Promise<CopySumm
   }
 }
 
-test("a store is copied into a cluster and back, and later writes come later in every feed", async () => {
+test("a store is copied to a cluster and back, and later writes are placed later in every feed", async () => {
   await withDirectory(async (directory) => {
     const source = await openLmdb(join(directory, "old"));
     await fill(source);
@@ -120,7 +120,7 @@ test("a store is copied into a cluster and back, and later writes come later in 
   });
 });
 
-test("a cluster with a lower version is refused, with the command to run", async () => {
+test("a cluster with a lower version is refused, and the error contains the command to run", async () => {
   await withDirectory(async (directory) => {
     const source = await openLmdb(directory);
     await fill(source);
@@ -137,7 +137,7 @@ test("a cluster with a lower version is refused, with the command to run", async
 });
 
 test.each(["cluster", "folder"])(
-  "a %s with a store in it is refused, and left unchanged",
+  "a %s that contains a store is refused, and left unchanged",
   async (kind) => {
     await withDirectory(async (directory) => {
       const source = openMemory();
@@ -158,7 +158,7 @@ test.each(["cluster", "folder"])(
 );
 
 test.each(["cluster", "folder"])(
-  "a copy to a %s fails and leaves nothing there if the store is written to during the copy",
+  "a copy to a %s fails if the store is written to during the copy, and leaves nothing at the destination",
   async (kind) => {
     await withDirectory(async (directory) => {
       const source = openMemory();
@@ -170,7 +170,7 @@ test.each(["cluster", "folder"])(
       const put = target.put.bind(target);
       target.put = async (rows) => {
         await put(rows);
-        // Overwrites a row of the first page with a value of the same length.
+        // Overwrites a row of the first page. The new value has the same length.
         const value = new Uint8Array(100).fill(rows.length);
         await source.transact(async (tx) => tx.set(bytes("row-0-1"), value));
       };
@@ -185,7 +185,7 @@ test.each(["cluster", "folder"])(
   },
 );
 
-test("a copy that lost a row is detected before it can be used", async () => {
+test("a copy that lacks a row is detected before the copy can be used", async () => {
   const source = openMemory();
   await fill(source);
   const cluster = openMemory();
@@ -205,7 +205,7 @@ test("a copy that lost a row is detected before it can be used", async () => {
   await Promise.all([source.close(), cluster.close()]);
 });
 
-test("a truncated copy is recognized, and restarted", async () => {
+test("a truncated copy is detected, and is started again", async () => {
   const source = openMemory();
   await fill(source);
   const cluster = openMemory();

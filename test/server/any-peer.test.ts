@@ -1,10 +1,11 @@
 /**
- * Any response of a server to a replication may fail that replication, with a reason, and has no
- * other effect.
+ * Whatever a server answers to a replication, at most this replication fails, with a reason, and
+ * nothing else is affected.
  *
  * Each run copies from such a server, or to it, or both, over real connections. The responses are
  * drawn from a seed. `FUZZ_COUNT=100000 FUZZ_SEED=7 npx vitest run test/server/any-peer.test.ts`
- * runs longer, from another seed. A failure names its run; `FUZZ_FIRST` begins there.
+ * performs more runs, from another seed. A failure names its run, and `FUZZ_FIRST` sets the first
+ * run.
  */
 import { expect, test } from "vitest";
 import type { Clock, Runtime } from "../../src/base/index.ts";
@@ -28,18 +29,18 @@ const FIRST = Number(process.env.FUZZ_FIRST ?? 0);
 const WORLD_RUNS = 100;
 const RUNS_AT_ONCE = 12;
 /**
- * Maximum bytes of one body that a client may have read when it aborts: its limit, and data in
- * flight.
+ * Maximum bytes of one body that a client may have read when it aborts: the client's limit, and
+ * data in flight.
  */
 const BODY_BYTES_MAX = 96 * 1024 * 1024;
 const REASON_LENGTH_MAX = 4_000;
 
-/** Secret sent to the peer with each request. Some of its responses repeat it. */
+/** Secret sent to the peer with each request. Some of the peer's responses repeat the secret. */
 const SECRET = "Kw7-header-of-the-peer";
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
 
-/** Shortens the pauses that a server requests, and those between attempts. */
+/** Shortens the pauses that a server requests, and the pauses between attempts. */
 function hasty(runtime: Runtime): Runtime {
   const clock: Clock = {
     nowMs: () => runtime.clock.nowMs(),
@@ -69,7 +70,7 @@ const DOCUMENTS: readonly object[] = [
   { _id: "_design/d", filters: { all: "function () { return true; }" } },
 ];
 
-/** Conflicting and deleted documents, and later revisions. */
+/** Writes conflicting documents, deleted documents, and later revisions. */
 async function fill({ ask }: OpenApi): Promise<void> {
   await ask("PUT /films");
   await ask("POST /films/_bulk_docs", { body: { docs: DOCUMENTS } });
@@ -121,7 +122,7 @@ function confided(url: string): object {
   return { url, headers: { "X-Secret": SECRET } };
 }
 
-/** The remote sides of a run. */
+/** The sides of a run that are remote. */
 type Sides = "source" | "target" | "both";
 
 async function run(world: World, number: number): Promise<void> {
@@ -160,8 +161,8 @@ async function runToEnd({ node }: World, replication: Replication, what: string)
 }
 
 /**
- * Runs a job that does not end by itself. Resolves once it has crashed, or has requested changes
- * after the first pages.
+ * Runs a job that does not end by itself. Resolves once the job has crashed, or has requested
+ * changes after the first pages.
  */
 async function runOn(
   { peer, node }: World,
@@ -180,7 +181,7 @@ async function runOn(
   }
 }
 
-/** Expects a failure that is readable, short, and without secrets sent to the peer. */
+/** Expects a failure whose text is readable, short, and without secrets sent to the peer. */
 function expectWords({ error, reason }: ReplicationFailure, what: string): void {
   expect(secretsIn(`${error}: ${reason}`, [SECRET]), what).toEqual([]);
   expect(`${error}: ${reason}`, what).not.toMatch(
@@ -189,7 +190,7 @@ function expectWords({ error, reason }: ReplicationFailure, what: string): void 
   expect(error.length + reason.length, what).toBeLessThan(REASON_LENGTH_MAX);
 }
 
-/** Every member of every document on the target was in the source's responses. */
+/** Expects that every member of every document on the target was in a response of the source. */
 async function expectSent(
   { ask }: OpenApi,
   copy: string,
@@ -204,7 +205,7 @@ async function expectSent(
   }
 }
 
-/** Every leaf on the target is one of the source's. */
+/** Expects that every leaf on the target is also a leaf of the source. */
 async function expectSame(
   { ask: askSource }: OpenApi,
   { ask }: OpenApi,
@@ -215,7 +216,7 @@ async function expectSame(
   for (const text of await leaves(ask, copy)) expect([...there], what).toContain(text);
 }
 
-/** All leaves of all documents, as strings. */
+/** Returns all leaves of all documents, as strings. */
 async function leaves(ask: OpenApi["ask"], database: string): Promise<string[]> {
   const { json: changes } = await ask(`GET /${database}/_changes?style=all_docs`);
   const docs = changes.results.flatMap((row: { id: string; changes: { rev: string }[] }) =>
@@ -227,7 +228,7 @@ async function leaves(ask: OpenApi["ask"], database: string): Promise<string[]> 
   return found.results.map((row: { docs: { ok: object }[] }) => JSON.stringify(row.docs[0]?.ok));
 }
 
-/** Another job of the node, between local databases, and its API still work. */
+/** Expects that another job of the node, between local databases, and the node's API still work. */
 async function expectLife({ node, api }: World, name: string): Promise<void> {
   const replication = parseReplication({ source: "films", target: name, create_target: true });
   const outcome = await node.replicator.ended(
@@ -241,7 +242,7 @@ async function expectLife({ node, api }: World, name: string): Promise<void> {
   expect((await api.ask("GET /_up")).status).toBe(200);
 }
 
-/** Events which show that more than a job failed. */
+/** Events that show a failure of more than one job. */
 const BAD_EVENTS: ReadonlySet<string> = new Set(["replication.abandoned", "service.failed"]);
 
 const WORLDS = Array.from({ length: Math.ceil(COUNT / WORLD_RUNS) }, (_, index) => {
@@ -250,7 +251,7 @@ const WORLDS = Array.from({ length: Math.ceil(COUNT / WORLD_RUNS) }, (_, index) 
 });
 
 test.each(WORLDS)(
-  `whatever a server answers in $count runs of the seed ${SEED} from $first, only its own job fails`,
+  `whatever a server answers in $count runs of the seed ${SEED} from run $first, only its own job fails`,
   async ({ first, count }) => {
     const world = await openWorld(SEED);
     const numbers = Array.from({ length: count }, (_, index) => first + index);

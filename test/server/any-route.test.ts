@@ -1,10 +1,11 @@
 /**
- * Any request of any user to any route gets a response that the API allows, and the node answers
- * the next one. No user sees another user's secrets, and no job gets rights that its author lacks.
+ * Any request by any user to any route gets a response that the API allows, and the node answers
+ * the next request. No user sees the secrets of another user, and no job gets rights that its
+ * author lacks.
  *
- * Requests are drawn from a seed: valid ones for each route, with random changes.
- * `FUZZ_COUNT=1000000 FUZZ_SEED=7 npx vitest run test/server/any-route.test.ts` runs longer, from
- * another seed. A failure contains the number of its request.
+ * Requests are drawn from a seed: valid requests for each route, with random changes.
+ * `FUZZ_COUNT=1000000 FUZZ_SEED=7 npx vitest run test/server/any-route.test.ts` sends more
+ * requests, from another seed. A failure contains the number of its request.
  */
 import { expect, test } from "vitest";
 import { apiRoutes } from "../../src/api/api.ts";
@@ -18,12 +19,13 @@ import { openApiNode, openWholeApi } from "./whole-api.fixture.ts";
 const COUNT = Number(process.env.FUZZ_COUNT ?? 5_000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 /**
- * Requests per world. Their changes affect later requests, and a few settings refuse everything.
+ * Number of requests per world. Changes made by a request affect later requests, and a few settings
+ * make the node refuse everything.
  */
 const WORLD_REQUESTS = 250;
 /**
- * Event loop turns after which the client of a request disconnects, because some requests wait for
- * an event that never occurs here.
+ * Number of event loop turns after which the client of a request disconnects. Some requests wait
+ * for an event that never occurs in this test.
  */
 const TURNS_MAX = 1_000;
 
@@ -33,7 +35,7 @@ const ATTACHMENT = { content_type: "text/plain", data: "YWJj" };
 const DOCUMENT = { _id: ID, n: 1, _attachments: { file: ATTACHMENT } };
 const COPY = { source: "films", target: "copy" };
 
-/** Values for the placeholders of a path, most of them existing. */
+/** Values for the placeholders of a path. Most of the named objects exist. */
 const PLACES: Readonly<Record<string, readonly string[]>> = {
   "{database}": [
     ...["films", "films", "films", "_replicator", "_users", "none"],
@@ -59,24 +61,26 @@ const ODD_SEGMENTS = [
   "__proto__",
 ];
 
-/** An endpoint that refers to a secret of the node, which only administrators may use. */
+/** An endpoint that refers to a secret of the node. Only administrators may use such references. */
 const REFERRING = {
   url: "https://a.example/films",
   auth: { basic: { username: "jan", password: "env:CREDENTIAL_A" } },
 };
 const leafOf = (hash: string) => ({ ...COPY, _id: "job", _rev: `2-${hash}`, source: REFERRING });
 
-/** Secret in a replication document of the administrator, hidden from all other users. */
+/**
+ * Secret in a replication document of the administrator. It must be hidden from all other users.
+ */
 const SECRET = "Kw7-password-of-a-document";
 
-/** Senders of requests. `sue` may write replication documents. */
+/** Users who send requests. `sue` may write replication documents. */
 const USERS: readonly User[] = [
   ADMIN,
   { name: "sue", roles: ["_replicator"], isAdmin: false },
   { name: null, roles: [], isAdmin: false },
 ];
 
-/** Bodies by the last segment of the path. Any other route may get any of them. */
+/** Request bodies by the last segment of the path. Any other route may get any of these bodies. */
 const BODIES: readonly (readonly [RegExp, unknown])[] = [
   [/_bulk_docs$/, { docs: [DOCUMENT, { _id: "b", _rev: REVISION }] }],
   [
@@ -120,7 +124,7 @@ const BODIES: readonly (readonly [RegExp, unknown])[] = [
       source: { url: "http://127.0.0.1:1/a" },
     },
   ],
-  // Leaves of a replication document, some of which refer to secrets of the node.
+  // Values of a replication document's members. Some of them refer to secrets of the node.
   [
     /_bulk_docs$/,
     {
@@ -273,7 +277,7 @@ class Draws {
     return this.#in(12) ? this.#damaged(json) : json;
   }
 
-  /** Returns the value with one part changed or removed. */
+  /** Returns the value after one of its parts was changed or removed. */
   #changed(value: unknown): unknown {
     const isInner = typeof value === "object" && value !== null && Object.keys(value).length > 0;
     if (!isInner || this.#in(5)) return this.#oneOf(ODD_VALUES);
@@ -308,21 +312,21 @@ class Draws {
     return items[this.#random.integer(items.length)] as Item;
   }
 
-  /** Returns true once in `count` calls, on average. */
+  /** Returns true for one in `count` calls, on average. */
   #in(count: number): boolean {
     return this.#random.integer(count) === 0;
   }
 }
 
 interface FuzzedWorld extends OpenApi {
-  /** Sends the next requests. */
+  /** User who sends the next requests. */
   user: User;
   entries(): AsyncIterable<JobEntry>;
 }
 
 /**
- * Opens a world with a database, documents, and jobs that do not run, one of which has a secret of
- * the administrator.
+ * Opens a world with a database, documents, and jobs that do not run. One of the jobs has a secret
+ * of the administrator.
  */
 async function openWorld(): Promise<FuzzedWorld> {
   const node = openApiNode();
@@ -340,7 +344,7 @@ async function openWorld(): Promise<FuzzedWorld> {
   return world;
 }
 
-/** No job refers to a secret of the node unless an administrator requested it. */
+/** Expects that a job refers to a secret of the node only if an administrator requested the job. */
 async function expectRights(world: FuzzedWorld, what: string): Promise<void> {
   for await (const { jobId, data } of world.entries()) {
     for (const side of [data.replication?.source, data.replication?.target]) {
@@ -365,7 +369,9 @@ async function fill({ ask }: OpenApi): Promise<void> {
   await ask("PUT /_replicator/secret", { body: { ...COPY, source } });
 }
 
-/** Returns the response. If it does not arrive, aborts the request as a stopping server does. */
+/**
+ * Returns the response. If no response arrives, aborts the request as a server does when it stops.
+ */
 async function answerOf(
   world: OpenApi,
   { user: _, request, ...options }: Drawn,
@@ -374,7 +380,7 @@ async function answerOf(
   let isOver = false;
   const answered = world.ask(request, { ...options, signal: client.signal }).then(
     (answer) => answer,
-    // The stream of a feed breaks off when its client disconnects.
+    // The stream of a feed is aborted when its client disconnects.
     (error: unknown) => {
       if (!client.signal.aborted) throw error;
       return undefined;
@@ -389,7 +395,7 @@ async function answerOf(
   return answered;
 }
 
-/** HTML pages, which CouchDB does not answer in JSON either. */
+/** HTML pages, for which CouchDB does not respond with JSON either. */
 const PAGES = /^\w+ \/(favicon\.ico|_utils|_dashboard)/;
 const REPLICATE = /^POST \/_replicate\?/;
 
@@ -398,13 +404,13 @@ function expectAnswer(answer: Answer, { request }: Drawn, what: string): void {
   const isKnown = status < 500 || status === 501 || status === 503 || REPLICATE.test(request);
   expect(isKnown, `${what} is answered ${status}: ${answer.text}`).toBe(true);
   if (status < 400 || request.startsWith("HEAD ") || PAGES.test(request)) return;
-  // Document rows with their outcomes.
+  // The response consists of document rows with their outcomes.
   if (status === 417 && Array.isArray(json)) return;
   expect(headers["Content-Type"], what).toBe("application/json");
   expect(json, what).toMatchObject({ error: expect.any(String), reason: expect.any(String) });
 }
 
-test(`each of ${COUNT} requests from the seed ${SEED} gets a response that the API allows`, async () => {
+test(`each of ${COUNT} requests drawn from seed ${SEED} gets a response that the API allows`, async () => {
   let world = await openWorld();
   const draws = new Draws(
     SEED,

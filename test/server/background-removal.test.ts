@@ -1,6 +1,7 @@
 /**
  * Data of unbounded size is removed in the background. The in-memory store refuses to clear more
- * than a page of keys in one transaction, so each of these tests fails if its removal is not split.
+ * than a page of keys in one transaction. Each of these tests therefore fails if the removal is not
+ * split.
  */
 import { expect, onTestFinished, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
@@ -49,7 +50,7 @@ async function fill(node: Node, name: string, count: number): Promise<void> {
   });
 }
 
-test("a deleted database frees its name immediately, and its successor is complete and independent", async () => {
+test("a deleted database frees its name immediately, and a new database of this name is complete and independent", async () => {
   const node = await open();
   await node.createDatabase("films");
   await fill(node, "films", COUNT);
@@ -66,7 +67,7 @@ test("a deleted database frees its name immediately, and its successor is comple
   expect(await node.kv.read((tx) => listRemovals(tx, 1))).toEqual([]);
 });
 
-test("an index removed from a design document is deleted, and the next one is complete", async () => {
+test("an index removed from a design document is deleted, and its replacement is complete", async () => {
   const node = await open();
   await node.createDatabase("films");
   await node.put("films", "_design/n", DESIGN);
@@ -90,7 +91,7 @@ test("an index removed from a design document is deleted, and the next one is co
   expect(entries?.entries.map(({ id }) => id)).toEqual(["d0"]);
 });
 
-test("a removed rule leaves no row of its databases", async () => {
+test("a removed rule does not leave rows about its databases behind", async () => {
   const node = await open();
   const uuid = "0123456789abcdef0123456789abcdef";
   await node.kv.transact(async (tx) => {
@@ -105,7 +106,7 @@ test("a removed rule leaves no row of its databases", async () => {
   expect(await keyCount(node, keys.ruleDatabase.range({ uuid }))).toBe(0);
 });
 
-test("the failure list of an abandoned replication is deleted page by page, with its counts", async () => {
+test("the failure list of an abandoned replication is deleted page by page, along with its counts", async () => {
   const node = await open({ config: { abandonedSecMax: 0 } });
   const baseId = "b".repeat(32);
   const keys = replicatorKeys(SUBSPACES.replicator);
@@ -126,7 +127,7 @@ test("the failure list of an abandoned replication is deleted page by page, with
   expect(await keyCount(node, keys.abandoned.range())).toBe(0);
 });
 
-test("purge records above a lowered limit are hidden immediately, and deleted by the next purges", async () => {
+test("purge records beyond a lowered limit are hidden immediately, and deleted by later purges", async () => {
   const node = await open();
   await node.createDatabase("films");
   const purge = (count: number) =>
@@ -146,7 +147,7 @@ test("purge records above a lowered limit are hidden immediately, and deleted by
   }
 });
 
-test("a purge of many large leaves takes several transactions, and reports all of them", async () => {
+test("a purge of many large leaves takes several transactions, and reports all purged leaves", async () => {
   const { ask, parts } = await openApi();
   await ask("PUT /films");
   const { kv, databases, attachments } = parts;
@@ -169,7 +170,7 @@ test("a purge of many large leaves takes several transactions, and reports all o
   expect((await ask("GET /films/d")).status).toBe(404);
 });
 
-test("no job of a deleted _replicator database starts or continues, even before it is removed", async () => {
+test("once a _replicator database is deleted, none of its jobs starts or continues, even before the data is removed", async () => {
   const node = await open({ config: { jobsMax: 5 } });
   node.start({ removes: false });
   await node.createDatabase("a");
@@ -184,7 +185,7 @@ test("no job of a deleted _replicator database starts or continues, even before 
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
   const eventCount = node.events.length;
   await node.createDatabase("x/_replicator");
-  // The same replication as a job of the deleted database, which still owns the replication.
+  // The same replication as a job of the deleted database. That job still owns the replication.
   await node.put("x/_replicator", "job-0", job(0));
   await node.event("replication.started", ({ jobId }) => !isOld({ jobId }));
   await node.put("a", "later", "{}");

@@ -47,7 +47,7 @@ function open(given = "", file = localFile): Configuration {
   });
 }
 
-test("the compression level of attachments ranges from none to maximum", () => {
+test("the compression level of attachments may be 0 (none) to 9 (maximum)", () => {
   const levelOf = (level: number): number =>
     apiSettings(open(`[attachments]\ncompression_level = ${level}`)).compressionLevel;
   expect([0, 1, 9].map(levelOf)).toEqual([0, 1, 9]);
@@ -55,7 +55,7 @@ test("the compression level of attachments ranges from none to maximum", () => {
 });
 
 describe("a setting", () => {
-  test("takes effect immediately in settings that were read before, and survives a restart", () => {
+  test("takes effect immediately, even in settings that were read earlier, and survives a restart", () => {
     const configuration = open("[replicator]\nmax_jobs = 7");
     const config = replicatorConfig(configuration);
     const { options } = config;
@@ -68,7 +68,7 @@ describe("a setting", () => {
     expect(statSync(localFile).mode & 0o077).toBe(0);
   });
 
-  test("has the names, units and values of CouchDB's [replicator]", () => {
+  test("has the same name, unit and values as in CouchDB's [replicator]", () => {
     const configuration = open(
       [
         "[replicator]",
@@ -98,7 +98,7 @@ describe("a setting", () => {
     expect(config.client.requestTimeoutMs).toBe(Number.POSITIVE_INFINITY);
   });
 
-  test("under an alias applies if the name itself is not set, and is validated like it", () => {
+  test("under an alias applies if the name itself is not set, and is validated in the same way", () => {
     const configuration = open();
     const config = replicatorConfig(configuration);
     for (const [other, text, name, value] of [
@@ -122,13 +122,16 @@ describe("a setting", () => {
     ["auth_plugins", "kerberos", "a list of `session`, `noop` or both"],
     ["valid_endpoint_protocols", "gopher", "a list of http, https"],
     ["max_document_id_length", "long", "an integer of at least 1"],
-  ])("with an invalid value, %s = %s, reports what is accepted", (key, value, expected) => {
-    expect(() => open().set("replicator", key, value)).toThrow(
-      `[replicator] ${key} = ${value}: expected ${expected}`,
-    );
-  });
+  ])(
+    "with an invalid value, %s = %s, is refused with an error that lists the accepted values",
+    (key, value, expected) => {
+      expect(() => open().set("replicator", key, value)).toThrow(
+        `[replicator] ${key} = ${value}: expected ${expected}`,
+      );
+    },
+  );
 
-  test("that is deleted reveals the value in other files", () => {
+  test("that is deleted falls back to the value in other configuration files", () => {
     const configuration = open("[replicator]\nmax_jobs = 7");
     configuration.set("replicator", "max_jobs", "9");
     configuration.delete("replicator", "max_jobs");
@@ -136,14 +139,14 @@ describe("a setting", () => {
     expect(open().get("replicator", "max_jobs")).toBeUndefined();
   });
 
-  test("that is not persistent is gone after a restart", () => {
+  test("that was set without persistence is lost after a restart", () => {
     const configuration = open();
     configuration.set("a", "b", "1", { persist: false });
     expect(configuration.get("a", "b")).toBe("1");
     expect(open().sections().size).toBe(0);
   });
 
-  test("with an invalid value changes nothing", () => {
+  test("with an invalid value is refused without any change", () => {
     const configuration = open();
     expect(() => configuration.set("replicator", "worker_batch_size", "many")).toThrow(
       "[replicator] worker_batch_size = many: expected an integer of at least 1",
@@ -165,7 +168,7 @@ describe("a setting", () => {
     ["a", "b", "1\n[admins]", "Invalid configuration value"],
     ["a", "b", "1 ; 2", "Invalid configuration value"],
   ])(
-    "%j %j %j is refused, because reading the file would give another value",
+    "%j %j %j is refused, because its text in the file would be read as another value",
     (section, key, text, message) => {
       expect(() => open().set(section, key, text)).toThrow(message);
     },
@@ -180,7 +183,7 @@ describe("a section that CouchDB has renamed", () => {
       settings: SETTINGS,
     });
 
-  test("applies while the current one does not set a value", () => {
+  test("applies if the current section does not set a value", () => {
     const configuration = opened(
       "[couch_httpd_auth]",
       "timeout = 60",
@@ -213,13 +216,13 @@ describe("a section that CouchDB has renamed", () => {
     expect(settings.timeoutSec).toBe(62);
   });
 
-  test("has its values validated like those of the current section", () => {
+  test("has its values validated like the values of the current section", () => {
     expect(() => opened("[couch_httpd_auth]", "timeout = long")).toThrow(
       "[couch_httpd_auth] timeout = long: expected an integer of at least 1",
     );
   });
 
-  test("lacks the settings that exist only in the current one", () => {
+  test("lacks the settings that exist only in the current section", () => {
     const configuration = opened(
       "[httpd]",
       "require_valid_user = true",
@@ -235,7 +238,7 @@ describe("a section that CouchDB has renamed", () => {
 });
 
 describe("the local file", () => {
-  test("contains the values that were set, whatever they are", () => {
+  test("contains every value that was set, whatever its characters", () => {
     const part = fc.string({
       unit: fc.constantFrom("a", "b", " ", "=", ";", "[", "]", "\n", "\t", "#"),
     });
@@ -252,7 +255,7 @@ describe("the local file", () => {
     );
   });
 
-  test("keeps its comments and order", () => {
+  test("keeps its comments and the order of its lines", () => {
     const configuration = open();
     configuration.set("a", "one", "1");
     writeFileSync(localFile, "; mine\n[a]\none = 1\n; two = 0\ntwo = 2,\n   3\n\n[b]\nx=1\n");
@@ -268,7 +271,7 @@ describe("the local file", () => {
     expect(open().get("c", "rsa:k=")).toBe("6");
   });
 
-  test("is reloaded, not overwritten, after another process changed it", () => {
+  test("is reloaded rather than overwritten after another process has changed it", () => {
     const [mine, theirs] = [open(), open()];
     theirs.set("a", "theirs", "1");
     mine.set("a", "mine", "2");
@@ -281,7 +284,7 @@ describe("the local file", () => {
     expect(theirs.get("a", "mine")).toBe("2");
   });
 
-  test("that is not writable changes nothing, and the error names the file rather than the setting", () => {
+  test("that is not writable makes a change fail with an error that names the file rather than the setting", () => {
     const configuration = open();
     writeFileSync(join(folder, "data"), "a file in the place of the folder");
     const notSaved = expect.objectContaining({
@@ -293,7 +296,7 @@ describe("the local file", () => {
   });
 
   test.skipIf(!canMountMemory)(
-    "on a full disk stays unchanged, and no temporary file is left",
+    "on a full disk stays unchanged, and leaves no temporary file",
     async () => {
       await withMount(folder, memoryDisk(1), async (disk) => {
         const configuration = open("", join(disk, "local.ini"));
@@ -308,7 +311,7 @@ describe("the local file", () => {
     },
   );
 
-  test("with an invalid line changes nothing", () => {
+  test("with an invalid line leaves the settings unchanged", () => {
     const configuration = open();
     configuration.set("a", "b", "1");
     writeFileSync(localFile, "[a]\nnonsense");
@@ -317,7 +320,7 @@ describe("the local file", () => {
   });
 });
 
-test("listeners are notified of changes in their section until they unsubscribe", () => {
+test("listeners are notified of changes to their section until they unsubscribe", () => {
   const configuration = open("[a]\nk = 0");
   const heard: unknown[] = [];
   const stop = configuration.watch("a", ({ key, value }) => heard.push([key, value]));
@@ -335,7 +338,7 @@ test("listeners are notified of changes in their section until they unsubscribe"
   ]);
 });
 
-test("command line and environment take precedence over values set at run time", () => {
+test("the command line and the environment take precedence over values set at run time", () => {
   const configFile = join(folder, "given.ini");
   writeFileSync(configFile, "[chttpd]\nport = 1\n[log]\nlevel = warning\n");
   const options = { configFile, dataDirectory: join(folder, "data") };
@@ -348,7 +351,7 @@ test("command line and environment take precedence over values set at run time",
   expect(readConfig({ ...options, port: 4 }, { TANDEM_PORT: "3" }).port).toBe(4);
 });
 
-test("an invalid value is reported with its location", () => {
+test("an invalid value is reported with its file and line", () => {
   const configFile = join(folder, "given.ini");
   const options = { configFile, dataDirectory: join(folder, "data") };
   writeFileSync(configFile, "[replicator]\nmax_jobs = many\n");
@@ -367,7 +370,7 @@ test("an invalid value is reported with its location", () => {
   expect(() => readConfig(options, { LOG_FORMAT: "odd" })).toThrow(/\(LOG_FORMAT\)$/);
 });
 
-test("the folder served to browsers cannot be changed over HTTP", async () => {
+test("the folder that is served to browsers cannot be changed over HTTP", async () => {
   const configFile = join(folder, "tandem.ini");
   writeFileSync(configFile, "[tandem]\nutils_dir = \n");
   const options = { configFile, dataDirectory: join(folder, "data"), port: 0 };

@@ -1,4 +1,4 @@
-/** Documents with conflicts, as the API lists and counts them. */
+/** Documents with conflicts: how the API lists and counts them. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 
@@ -29,7 +29,7 @@ async function metric(): Promise<number> {
   return Number(/^tandem_databases_conflicts (\d+)$/m.exec(text)?.[1]);
 }
 
-test("a conflict that a replication brings is listed with its job until one leaf is deleted", async () => {
+test("a conflict that a replication creates is listed with the replication's job until one leaf is deleted", async () => {
   for (const name of ["berlin", "paris"]) {
     await ask("PUT", `/${name}`);
     await ask("PUT", `/${name}/same`, {});
@@ -63,7 +63,7 @@ test("a conflict that a replication brings is listed with its job until one leaf
   expect(await metric()).toBe(0);
 });
 
-test("pages continue at the bookmark, and a removed database has no conflicts", async () => {
+test("a list of conflicts continues at its bookmark, and a removed database has no conflicts", async () => {
   await ask("PUT", "/many");
   const ids = Array.from({ length: 5 }, (_, at) => `é ${at}`);
   const docs = ids.flatMap((_id) => [
@@ -95,11 +95,11 @@ test("pages continue at the bookmark, and a removed database has no conflicts", 
 test.each([
   ["limit=0", "limit"],
   ["skip=1", "skip"],
-])("?%s is rejected with its name", async (query, name) => {
+])("?%s is rejected, and the reason contains the parameter's name", async (query, name) => {
   const { error, reason } = await conflictsOf("paris", `?${query}`);
   expect([error, reason]).toEqual(["bad_request", expect.stringContaining(name)]);
 });
 
-test("a missing database is a 404", async () => {
+test("listing the conflicts of a missing database returns 404", async () => {
   expect(await conflictsOf("none")).toMatchObject({ error: "not_found" });
 });

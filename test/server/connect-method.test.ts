@@ -1,4 +1,4 @@
-/** `CONNECT`, which Node.js reports as a separate event, is answered like other methods. */
+/** `CONNECT` is answered like other methods, although Node.js reports it as a separate event. */
 import { once } from "node:events";
 import { connect } from "node:net";
 import { expect, test } from "vitest";
@@ -19,7 +19,7 @@ test.each([
   ["/", 405, "method_not_allowed"],
   ["/films", 405, "method_not_allowed"],
   ["/films/_index/a", 404, "not_found"],
-])("CONNECT %s is answered with %i, and the connection ends", async (path, status, error) => {
+])("CONNECT %s is answered with %i, and the connection is closed", async (path, status, error) => {
   const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
   try {
     const { port } = new URL(server.url as string);
@@ -32,14 +32,14 @@ test.each([
   }
 });
 
-test("a client that keeps its side open after CONNECT leaves no connection behind", async () => {
+test("a client that keeps its side of the connection open after CONNECT does not keep the server's side open", async () => {
   const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
   try {
     const port = Number(new URL(server.url as string).port);
     const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true }).on("error", () => {});
     socket.write("CONNECT / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     await once(socket.resume(), "end");
-    // Only a connection closed by the server refuses writes.
+    // A write fails only if the server has closed the connection.
     while (!socket.destroyed) await new Promise((resolve) => socket.write("x", resolve));
   } finally {
     await server.stop();

@@ -1,6 +1,6 @@
 /**
- * The contract: responses of a node match its schemas, and the OpenAPI document describes every
- * route.
+ * The API's contract: a node's responses match its schemas, and the OpenAPI document describes
+ * every route.
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -16,7 +16,7 @@ import { openWholeApi, wholeRoutes } from "./whole-api.fixture.ts";
 let processes: Processes;
 let node: TandemProcess;
 
-/** A rule that matches no database. */
+/** A rule that matches no databases. */
 const NO_DATABASE = { source: "local", target: "copy-{db}", databases: ["nothing-*"] };
 
 beforeAll(async () => {
@@ -54,7 +54,10 @@ const STRICT = "/_tandem/jobs/_replicator%2Fstrict";
 
 const ajv = new Ajv2020({ strict: false, formats: { "date-time": true }, allErrors: true });
 
-/** Fails with the paths at which the response differs from the schema of the operation. */
+/**
+ * Fails if the response differs from the schema of the operation, and lists the paths of the
+ * differences.
+ */
 function expectAsDescribed(operation: string, answer: unknown): void {
   const schema = OPERATIONS[operation]?.answer;
   if (schema === undefined) throw new Error(`${operation} has no schema`);
@@ -114,12 +117,12 @@ test.each<readonly [operation: string, path: string, body: object]>([
   expectAsDescribed(operation, body);
 });
 
-test("the plan of a rule matches its description", async () => {
+test("the plan of a rule matches its schema", async () => {
   const { body } = await node.call("PUT", "/_tandem/rules/all?dry_run=true", NO_DATABASE);
   expectAsDescribed("PUT /_tandem/rules/{name}", body);
 });
 
-test("detects additional and missing members, and wrong types", () => {
+test("detects unexpected members, missing members, and wrong types", () => {
   const wrong = [
     { ok: true, more: 1 },
     { ok: true, matched: 1 },
@@ -130,7 +133,7 @@ test("detects additional and missing members, and wrong types", () => {
   }
 });
 
-test("each operation of the contract is in the document", async () => {
+test("each operation of the contract is in the OpenAPI document", async () => {
   const { body } = await node.call("GET", "/_tandem/openapi.json");
   const { paths } = body as { paths: Readonly<Record<string, object>> };
   const described = Object.entries(paths).flatMap(([path, item]) =>
@@ -139,7 +142,7 @@ test("each operation of the contract is in the document", async () => {
   expect(described.toSorted()).toEqual(Object.keys(OPERATIONS).toSorted());
 });
 
-test("routes that the document omits refuse all requests", async () => {
+test("routes that the OpenAPI document omits refuse all requests", async () => {
   const world = await openWholeApi();
   const headers = { Authorization: `Basic ${Buffer.from("root:secret").toString("base64")}` };
   await world.ask("PUT /films", { headers });
@@ -156,14 +159,17 @@ test("routes that the document omits refuse all requests", async () => {
   }
 });
 
-test("docs/api/openapi.json is the document that a node serves", async () => {
+test("docs/api/openapi.json equals the document that a node serves", async () => {
   const { body } = await node.call("GET", "/_tandem/openapi.json");
   const file = fileURLToPath(new URL("../../docs/api/openapi.json", import.meta.url));
   await expect(`${JSON.stringify(body, null, 2)}\n`).toMatchFileSnapshot(file);
   expect(JSON.parse(readFileSync(file, "utf8"))).toHaveProperty("openapi", "3.1.0");
 });
 
-/** Problems found by the linter's recommended rules. Some of CouchDB's paths are ambiguous. */
+/**
+ * Returns the problems that the linter's recommended rules find. The rule about ambiguous paths is
+ * off, because some of CouchDB's paths are ambiguous.
+ */
 async function problemsOf(document: unknown): Promise<readonly string[]> {
   const rules = { "no-ambiguous-paths": "off" } as const;
   const config = await createConfig({ extends: ["recommended"], rules });

@@ -1,5 +1,6 @@
 /**
- * Decisions of operators about jobs are stored with user and reason, whichever resource is used.
+ * Decisions of operators about jobs are stored with user and reason, whichever resource receives
+ * them.
  */
 import { beforeEach, expect, test, vi } from "vitest";
 import type { OpenApi } from "../api/api.fixture.ts";
@@ -31,7 +32,7 @@ async function decisions(): Promise<unknown[]> {
   ]);
 }
 
-test("a reason is stored with the decision, for one job and for many", async () => {
+test("a decision is stored with its reason, both for one job and for many jobs", async () => {
   const replace = {
     host: "http://couch.example",
     username: "ann",
@@ -59,7 +60,7 @@ test("a reason is stored with the decision, for one job and for many", async () 
   ]);
 });
 
-test("a job begins at a valid sequence of the source, and an invalid one is reported", async () => {
+test("a job starts at a valid sequence of the source, and an invalid sequence is reported", async () => {
   const startFrom = (since: unknown) => world.ask(`POST ${JOB}/_start_from`, { body: { since } });
   for (const since of [{}, -1, true, null, ""]) {
     const reason = `\`since\` must be an update sequence of the source, but is ${JSON.stringify(since)}`;
@@ -69,7 +70,7 @@ test("a job begins at a valid sequence of the source, and an invalid one is repo
   for (const since of [0, 7, "7-x", [7, "x"]]) expect((await startFrom(since)).status).toBe(200);
 });
 
-test("the event of a decision has the request id of the response; the stored decision does not", async () => {
+test("the event of a decision has the request id of the response, but the stored decision does not", async () => {
   const announced = vi.spyOn(world.parts.runtime.trace, "event");
   for (const [command, name] of [
     ["_pause", "replication.controlled"],
@@ -84,7 +85,7 @@ test("the event of a decision has the request id of the response; the stored dec
   }
 });
 
-test("the events of a command for many jobs have its id and its request id", async () => {
+test("the events of a command for many jobs have the id of the command and its request id", async () => {
   const announced = vi.spyOn(world.parts.runtime.trace, "event");
   for (const [action, name] of [
     ["_pause", "replication.controlled"],
@@ -104,7 +105,7 @@ test("the events of a command for many jobs have its id and its request id", asy
   }
 });
 
-test("the event of a job that _replicate adds has the request id of the response", async () => {
+test("the event of a job added by _replicate has the request id of the response", async () => {
   const stopping = new AbortController();
   const added = deferred<unknown>();
   vi.spyOn(world.parts.runtime.trace, "event").mockImplementation((name, fields) => {
@@ -123,7 +124,7 @@ test.each([
   ["one that is not a string", { why: 5 }],
   ["an unknown member", { reason: "no" }],
   ["a value that is not an object", []],
-])("%s is refused, and nothing is decided", async (_, body) => {
+])("%s is refused, and no decision is stored", async (_, body) => {
   for (const path of [`${JOB}/_pause`, "/_tandem/jobs/_pause?all=true"]) {
     expect((await world.ask(`POST ${path}`, { body })).status).toBe(400);
   }
@@ -131,7 +132,7 @@ test.each([
 });
 
 test.each([{ foo: 1 }, { ids: ["a"], why: "no" }, []])(
-  "a retry of failures with the body %j is refused",
+  "a retry of failed documents with the body %j is refused",
   async (body) => {
     const { status, json } = await world.ask(`POST ${JOB}/failures/_retry`, { body });
     expect([status, json.error]).toEqual([400, "bad_request"]);

@@ -1,4 +1,4 @@
-/** `[replicator.egress]`, from the configuration to the state of a job. */
+/** Tests `[replicator.egress]` from the configuration to its effect on the state of a job. */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -27,7 +27,7 @@ const METADATA =
   'the address 169.254.169.254 is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
   "which applies unless allow names the host itself";
 
-test("a document's job that may not connect is crashing with a reason, and is retried", async () => {
+test("the job of a document whose connection is forbidden is crashing with a reason, and is retried", async () => {
   const crashed = new Promise<unknown>((resolve) => {
     announce = (name, fields) => name === "replication.ended" && resolve(fields?.state);
   });
@@ -41,7 +41,7 @@ test("a document's job that may not connect is crashing with a reason, and is re
   });
 });
 
-test("a one-shot transient job that may not connect is forbidden", async () => {
+test("a one-shot transient job whose connection is forbidden gets the error forbidden", async () => {
   const body = { source: "a", target: "http://169.254.169.254/b" };
   expect(await ask("POST", "/_replicate", body)).toMatchObject({
     status: 403,
@@ -49,7 +49,7 @@ test("a one-shot transient job that may not connect is forbidden", async () => {
   });
 });
 
-test("a change of the rules takes effect immediately", async () => {
+test("a change to the egress rules takes effect immediately", async () => {
   const source = `${server.url}/a`;
   expect((await ask("POST", "/_replicate", { source, target: "b" })).status).toBe(200);
   expect((await setRule("deny", "127.0.0.0/8, example.com")).status).toBe(200);
@@ -64,7 +64,7 @@ test("a change of the rules takes effect immediately", async () => {
   expect((await ask("POST", "/_replicate", { source, target: "b" })).status).toBe(200);
 });
 
-test("an invalid rule is refused with the accepted syntax", async () => {
+test("an invalid egress rule is refused, and the error explains the accepted syntax", async () => {
   const { status, body } = await setRule("deny", "example.com, 10.0.0.0/33");
   expect([status, body.error]).toEqual([400, "bad_request"]);
   const expected = "[replicator.egress] deny = 10.0.0.0/33: expected names (example.com, ";

@@ -1,4 +1,4 @@
-/** `examples/`: alert rules and a dashboard use metrics that a node has. */
+/** The alert rules and the dashboard in `examples/` use only metrics that a node has. */
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -9,11 +9,11 @@ import { openServer, type RunningServer, readConfig } from "../../src/server/ind
 const read = (name: string): string =>
   readFileSync(new URL(`../../examples/${name}`, import.meta.url), "utf8");
 
-/** Metrics that Prometheus adds to each scrape. */
+/** Metrics that Prometheus itself adds to each scrape. */
 const PROMETHEUS_OWN = ["up"];
 
 let server: RunningServer;
-/** Names of metrics, with the names of their labels. */
+/** Names of metrics, each with the names of its labels. */
 const metrics = new Map<string, Set<string>>();
 
 beforeAll(async () => {
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Names in an expression other than functions, labels and durations. */
+/** Returns the names in an expression, except functions, labels and durations. */
 function metricsOf(expression: string): string[] {
   const bare = expression
     .replace(/"[^"]*"/g, "")
@@ -38,8 +38,7 @@ function metricsOf(expression: string): string[] {
 }
 
 /**
- * Aggregations and operators. They are not metrics, even without a parenthesis that marks them as
- * functions.
+ * Aggregations and operators. They are not metrics, even if no parenthesis marks them as functions.
  */
 const AGGREGATIONS = new Set(["max", "sum", "min", "avg", "count", "and", "or", "unless", "bool"]);
 
@@ -62,7 +61,7 @@ interface Panel {
   readonly targets: readonly { readonly expr: string }[];
 }
 
-test("the rules of examples/alerts.yml use existing metrics", () => {
+test("the rules of examples/alerts.yml use only existing metrics", () => {
   const { groups } = parse(read("alerts.yml")) as { readonly groups: { rules: Rule[] }[] };
   const rules = groups.flatMap((group) => group.rules);
   expect(rules.length).toBeGreaterThan(6);
@@ -82,7 +81,7 @@ test.skipIf(promtool("--version").error !== undefined)(
   },
 );
 
-test("the page of examples/grafana.json shows existing metrics, from the selected source", () => {
+test("the dashboard of examples/grafana.json uses only existing metrics, from the selected data source", () => {
   const page = JSON.parse(read("grafana.json"));
   const panels: readonly Panel[] = page.panels;
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);

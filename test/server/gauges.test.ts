@@ -1,4 +1,4 @@
-/** Gauges of jobs: the cardinality of labels is bounded, whatever names exist. */
+/** Gauges of jobs. The cardinality of their labels is bounded, however many names exist. */
 import { Registry } from "prom-client";
 import { expect, test } from "vitest";
 import type { JobFigures } from "../../src/replicator/index.ts";
@@ -23,7 +23,7 @@ const rowNamed = (figures: JobFigures, name: string) => {
   return row;
 };
 
-test("the fifty largest causes of failures have their own labels, and the others are summed", () => {
+test("the fifty most frequent causes of failures have their own labels, and all other causes are summed", () => {
   const failing = Array.from({ length: 80 }, (_, n) => ({
     class: n % 2 === 0 ? ("dns" as const) : ("timeout" as const),
     host: `h${n}`,
@@ -42,7 +42,7 @@ test("the fifty largest causes of failures have their own labels, and the others
   );
 });
 
-test("hostile names are escaped and truncated, and never fail a scrape", async () => {
+test("hostile names are escaped and truncated, and never make a scrape fail", async () => {
   const names = [
     '_replicator/a"b\\c\nd',
     `_replicator/${"x".repeat(5000)}1`,

@@ -1,13 +1,14 @@
 /**
- * Malformed responses derived from valid ones: other statuses and headers, other JSON, invalid
- * multipart, wrong lengths, endless bodies. The choice depends on the random stream only.
+ * Malformed responses derived from valid ones: changed statuses, headers and JSON, invalid
+ * multipart bodies, wrong lengths, and endless bodies. The choice depends only on the random
+ * stream.
  */
 import { gzipSync } from "node:zlib";
 import type { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 
 export interface PeerAnswer {
   readonly status: number;
-  /** A name may occur more than once. */
+  /** The list may contain the same name more than once. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer;
   readonly framing: Framing;
@@ -28,13 +29,13 @@ export type Framing =
   | { readonly kind: "cut" | "stall"; readonly byteCount: number }
   | { readonly kind: "endless"; readonly filler: Buffer; readonly byteCountMax: number };
 
-/** The request that a response answers. */
+/** The request to which a response belongs. */
 export interface Asked {
   /** URL of the peer. */
   readonly url: string;
   /**
-   * Path within the database, without the query: `_changes`, `_local/x`, `doc-1`; empty for the
-   * database itself.
+   * Path within the database, without the query: `_changes`, `_local/x`, `doc-1`. The path is empty
+   * for the database itself.
    */
   readonly resource: string;
   /** Headers of the request. */
@@ -43,11 +44,11 @@ export interface Asked {
 
 type Mutation = (answer: PeerAnswer, asked: Asked, random: SeededRandom) => PeerAnswer;
 
-/** Number of bytes above every limit of one response. */
+/** Number of bytes that exceeds every limit of a response. */
 const ENDLESS_BYTES = 160 * 1024 * 1024;
 /**
- * Total length of the rows or heartbeats of a feed. It is bounded here, because no limit of the
- * client would end such a feed.
+ * Total length of the rows or heartbeats of a feed. The length is bounded here, because the client
+ * has no limit that would end such a feed.
  */
 const LIVELY_BYTES = 262_144;
 
@@ -77,7 +78,7 @@ export function mutated(answer: PeerAnswer, asked: Asked, random: SeededRandom):
   return answer;
 }
 
-/** Repeats the request, in some encoding, in human-readable parts of a response. */
+/** Adds the request, in some encoding, to human-readable parts of a response. */
 function echoing(answer: PeerAnswer, { headers, url }: Asked, random: SeededRandom): PeerAnswer {
   const sent = JSON.stringify(headers);
   const echo = random.pick([
@@ -163,7 +164,8 @@ function withOddHeaders(answer: PeerAnswer, _: Asked, random: SeededRandom): Pee
 }
 
 /**
- * Redirects to the same URL, a neighbouring path, an address without a server, or an invalid URL.
+ * Returns a redirect to the same URL, a neighbouring path, an address without a server, or an
+ * invalid URL.
  */
 function redirected(answer: PeerAnswer, { url }: Asked, random: SeededRandom): PeerAnswer {
   const location = random.pick([
@@ -220,7 +222,7 @@ function bomb(answer: PeerAnswer): PeerAnswer {
 
 const BOMB = gzipSync(Buffer.alloc(50_000_000, 0x5b));
 
-/** Returns an endless value, line or row. */
+/** Returns a response with an endless value, line or row. */
 function endless(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer {
   const text = answer.body.toString("latin1");
   const at = text.indexOf('":');
@@ -246,14 +248,14 @@ function endless(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer
   return { ...answer, body: Buffer.from(before, "latin1"), framing };
 }
 
-/** Returns a valid response over every size limit. */
+/** Returns a valid response that exceeds every size limit. */
 function tooLong(answer: PeerAnswer): PeerAnswer {
   return { ...answer, body: Buffer.concat([Buffer.alloc(ENDLESS_BYTES / 2, 0x20), answer.body]) };
 }
 
 /**
- * Changes multipart: its headers, boundaries or parts, or its length. A response that is not
- * multipart gets other JSON.
+ * Changes headers, boundaries, parts or the length of a multipart response. For any other response,
+ * changes the JSON.
  */
 function withOtherParts(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   const text = answer.body.toString("latin1");
@@ -283,7 +285,7 @@ function withOtherParts(answer: PeerAnswer, asked: Asked, random: SeededRandom):
   return { ...answer, headers, body: Buffer.from(random.pick(changes)(), "latin1") };
 }
 
-/** Values whose JSON text differs from their parsed value. */
+/** JSON texts that change when they are parsed and serialized again. */
 const RAW_VALUES: readonly string[] = [
   "null",
   "true",
@@ -312,7 +314,7 @@ const RAW_VALUES: readonly string[] = [
   `"${"x".repeat(2_000_000)}"`,
   `[${"1,".repeat(200_000)}1]`,
 ];
-/** Rows and documents that were not requested. */
+/** Rows and documents that the client has not requested. */
 const STRAY_VALUES: readonly string[] = [
   '{"id":"stray","rev":"1-abc","error":"forbidden","reason":"no"}',
   '{"_id":"stray","_rev":"1-abc","_revisions":{"start":1,"ids":["abc"]}}',
@@ -322,7 +324,7 @@ const STRAY_VALUES: readonly string[] = [
   '{"seq":"x","id":"stray","changes":[{"rev":5},{"rev":"1-a"},null]}',
 ];
 
-/** Returns JSON with a few values changed, duplicated or removed. */
+/** Returns JSON in which a few values are changed, duplicated or removed. */
 function withOtherJson(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   let json: unknown;
   try {
@@ -360,7 +362,10 @@ function changed(value: unknown, random: SeededRandom, place: (raw: string) => s
   return { ...value, [name]: changed(inner, random, place) };
 }
 
-/** A duplicate member, another spelling, or unexpected whitespace. */
+/**
+ * Changes the text of the JSON: duplicates a member, spells a member differently, or adds
+ * unexpected whitespace.
+ */
 function withOtherText(answer: PeerAnswer, _: Asked, random: SeededRandom): PeerAnswer {
   const text = answer.body.toString("latin1");
   const changes: readonly (() => string)[] = [
@@ -379,7 +384,7 @@ function withOtherText(answer: PeerAnswer, _: Asked, random: SeededRandom): Peer
   return { ...answer, body: Buffer.from(random.pick(changes)(), "latin1") };
 }
 
-/** Returns a hostile response that is specific to the requested resource. */
+/** Returns a hostile response that is specific to the type of the requested resource. */
 function asFits(answer: PeerAnswer, asked: Asked, random: SeededRandom): PeerAnswer {
   const { resource } = asked;
   const fitting = BODIES.find(([pattern]) => pattern.test(resource))?.[1];

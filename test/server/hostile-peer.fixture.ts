@@ -1,6 +1,6 @@
 /**
- * A server on loopback that acts as source and target. Behind it is the real API, whose responses
- * are modified. Each run of a test has its own databases and random stream.
+ * A server on loopback that acts as source and target. It forwards requests to the real API, and
+ * modifies the responses. Each run of a test has its own databases and random stream.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
@@ -9,16 +9,18 @@ import { type OpenApi, openApi, SETTINGS } from "../api/api.fixture.ts";
 import { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 import { mutated, type PeerAnswer } from "./hostile-answers.ts";
 
-/** Maximum number of hostile responses per run. Later ones are valid, so that the run ends. */
+/**
+ * Maximum number of hostile responses per run. All later responses are valid, so that the run ends.
+ */
 const HOSTILE_COUNT_MAX = 150;
 
 export interface HostilePeer {
   readonly api: OpenApi;
-  /** The URL of a database as the run sees it. */
+  /** Returns the URL of a database as the run uses it. */
   url(run: number, database: string): string;
-  /** Bytes of all bodies that were sent to the run. */
+  /** Returns the bytes of all bodies that were sent to the run. */
   sentTo(run: number): Buffer;
-  /** Resolves when the run has sent this many requests for pending changes. */
+  /** Resolves when the run has sent `count` requests for pending changes. */
   polledBy(run: number, count: number): Promise<void>;
   /** Size in bytes of the longest body that the run has read. */
   readonly longestBytes: number;
@@ -110,7 +112,7 @@ export async function openHostilePeer(seed: string): Promise<HostilePeer> {
   };
 }
 
-/** Notifies all current waiters. */
+/** Waiting callers. A notification wakes all of them. */
 class Polled {
   #waiting: (() => void)[] = [];
 
@@ -123,7 +125,7 @@ class Polled {
   }
 }
 
-/** Maximum length of the bodies that are kept; longer bodies contain no documents. */
+/** Maximum length of the bodies that are kept. Longer bodies contain no documents. */
 const KEPT_BYTES_MAX = 4_000_000;
 
 async function soundAnswer(
@@ -146,7 +148,9 @@ async function soundAnswer(
   };
 }
 
-/** Sends the response with its framing. Returns the number of body bytes that were accepted. */
+/**
+ * Sends the response with its framing. Returns the number of body bytes that the client accepted.
+ */
 async function send(
   socket: Socket,
   { status, headers, body, framing }: PeerAnswer,
@@ -158,7 +162,7 @@ async function send(
   const length = body.length + (framing.kind === "length" ? framing.off : 0);
   const isChunked = framing.kind === "chunked" || framing.kind === "endless";
   const sized = isChunked ? "transfer-encoding: chunked" : `content-length: ${length}`;
-  // If a response has its own length header, no other one is added.
+  // A response that already has a length header does not get a second one.
   const saysSize = headers.some(
     ([name]) => name === "content-length" || name === "transfer-encoding",
   );
@@ -221,8 +225,8 @@ async function sendEndlessly(
 }
 
 /**
- * Writes bytes to the socket. Resolves with true when the client has accepted them, and with false
- * when it has disconnected.
+ * Writes bytes to the socket. Resolves to true once the client has accepted them, or to false if it
+ * has disconnected.
  */
 function written(socket: Socket, bytes: Uint8Array): Promise<boolean> {
   return new Promise((resolve) => {

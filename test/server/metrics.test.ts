@@ -1,4 +1,4 @@
-/** Counters and gauges of a node as operators read them. */
+/** Counters and gauges of a node, as operators read them. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
 import type { CounterRow } from "../../src/server/metrics/metric-table.ts";
@@ -23,18 +23,18 @@ async function ask(method: string, path: string, body?: object): Promise<any> {
   return response.headers.get("content-type") === "application/json" ? JSON.parse(text) : text;
 }
 
-/** The value of a sample in Prometheus's text format. */
+/** Returns the value of a sample in Prometheus's text format. */
 async function sample(name: string): Promise<number> {
   const text: string = await ask("GET", "/_node/_local/_prometheus");
   const line = text.split("\n").find((each) => each.startsWith(`${name} `));
   return Number(line?.split(" ").at(-1));
 }
 
-test("request times are a summary", async () => {
+test("request times are exported as a summary", async () => {
   const name = "couchdb_request_time_seconds";
   const [countBefore, sumBefore] = [await sample(`${name}_count`), await sample(`${name}_sum`)];
   await ask("GET", "/");
-  // The second request counts the first one.
+  // The response to the second request counts the first one.
   expect(await sample(`${name}_count`)).toBe(countBefore + 3);
   expect(await sample(`${name}_sum`)).toBeGreaterThan(sumBefore);
   const [median, longest] = [0.5, 0.999].map((part) => sample(`${name}{quantile="${part}"}`));
@@ -44,13 +44,13 @@ test("request times are a summary", async () => {
   expect(text).toContain(`# TYPE ${name} summary`);
 });
 
-test("CouchDB metrics that Tandem lacks have CouchDB's type", async () => {
+test("CouchDB metrics that Tandem lacks have the same type as in CouchDB", async () => {
   const text: string = await ask("GET", "/_node/_local/_prometheus");
   expect(text).toContain("# TYPE couchdb_couch_replicator_cluster_is_stable gauge");
   expect(text).toContain("# TYPE couchdb_couch_log_requests_total counter");
 });
 
-test("requests are counted by method and by status", async () => {
+test("requests are counted by method and by response status", async () => {
   const before = await sample('couchdb_httpd_status_codes{code="404"}');
   await ask("GET", "/nope");
   await ask("GET", "/nope");
@@ -66,7 +66,7 @@ test("requests are counted by method and by status", async () => {
   });
 });
 
-test("a replication is counted under CouchDB's names", async () => {
+test("a replication is counted in the metrics that CouchDB has", async () => {
   await ask("PUT", "/source");
   await ask("PUT", "/source/a", {});
   const local = (name: string): string => `${server.url}/${name}`;
@@ -90,7 +90,7 @@ test("a replication is counted under CouchDB's names", async () => {
   );
   expect(await sample("tandem_replications_completed_total")).toBe(1);
   expect(await sample("tandem_replications_copied_documents_total")).toBe(1);
-  // At least the replicated document passes both servers.
+  // At least the bytes of the replicated document are counted at both servers.
   expect(await sample("tandem_replications_copied_bytes_total")).toBeGreaterThan(100);
   const before = await sample("tandem_replications_copied_bytes_total");
   await ask("PUT", "/source/b", { text: "x".repeat(100_000) });
@@ -99,7 +99,7 @@ test("a replication is counted under CouchDB's names", async () => {
   expect(await sample("tandem_replications_copied_bytes_total")).toBeGreaterThan(before + 200_000);
 });
 
-test("the longest wait is measured in seconds from when a job was added", async () => {
+test("the longest wait is measured in seconds since a job was added", async () => {
   const config = readConfig({ port: 0, store: "memory", nodeType: "api_frontend" }, {});
   const frontend = await openServer(config, { event() {} });
   const gauge = async (): Promise<number> => {
@@ -121,7 +121,7 @@ test("the longest wait is measured in seconds from when a job was added", async 
   }
 });
 
-/** Values of a gauge by the values of its labels. */
+/** Returns the values of a gauge by the values of its labels. */
 async function samples(name: string): Promise<Record<string, number>> {
   const text: string = await ask("GET", "/_node/_local/_prometheus");
   const found = text.matchAll(new RegExp(`^${name}\\{(.*)\\} (\\S+)$`, "gm"));
@@ -133,7 +133,9 @@ async function samples(name: string): Promise<Record<string, number>> {
   );
 }
 
-/** Counts over `GET /_tandem/jobs`. */
+/**
+ * Counts the jobs that `GET /_tandem/jobs` lists for a filter, by the name that `nameOf` returns.
+ */
 async function counted(filter: string, nameOf: (job: Job) => string) {
   const { jobs } = await ask("GET", `/_tandem/jobs?limit=1000&${filter}`);
   const counts: Record<string, number> = {};
@@ -150,7 +152,7 @@ interface Job {
 const causeOf = ({ last_failure: { class: failureClass, host } }: Job) =>
   `${failureClass} ${host ?? "none"}`;
 
-/** Waits until this many jobs fail, using the event feed. */
+/** Waits until the event feed has reported this number of failing jobs. */
 async function onceFailing(count: number): Promise<void> {
   const stopping = new AbortController();
   const { body } = await fetch(`${server.url}/_tandem/events`, { signal: stopping.signal });
@@ -160,7 +162,7 @@ async function onceFailing(count: number): Promise<void> {
   stopping.abort();
 }
 
-test("gauges agree with the lists: states, flags, and failures by class and host", async () => {
+test("gauges agree with the lists of jobs: states, flags, and failures by class and host", async () => {
   await ask("PUT", "/_replicator");
   const document = (id: string, source: string) =>
     ask("PUT", `/_replicator/${id}`, { source, target: "copy", create_target: true });
@@ -195,7 +197,7 @@ test("gauges agree with the lists: states, flags, and failures by class and host
   expect(await samples("tandem_jobs_failing_by_cause")).toMatchObject({ "not_found none": 1 });
 });
 
-test("rules that cannot list their source are counted and listed", async () => {
+test("the metrics count the rules that cannot list their source, and the API lists them", async () => {
   const rule = (source: string) => ({ source, target: "copy-{db}", databases: ["user-*"] });
   await ask("PUT", "/_tandem/rules/fine", rule("local"));
   await ask("PUT", "/_tandem/rules/lost", rule("http://127.0.0.1:9/"));
@@ -214,7 +216,7 @@ test("rules that cannot list their source are counted and listed", async () => {
   expect(await sample("tandem_rules_failing")).toBe(0);
 });
 
-test("all metrics that couchdb-prometheus-exporter reads exist, as 0 with CouchDB's description if Tandem lacks them", async () => {
+test("all metrics that couchdb-prometheus-exporter reads exist; those that Tandem lacks are 0, with CouchDB's description", async () => {
   const { couch_log, couch_replicator, couchdb, fabric, mango } = await ask(
     "GET",
     "/_node/_local/_stats",
@@ -249,17 +251,17 @@ test("all metrics that couchdb-prometheus-exporter reads exist, as 0 with CouchD
   expect(await sample("couchdb_mango_docs_examined_total")).toBe(0);
   const { memory } = await ask("GET", "/_node/_local/_system");
   expect(memory).toMatchObject({ atom: 0, atom_used: 0, code: 0, ets: 0 });
-  // A job of another test may be running.
+  // A job of another test may still be running.
   expect(await ask("GET", "/_node/_local/_active_tasks")).toEqual(expect.any(Array));
 });
 
-test("the process reports its age and memory", async () => {
+test("metrics contain the age and memory of the process", async () => {
   const system = await ask("GET", "/_node/_local/_system");
   expect(system.uptime).toBeGreaterThanOrEqual(0);
   expect(system.memory.processes_used).toBeGreaterThan(0);
 });
 
-test("an unknown metric name is null, and another node is unknown, as in CouchDB", async () => {
+test("the value of an unknown metric is null, and the metrics of another node are not found, as in CouchDB", async () => {
   expect(await ask("GET", "/_node/_local/_stats/nope")).toBeNull();
   expect(await ask("GET", "/_node/foo/_stats")).toEqual({
     error: "not_found",
@@ -267,7 +269,7 @@ test("an unknown metric name is null, and another node is unknown, as in CouchDB
   });
 });
 
-test("a metric for an event that does not exist does not compile", () => {
+test("code with a metric for a nonexistent event does not compile", () => {
   const base: Omit<CounterRow, "event"> = { path: ["tandem", "nothing"], description: "nothing" };
   const rows: CounterRow[] = [
     { ...base, event: "kv.retry" },

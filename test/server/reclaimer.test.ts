@@ -1,5 +1,6 @@
 /**
- * Removal of old bodies: periodically those that are old enough, and all of a compacted database.
+ * Old bodies are removed: periodically after their retention time, and immediately when their
+ * database is compacted.
  */
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { type Clock, Utf8Text } from "../../src/base/index.ts";
@@ -17,7 +18,7 @@ let databases: DatabaseRegistry;
 let parts: ReclaimerParts;
 let reclaimer: Reclaimer;
 let nowMs: number;
-/** Wakes the sleeping reclaimer; `undefined` while it works. */
+/** Wakes the sleeping reclaimer. It is `undefined` while the reclaimer works. */
 let wake: (() => void) | undefined;
 let onceAsleep: () => void;
 let stopping: AbortController;
@@ -30,7 +31,7 @@ const sleep: Clock["sleep"] = (_durationMs, signal) =>
     onceAsleep();
   });
 
-/** Advances time while the reclaimer sleeps. Resolves when it sleeps again. */
+/** Advances time while the reclaimer sleeps. Resolves when the reclaimer sleeps again. */
 async function pass(durationMs: number): Promise<void> {
   if (wake === undefined) await new Promise<void>((resolve) => (onceAsleep = resolve));
   nowMs += durationMs;
@@ -65,7 +66,7 @@ beforeEach(async () => {
 afterEach(async () => {
   const over = new Error("The test is over");
   stopping.abort(over);
-  // A test may end before the work that it observed is complete.
+  // A test may end while work that it has observed is still incomplete.
   await running.catch((error: unknown) => {
     if (error !== over) throw error;
   });
@@ -75,7 +76,7 @@ afterEach(async () => {
 
 const first = new Map<string, string>();
 
-/** Two revisions of one document. */
+/** Writes two revisions of one document. */
 async function write(name: string): Promise<void> {
   let parent: string | undefined;
   for (const body of ['{"n":1}', '{"n":2}']) {
@@ -108,21 +109,21 @@ const exists = (name: string): Promise<boolean> =>
 const swept = (database: string) =>
   node.event("databases.swept", (fields) => fields.database === database);
 
-test("compacting a database removes its superseded rows immediately, and none of other databases", async () => {
+test("compacting a database removes its superseded rows immediately, and no rows of other databases", async () => {
   reclaimer.start("films");
   expect(reclaimer.isRunning("films")).toBe(true);
   expect(await swept("films")).toEqual({ database: "films", bodyCount: 1 });
   expect([await exists("films"), await exists("books")]).toEqual([false, true]);
 });
 
-test("all rows are removed after their retention time", async () => {
+test("superseded rows are removed after their retention time", async () => {
   await pass(KEEP_MS / 2);
   expect([await exists("films"), await exists("books")]).toEqual([true, true]);
   await pass(KEEP_MS);
   expect([await exists("films"), await exists("books")]).toEqual([false, false]);
 });
 
-test("skips a database with nothing to reclaim", async () => {
+test("skips a database that contains nothing to reclaim", async () => {
   await node.kv.transact((tx) => databases.create(tx, "empty"));
   const reclaim = vi.spyOn(parts.attachments, "reclaim");
   await pass(0);
@@ -142,7 +143,7 @@ test("skips a database that no longer exists", async () => {
   expect(await swept("books")).toMatchObject({ bodyCount: 1 });
 });
 
-test("a starting node scans nothing at first, whatever is due", async () => {
+test("a node does not scan a database immediately after its start, even if scans are due", async () => {
   await pass(0);
   nowMs += 2 * KEEP_MS;
   const asleep = new Promise<void>((resolve) => (onceAsleep = resolve));
@@ -155,7 +156,7 @@ test("a starting node scans nothing at first, whatever is due", async () => {
   await starting;
 });
 
-test("the nodes together scan each database once per round, and the next round begins ten minutes later", async () => {
+test("the nodes together scan each database once per round, and start the next round ten minutes later", async () => {
   await pass(0);
   for (let number = 100; number < 350; number++) {
     await node.kv.transact((tx) => databases.create(tx, `db-${number}`));
@@ -181,12 +182,12 @@ test("the nodes together scan each database once per round, and the next round b
   expect(await takeAll()).toEqual([]);
   nowMs += 1;
   expect(await takeAll()).toEqual(all);
-  // A clock that is far behind must not cause a wait until it has caught up.
+  // If the clock is set back far, the reclaimer must not wait until the clock has caught up.
   nowMs -= 24 * KEEP_MS;
   expect(await takeAll()).toEqual(all);
 });
 
-test("each database is claimed by only one of several concurrent nodes", async () => {
+test("only one of several concurrent nodes claims a given database", async () => {
   await pass(0);
   nowMs += TEN_MINUTES_MS;
   const clock = { ...node.runtime.clock, nowMs: () => nowMs };

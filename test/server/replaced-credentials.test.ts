@@ -1,6 +1,6 @@
 /**
- * `/_tandem/credentials/_replace` is a command: it changes exactly the jobs that it has selected,
- * continues on any node, and keeps its credentials sealed only until it ends.
+ * `/_tandem/credentials/_replace` is a command. It changes exactly the jobs that it has selected,
+ * any node can continue it, and its credentials are stored sealed, and only until it ends.
  */
 import { beforeEach, expect, test } from "vitest";
 import { OperationalError, type Seal, utf8Decode, utf8Encode } from "../../src/base/index.ts";
@@ -14,7 +14,7 @@ import { composeNode } from "../support/compose-node.ts";
 import { secretsIn } from "../support/find-secrets.ts";
 import { openWholeApi, type WholeApiNode } from "./whole-api.fixture.ts";
 
-/** More jobs than a command changes before it responds. */
+/** Exceeds the number of jobs that a command changes before it responds. */
 const MANY = 1_100;
 const NEVER = new AbortController().signal;
 const NEW = "the-new-password";
@@ -40,7 +40,7 @@ function openSealedNode(): WholeApiNode {
 }
 
 /**
- * Stand-in for encryption: makes values unreadable, and opens a value only in the place for which
+ * Stand-in for encryption. It makes values unreadable, and opens a value only at the key at which
  * it was sealed.
  */
 const MASKED: Seal = {
@@ -67,7 +67,7 @@ async function addJobs(count: number, prefix = "job"): Promise<void> {
   }
 }
 
-/** Names of the jobs whose credentials an operator has replaced. */
+/** Returns the names of the jobs whose credentials an operator has replaced. */
 async function replaced(): Promise<string[]> {
   const { jobs } = (await world.ask("GET /_tandem/jobs?limit=2000")).json;
   return jobs
@@ -81,7 +81,7 @@ function idIn(headers: Readonly<Record<string, string>>): string {
   return headers.Location?.split("/").at(-1) ?? "";
 }
 
-test("a filter restricts a replacement of credentials to matching jobs, and a short one has ended when it is answered", async () => {
+test("a filter restricts a replacement of credentials to matching jobs, and a short replacement ends before its response", async () => {
   await addJobs(3, "a");
   await addJobs(4, "b");
   const filter = "name=_replicator/a";
@@ -115,7 +115,7 @@ test("a filter restricts a replacement of credentials to matching jobs, and a sh
   expect([unknown.status, unknown.json.error]).toEqual([400, "bad_request"]);
 });
 
-test("a long replacement continues on any node, and its credentials are sealed until it ends", async () => {
+test("any node can continue a long replacement, and its credentials stay sealed until it ends", async () => {
   await addJobs(MANY);
   const begun = await world.ask("POST /_tandem/credentials/_replace", { body: BODY });
   const { id } = begun.json;
@@ -133,7 +133,7 @@ test("a long replacement continues on any node, and its credentials are sealed u
   expect(await secretRows()).toBe(0);
 });
 
-test("a cancelled replacement erases its credentials, and leaves the remaining jobs unchanged", async () => {
+test("a cancelled replacement erases its stored credentials, and leaves the remaining jobs unchanged", async () => {
   await addJobs(MANY);
   const { id } = (await world.ask("POST /_tandem/credentials/_replace", { body: BODY })).json;
   expect((await world.ask(`DELETE /_tandem/commands/${id}`)).json).toEqual({ ok: true });
@@ -145,7 +145,10 @@ test("a cancelled replacement erases its credentials, and leaves the remaining j
   expect(await replaced()).toHaveLength(changed);
 });
 
-/** Number of stored commands with credentials, none of which is readable in the store. */
+/**
+ * Returns the number of stored commands with credentials. Checks that no credential is readable in
+ * the store.
+ */
 async function secretRows(): Promise<number> {
   const keys = replicatorKeys(SUBSPACES.replicator);
   const rows = await node.kv.read((tx) => tx.getRangePage(keys.commandSecret.range()));

@@ -1,4 +1,4 @@
-/** The key of a store's secrets is rotated while its nodes serve. */
+/** The key for a store's secrets is rotated while nodes serve the store. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -23,12 +23,12 @@ const DOCUMENT_COUNT = 250;
 interface Options {
   readonly storage: MemoryStorage;
   readonly directory: string;
-  /** Whether secrets are sealed. Earlier versions do not seal. */
+  /** Whether the node seals secrets. Nodes with earlier versions do not. */
   readonly seals?: boolean;
   readonly source?: KeySource;
   readonly isSharedStore?: boolean;
   readonly onPause?: () => void | Promise<void>;
-  /** Number of values outside documents and jobs that a pass reseals. */
+  /** Reseals values outside documents and jobs in each pass, and returns their number. */
   readonly renewOthers?: () => Promise<number>;
 }
 
@@ -42,7 +42,7 @@ async function openNode({
   renewOthers = async () => 0,
 }: Options) {
   const system = createSystemRuntime();
-  // There are no other nodes to wait for.
+  // The test does not wait, because no other nodes exist.
   const clock = { ...system.clock, sleep: async () => onPause() };
   const runtime = { ...system, clock };
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
@@ -89,8 +89,8 @@ const bodyOf = (more = {}) =>
   JSON.stringify({ source: `http://jan:${SECRET}@127.0.0.1:1/a`, target: "b", ...more });
 
 /**
- * Documents with jobs: with two leaves, deleted, and just below and above the size of one row of
- * the store.
+ * Writes documents with jobs: one with two leaves, one deleted, and others whose sizes are just
+ * below and above one row of the store.
  */
 async function fill({ kv, databases, replicator }: Node): Promise<void> {
   await kv.transact((tx) => databases.create(tx, "_replicator"));
@@ -113,7 +113,7 @@ async function fill({ kv, databases, replicator }: Node): Promise<void> {
   await replicator.start(replication, { userName: "jan", isAdmin: false });
 }
 
-/** The user-visible state of the documents and jobs. */
+/** Returns the user-visible state of the documents and jobs. */
 async function shown({ kv, databases, replicator }: Node) {
   const documents = await kv.read(async (tx) => {
     const database = await databases.open(tx, "_replicator");
@@ -126,7 +126,9 @@ async function shown({ kv, databases, replicator }: Node) {
   return { documents, jobs };
 }
 
-/** The ids of all keys in sealed values, and whether a secret is stored in plain text. */
+/**
+ * Returns the ids of all keys used in sealed values, and whether a secret is stored in plain text.
+ */
 async function stored({ kv, ring }: Node) {
   const page = await kv.read((tx) =>
     tx.getRangePage({ begin: Uint8Array.of(), end: Uint8Array.of(255) }, { byteLimit: 1e9 }),
@@ -139,7 +141,7 @@ async function stored({ kv, ring }: Node) {
   return { secrets: secretsIn(bytes, [SECRET]), named };
 }
 
-test("data of an earlier version is sealed without a visible difference", () =>
+test("data of an earlier version is sealed without a change that users can see", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const earlier = await openNode({ storage, directory, seals: false });
@@ -151,14 +153,14 @@ test("data of an earlier version is sealed without a visible difference", () =>
     await node.rotate();
     const { rotation, record } = await node.rotation.status();
     expect(rotation).toMatchObject({ state: "done", error: undefined });
-    // Each document except the deleted one has a job; one has two leaves.
+    // Each document except the deleted one has a job. One document has two leaves.
     expect(rotation.renewedCount).toBe(2 * (DOCUMENT_COUNT + 3) + 3);
     expect(record.inUse).toEqual([record.sealingId]);
     expect(await shown(node)).toEqual(before);
     expect(await stored(node)).toEqual({ secrets: [], named: [record.sealingId] });
   }));
 
-test("a new key seals everything, and the old one is removed from the key file", () =>
+test("all values are resealed with a new key, and the old key is removed from the key file", () =>
   withDirectory(async (directory) => {
     const node = await openNode({ storage: new MemoryStorage(), directory });
     await fill(node);
@@ -174,14 +176,14 @@ test("a new key seals everything, and the old one is removed from the key file",
     expect((await stored(node)).named).toEqual([record.sealingId]);
   }));
 
-test("values outside documents and jobs are resealed until a pass finds none, and are counted", () =>
+test("values outside documents and jobs are counted, and resealed until a pass finds no more of them", () =>
   withDirectory(async (directory) => {
     const left = [7, 2];
     const renewOthers = async () => left.shift() ?? 0;
     const node = await openNode({ storage: new MemoryStorage(), directory, renewOthers });
     await fill(node);
     await node.rotate();
-    // The second pass resealed 2 values, so a third pass followed, and found none.
+    // The second pass resealed 2 values, so a third pass followed, which found none.
     expect((await node.rotation.status()).rotation).toMatchObject({
       state: "done",
       renewedCount: 2 * (DOCUMENT_COUNT + 3) + 3 + 7 + 2,
@@ -189,7 +191,7 @@ test("values outside documents and jobs are resealed until a pass finds none, an
     expect(left).toEqual([]);
   }));
 
-test("an interrupted rotation continues with its key", () =>
+test("an interrupted rotation continues with the same new key", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const killed = new AbortController();
@@ -200,7 +202,7 @@ test("an interrupted rotation continues with its key", () =>
     await node.rotate(killed.signal);
     const half = await node.record();
     expect(half?.inUse).toEqual([oldId, half?.sealingId]);
-    // Another node has sealed with the old key meanwhile.
+    // In the meantime, another node has sealed values with the old key.
     node.ring.sealWith(oldId as string);
     await node.kv.transact(async (tx) => {
       const database = await node.databases.open(tx, "_replicator");
@@ -217,12 +219,12 @@ test("an interrupted rotation continues with its key", () =>
     expect((await stored(again)).named).toEqual([half?.sealingId]);
   }));
 
-test("values that a node seals with the old key during a rotation are resealed before the key is removed", () =>
+test("values that a node seals with the old key during a rotation are resealed before the old key is removed", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     let late: Node | undefined;
     const onPause = async () => {
-      // This node has not switched to the new key yet.
+      // This node has not yet switched to the new key.
       const { replicator } = late as Node;
       const replication = parseReplication(JSON.parse(bodyOf({ target: "late" })));
       await replicator.start(replication, { userName: "sue", isAdmin: false });
@@ -244,7 +246,7 @@ test("values that a node seals with the old key during a rotation are resealed b
     expect([late.ring.sealingId, changes]).toEqual([sealingId, 1]);
   }));
 
-test("a document whose leaves exceed a transaction is resealed leaf by leaf", () =>
+test("a document whose leaves do not fit into one transaction is resealed leaf by leaf", () =>
   withDirectory(async (directory) => {
     const node = await openNode({ storage: new MemoryStorage(), directory });
     await node.kv.transact((tx) => node.databases.create(tx, "_replicator"));
@@ -264,7 +266,7 @@ test("a document whose leaves exceed a transaction is resealed leaf by leaf", ()
     expect((await stored(node)).named).toEqual([record.sealingId]);
   }));
 
-test("keys in the environment are rotated by placing the new one before the old one", () =>
+test("keys in the environment are rotated by placing the new key before the old one", () =>
   withDirectory(async (directory) => {
     const next = Buffer.alloc(KEY_BYTES, 2);
     const text = KEY.toString("base64");
@@ -285,7 +287,7 @@ test("keys in the environment are rotated by placing the new one before the old 
     expect((await stored(given)).named).toEqual([keyIdOf(next)]);
   }));
 
-test("no key is generated for a store that other machines share", () =>
+test("no key is generated for a store that is shared with other machines", () =>
   withDirectory(async (directory) => {
     const node = await openNode({ storage: new MemoryStorage(), directory, isSharedStore: true });
     await expect(node.rotation.begin()).rejects.toMatchObject({ code: "SECRETS_NO_NEW_KEY" });
@@ -295,7 +297,7 @@ test("no key is generated for a store that other machines share", () =>
     expect((await node.rotation.status()).record.sealingId).toBe(keyIdOf(KEY));
   }));
 
-test("a value that cannot be opened ends a rotation with an error, and keeps the old key", () =>
+test("a value that cannot be opened ends the rotation with an error, and the old key is kept", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const source = { kind: "environment", text: KEY.toString("base64") } as const;

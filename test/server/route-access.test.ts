@@ -1,6 +1,6 @@
 /**
- * Access rights: every route of the server, requested by every user, with every way to log in. The
- * table is compared with the existing routes, so a new one cannot be forgotten here.
+ * Access rights: every user requests every route of the server, with every way to log in. The table
+ * is compared with the existing routes, so that a new route cannot be forgotten here.
  */
 import { pbkdf2Sync } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -19,9 +19,9 @@ interface Person {
 }
 
 /**
- * All named users. `films` has its own member and admin; a monitor has the role `_metrics`, a
- * read-only operator `_tandem_reader`. The admin is last, because requests that remove something
- * succeed for it.
+ * All named users. `films` has its own member and admin. A monitor has the role `_metrics`, and a
+ * read-only operator the role `_tandem_reader`. The admin is last, because the admin's requests
+ * succeed in removing objects.
  */
 const PEOPLE = {
   stranger: { name: "sam", roles: [] },
@@ -38,7 +38,7 @@ const basic = ({ name }: Person): Headers => ({
   Authorization: `Basic ${Buffer.from(`${name}:${PASSWORD}`).toString("base64")}`,
 });
 
-/** The headers that log a user in, by way to log in. */
+/** Returns the headers that log a user in, for each way to log in. */
 const WAYS: Readonly<Record<string, (person: Person, world: OpenApi) => Promise<Headers>>> = {
   basic: async (person) => basic(person),
   cookie: async ({ name }, { ask }) => {
@@ -72,7 +72,7 @@ const SECURITY = {
   admins: { names: ["charlie"], roles: [] },
 };
 
-/** Outcome of a request. `in` is any response that is not a refusal. */
+/** Outcome of a request. `in` stands for any response that is not a refusal. */
 type Outcome = "in" | 401 | 403;
 type Outcomes = Readonly<Record<"anonymous" | keyof typeof PEOPLE, Outcome>>;
 
@@ -102,8 +102,8 @@ const OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: "in" };
 const CHANGES_OF_OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: 403 };
 
 /**
- * Routes by the required rights. `ANY` stands for all methods of a resource that is not part of
- * Tandem.
+ * Routes by the rights that they require. `ANY` stands for all methods of a resource that Tandem
+ * does not have.
  */
 const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
   [
@@ -328,8 +328,8 @@ const FORM = ["--x", 'Content-Disposition: form-data; name="_rev"', "", REVISION
 );
 
 /**
- * Bodies, headers and queries with which a request passes the checks before the authorization of
- * its route. All other routes are requested without a body.
+ * Bodies, headers and queries that let a request pass the checks before the authorization of its
+ * route. Requests for all other routes have no body.
  */
 const REQUESTS: Readonly<Record<string, AskOptions & { readonly query?: string }>> = {
   "POST /_session": { body: { name: "root", password: "secret" } },
@@ -351,7 +351,7 @@ const REQUESTS: Readonly<Record<string, AskOptions & { readonly query?: string }
   "DELETE /{database}/_design/{name}/{attachment...}": { query: `rev=${REVISION}` },
 };
 
-/** Values for the placeholders of a path. Each names something that exists. */
+/** Values for the placeholders of a path. Each value names an existing object. */
 const PLACES: Readonly<Record<string, string>> = {
   "{database}": "films",
   "{name}": "one",
@@ -366,7 +366,7 @@ const PLACES: Readonly<Record<string, string>> = {
 };
 
 function placed(path: string): string {
-  // Jobs are named by their document.
+  // Jobs are identified by their document.
   const id = path.startsWith("/{database}") ? "one" : "_replicator%2Fjob";
   return path.replace(/\{[^}]*\}/g, (place) => PLACES[place] ?? id);
 }
@@ -382,7 +382,7 @@ beforeEach(async () => {
   world = await openWorld();
 });
 
-/** The API of a server with a database, a job, and all users. */
+/** Opens the API of a server with a database, a job, and all users. */
 async function openWorld(): Promise<OpenApi> {
   const opened = await openWholeApi({ configFile });
   const set = async (request: string, body?: unknown): Promise<void> => {
@@ -421,7 +421,7 @@ function userDocument({ name, roles }: Person): object {
 
 const ANY = "GET,PUT,POST,PATCH,DELETE,COPY,OPTIONS,TRACE,CONNECT";
 
-/** `GET /films`: one line for each route, whatever defines it. */
+/** Returns lines like `GET /films`, one for each route, whichever list defines the route. */
 function existingRoutes(): string[] {
   const lines = wholeRoutes(world).map(({ methods, path }) => {
     const named = methods.filter((method) => method !== "HEAD").join(",");
@@ -430,7 +430,7 @@ function existingRoutes(): string[] {
   return [...new Set(lines)];
 }
 
-test("the table contains every route once", () => {
+test("the table contains every route exactly once", () => {
   const listed = TABLE.flatMap(([, lines]) => lines);
   expect(listed.toSorted()).toEqual(existingRoutes().toSorted());
 });
@@ -465,9 +465,9 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
 );
 
 /**
- * Work that takes effect later, without a request: it has the rights of a user who requested it.
+ * Work that takes effect later, without a request. It has the rights of the user who requested it.
  */
-describe("deferred work has the rights of its author", () => {
+describe("deferred work has the rights of the user who requested it", () => {
   type Allowed = Readonly<Record<"anonymous" | keyof typeof PEOPLE, boolean>>;
   const ANONYMOUS: Allowed = {
     anonymous: false,
@@ -486,15 +486,15 @@ describe("deferred work has the rights of its author", () => {
   const asAdmin = async (request: string, body?: unknown) =>
     (await world.ask(request, { headers: ADMIN, ...(body === undefined ? {} : { body }) })).json;
 
-  /** Whether the document has a job, and the job may use its endpoints. */
+  /** Whether the document has a job that may use its endpoints. */
   async function mayRun(id: string): Promise<boolean> {
     const answer = await world.ask(`GET /_scheduler/docs/_replicator/${id}`, { headers: ADMIN });
     return answer.status === 200 && !JSON.stringify(answer.json).includes("server admin");
   }
 
   /**
-   * Deferred effects: the users who may cause each, and a function that tests whether a given user
-   * can.
+   * Deferred effects. Each has the users who may cause it, and a function that tests whether a
+   * given user can cause it.
    */
   const EFFECTS: Readonly<
     Record<string, readonly [Allowed, (login: Headers, name: string | null) => Promise<boolean>]>

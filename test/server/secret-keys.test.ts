@@ -1,4 +1,6 @@
-/** Keys of a node's secrets: their sources, and the behaviour of a node without the right one. */
+/**
+ * Keys for a node's secrets: where they come from, and how a node behaves without the right key.
+ */
 import {
   chmodSync,
   mkdirSync,
@@ -23,7 +25,7 @@ const ONE = Buffer.alloc(KEY_BYTES, 1);
 const TWO = Buffer.alloc(KEY_BYTES, 2);
 const base64 = (...keys: Buffer[]): string => keys.map((key) => key.toString("base64")).join(",");
 
-/** The part of a node's start that concerns its keys. */
+/** Performs the part of a node's start that concerns its keys. */
 async function start(
   storage: MemoryStorage,
   { directory, environment = {}, ini }: { directory: string; environment?: object; ini?: string },
@@ -41,7 +43,7 @@ async function start(
   return { ring: secrets.ring, record: await kv.read(readKeyRecord) };
 }
 
-test("the first start generates a key next to the store's folder, readable by its owner; the next one uses it", () =>
+test("the first start generates a key next to the store's folder, readable only by its owner; later starts use this key", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const { record } = await start(storage, { directory });
@@ -57,7 +59,7 @@ test("the first start generates a key next to the store's folder, readable by it
     expect(again.ring.sealingId).toBe(record?.sealingId);
   }));
 
-test("the newest given key seals a new store, and a store keeps its key", () =>
+test("a new store is sealed with the newest key given, and an existing store keeps its key", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const first = { TANDEM_SECRETS_KEY: base64(ONE) };
@@ -75,21 +77,26 @@ test("the newest given key seals a new store, and a store keeps its key", () =>
 test.each([
   ["no key", {}],
   ["another key", { TANDEM_SECRETS_KEY: base64(TWO) }],
-])("a node with %s does not start, and names the required key", (_, environment) =>
-  withDirectory(async (directory) => {
-    const storage = new MemoryStorage();
-    await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
-    const starting = start(storage, { directory, environment });
-    await expect(starting).rejects.toThrow(
-      new RegExp(`sealed with the key ${keyIdOf(ONE)}, which .* lacks: name .*TANDEM_SECRETS_KEY`),
-    );
-    // No new key was created that could be mistaken for the right one, which still works.
-    expect(readdirSync(directory)).toEqual([]);
-    await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
-  }),
+])(
+  "a node with %s does not start, and its error contains the id of the required key",
+  (_, environment) =>
+    withDirectory(async (directory) => {
+      const storage = new MemoryStorage();
+      await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
+      const starting = start(storage, { directory, environment });
+      await expect(starting).rejects.toThrow(
+        new RegExp(
+          `sealed with the key ${keyIdOf(ONE)}, which .* lacks: name .*TANDEM_SECRETS_KEY`,
+        ),
+      );
+      // The node has not created a new key that could be mistaken for the right key, and the right
+      // key still works.
+      expect(readdirSync(directory)).toEqual([]);
+      await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
+    }),
 );
 
-test("a key file is set by the configuration, overridden by the environment", () =>
+test("the configuration sets the key file, and the environment overrides it", () =>
   withDirectory(async (directory) => {
     mkdirSync(join(directory, "conf"));
     const [one, two] = [join(directory, "one"), join(directory, "two")];
@@ -102,13 +109,13 @@ test("a key file is set by the configuration, overridden by the environment", ()
     expect(named.ring.ids).toEqual([keyIdOf(TWO)]);
     rmSync(one);
     await expect(start(new MemoryStorage(), { directory, ini })).rejects.toThrow(/key file .*one/);
-    // Without a configured name, the key file is created next to the configuration file.
+    // If the configuration sets no key file, the file is created next to the configuration file.
     await start(new MemoryStorage(), { directory, ini: "[couchdb]\n" });
     expect(readdirSync(join(directory, "conf")).sort()).toEqual(["data.key", "tandem.ini"]);
   }));
 
 test.each(["not base64", base64(Buffer.alloc(16))])(
-  "the key %s is refused, and not repeated",
+  "the key %s is refused, and the error does not contain the key",
   (text) =>
     withDirectory(async (directory) => {
       const starting = start(new MemoryStorage(), {
@@ -123,7 +130,7 @@ test.each(["not base64", base64(Buffer.alloc(16))])(
     }),
 );
 
-test("a key file that cannot be created is an error with instructions", () =>
+test("a key file that cannot be created causes an error with instructions", () =>
   withDirectory(async (directory) => {
     const folder = join(directory, "file");
     writeFileSync(folder, "");
@@ -131,7 +138,7 @@ test("a key file that cannot be created is an error with instructions", () =>
     expect(making).toThrow(/cannot be written .*: name another file by/);
   }));
 
-test("an in-memory store has its own key, and writes no file", () =>
+test("an in-memory store has its own key, and writes no key file", () =>
   withDirectory(async (directory) => {
     const options = { port: 0, store: "memory", dataDirectory: join(directory, "data") };
     const server = await openServer(readConfig(options, {}), { event() {} });
@@ -139,7 +146,7 @@ test("an in-memory store has its own key, and writes no file", () =>
     expect(readdirSync(directory)).toEqual([]);
   }));
 
-test("secrets in the local configuration are sealed when they are set; plain ones can be read, and are sealed on request", () =>
+test("secrets in the local configuration are sealed when they are set; plaintext secrets can be read, and are sealed on request", () =>
   withDirectory(async (directory) => {
     const localFile = join(directory, "local.ini");
     const { secrets } = readConfig({ store: "memory" }, { TANDEM_SECRETS_KEY: base64(ONE) });
@@ -165,7 +172,7 @@ test("secrets in the local configuration are sealed when they are set; plain one
     expect(opening).toThrow(`local.ini: This node lacks the key ${keyIdOf(ONE)}`);
   }));
 
-test("the store can be identified without the key that seals a setting", () =>
+test("the store's identity can be read without the key that seals a setting", () =>
   withDirectory(async (directory) => {
     const options = { dataDirectory: join(directory, "data") };
     const { configuration } = readConfig(options, { TANDEM_SECRETS_KEY: base64(ONE) });

@@ -9,15 +9,18 @@ import {
 } from "../../src/server/settings/settings-advice.ts";
 
 /**
- * `SECTION KEY` lines: the names in CouchDB 3.5.2's `default.ini`, including comments, and those
- * that only its sources read.
+ * Lines of the form `SECTION KEY`: the names in CouchDB 3.5.2's `default.ini`, including its
+ * comments, and the names that only CouchDB's sources read.
  */
 const COUCHDB_NAMES = new URL("../fixtures/couchdb-settings.txt", import.meta.url);
 
 const opened = (given: string): Configuration =>
   new Configuration({ given: [parseIni(given)], localFile: undefined, settings: SETTINGS });
 
-/** Returns the advice about a configuration, to which advice about later changes is appended. */
+/**
+ * Returns the advice about a configuration. Advice about later changes is appended to the returned
+ * list.
+ */
 function announcedOf(configuration: Configuration): string[] {
   const messages: string[] = [];
   announceIneffectiveSettings(configuration, FILE_SETTINGS, {
@@ -27,7 +30,7 @@ function announcedOf(configuration: Configuration): string[] {
 }
 
 describe("a setting without effect", () => {
-  test("is reported by name once at the start, and whenever it is changed", () => {
+  test("is reported by name once at the start, and again whenever it is changed", () => {
     const configuration = opened(
       "[replicator]\nmax_jobs = 7\nmax_jbos = 3\n[chttpd]\nprot = 1\n[smoosh.mine]\npriority = x\n[admins]\nann = pw",
     );
@@ -72,7 +75,7 @@ describe("a setting without effect", () => {
   });
 });
 
-test("every setting of CouchDB's default.ini has its effect, or a reason for having none", () => {
+test("every setting in CouchDB's default.ini either has an effect, or a reason why it has none", () => {
   const lines = readFileSync(COUCHDB_NAMES, "utf8").trimEnd().split("\n");
   expect(lines.length).toBeGreaterThan(300);
   const unknown = lines.filter((line) => {

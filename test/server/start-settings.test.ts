@@ -1,4 +1,7 @@
-/** Start options of a node: command line, environment and configuration file. */
+/**
+ * Options that a node reads at its start, from the command line, the environment and the
+ * configuration file.
+ */
 import { writeFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";
@@ -53,12 +56,12 @@ test.each([
     { COUCHDB_NODE_TYPE_REPLICATION: "TRUE", COUCHDB_NODE_TYPE_API_FRONTEND: "" },
     ["api_frontend", "replication"],
   ],
-])("with the environment %j a node has the types %j", (environment, types) => {
+])("with the environment %j, a node has the types %j", (environment, types) => {
   const { nodeTypes } = readConfig({ store: "memory" }, environment);
   expect([...nodeTypes]).toEqual(types);
 });
 
-test("a configuration file that is not UTF-8 is refused", async () => {
+test("a configuration file that is not valid UTF-8 is refused", async () => {
   await withDirectory(async (directory) => {
     const configFile = join(directory, "tandem.ini");
     writeFileSync(configFile, Buffer.from("[admins]\nadmin = s\xe9cret\n", "latin1"));
@@ -67,13 +70,16 @@ test("a configuration file that is not UTF-8 is refused", async () => {
   });
 });
 
-test.skipIf(!hasIpv6)("a node with an IPv6 address shows it in a URL", async () => {
-  const config = readConfig({ store: "memory", bindAddress: "::1", port: 0 }, {});
-  const server = await openServer(config, { event() {} });
-  try {
-    expect(server.url).toMatch(/^http:\/\/\[::1\]:\d+\/?$/);
-    expect((await fetch(String(server.url))).status).toBe(200);
-  } finally {
-    await server.stop();
-  }
-});
+test.skipIf(!hasIpv6)(
+  "a node that listens on an IPv6 address shows this address as a valid URL",
+  async () => {
+    const config = readConfig({ store: "memory", bindAddress: "::1", port: 0 }, {});
+    const server = await openServer(config, { event() {} });
+    try {
+      expect(server.url).toMatch(/^http:\/\/\[::1\]:\d+\/?$/);
+      expect((await fetch(String(server.url))).status).toBe(200);
+    } finally {
+      await server.stop();
+    }
+  },
+);

@@ -1,5 +1,6 @@
 /**
- * The API over TLS (`[ssl]`): both ports, its files and their replacement, and client certificates.
+ * The API over TLS (`[ssl]`): both ports, certificate files and their replacement, and client
+ * certificates.
  */
 import { once } from "node:events";
 import {
@@ -66,7 +67,7 @@ async function open(ssl: Readonly<Record<string, string>>): Promise<RunningServe
   return server;
 }
 
-/** Sends a request over a connection of its own. */
+/** Sends a request over a separate connection. */
 async function get(url = "", options: RequestOptions = {}) {
   const asked = request(url, { agent: false, ca: pem("ca.pem"), ...options }).end();
   const [answer] = await once(asked, "response");
@@ -76,7 +77,7 @@ async function get(url = "", options: RequestOptions = {}) {
   return { text, name: socket.getPeerCertificate().subject.CN, version: socket.getProtocol() };
 }
 
-test("the API is served on both ports, and each is announced", async () => {
+test("the API is served on both ports, and the node reports both URLs", async () => {
   const { url, tlsUrl } = await open({});
   expect(tlsUrl).toMatch(/^https:\/\/127\.0\.0\.1:[1-9]\d*$/);
   expect(JSON.parse((await get(tlsUrl)).text).couchdb).toBe("Welcome");
@@ -94,7 +95,7 @@ describe("as a program", () => {
       .map(([key, text]) => `${key} = ${text}\n`)
       .join("")}`;
 
-  test("the node prints both addresses", async () => {
+  test("the node prints both URLs", async () => {
     const child = processes.start({ directory: processes.directory(), ini: iniOf(SERVED) });
     const urls: string[] = [];
     for await (const line of createInterface({ input: child.stdout as Readable })) {
@@ -105,7 +106,7 @@ describe("as a program", () => {
     expect((await get(urls[1])).text).toContain("Welcome");
   });
 
-  test("the node exits with a reason when a file is missing", async () => {
+  test("the node exits with a reason if a file is missing", async () => {
     const failing = processes.open({ ini: iniOf({ ...SERVED, key_file: "/nowhere/key.pem" }) });
     await expect(failing).rejects.toThrow(
       "[ssl] key_file = /nowhere/key.pem: expected a file that can be read (ENOENT)",
@@ -113,7 +114,7 @@ describe("as a program", () => {
   });
 });
 
-test("a session cookie set over TLS is not sent over plain connections", async () => {
+test("a session cookie that is set over TLS is not sent over plain connections", async () => {
   const config = configOf(SERVED, "[admins]\nroot = secret\n");
   const server = await openServer(config, { event() {} });
   closing.push(() => server.stop());
@@ -129,19 +130,19 @@ test("a session cookie set over TLS is not sent over plain connections", async (
   expect(plain.headers.get("set-cookie")).toMatch(/; HttpOnly$/);
 });
 
-test("a plain request on the TLS port gets no response, and the next one with TLS does", async () => {
+test("a plain request to the TLS port gets no response, and the next request over TLS gets one", async () => {
   const { tlsUrl = "" } = await open({});
   await expect(fetch(tlsUrl.replace("https", "http"))).rejects.toThrow();
   expect((await get(tlsUrl)).text).toContain("Welcome");
 });
 
-test("a client that never completes its handshake does not keep the server from stopping", {
+test("the server stops even if a client never completes its handshake", {
   timeout: HANDSHAKE_MS_MAX / 2,
 }, async () => {
   const server = await open({});
   const socket = connect(Number(new URL(server.tlsUrl ?? "").port), "127.0.0.1");
   await once(socket, "connect");
-  // Connections are accepted in order, so the first one has been accepted now.
+  // Connections are accepted in order. The first connection has therefore been accepted now.
   await get(server.tlsUrl);
   const closed = once(socket.on("error", () => {}).resume(), "close");
   await server.stop();
@@ -154,7 +155,7 @@ describe("files", () => {
     key_file: fixture("client-key-encrypted.pem"),
   };
 
-  test("may contain a key with a password", async () => {
+  test("may contain a key that is encrypted with a password", async () => {
     const { tlsUrl } = await open({ ...encrypted, password: "opened" });
     expect((await get(tlsUrl)).name).toBe("client");
   });
@@ -191,7 +192,7 @@ describe("files", () => {
       { ...encrypted, password: "guessed" },
       `[ssl] password: expected the password of ${encrypted.key_file}`,
     ],
-  ])("with %j: the node does not start, and names the problem", async (ssl, message) => {
+  ])("with %j, the node does not start, and reports the problem", async (ssl, message) => {
     await expect(open(ssl).finally(() => {})).rejects.toMatchObject({
       code: "CONFIG_INVALID",
       message,
@@ -205,7 +206,7 @@ describe("files", () => {
     ["ciphers", '["ECDHE-RSA-AES128-GCM-SHA256", "NULL-NONE"]', "a list of OpenSSL's names"],
     ["secure_renegotiate", "false", "true"],
     ["verify_fun", "{module, fun}", "no value: a function of Erlang"],
-  ])("%s = %s is refused at the start and over HTTP", async (key, text, expected) => {
+  ])("%s = %s is refused both at the start and over HTTP", async (key, text, expected) => {
     const message = `[ssl] ${key} = ${text}: expected ${expected}`;
     expect(() => configOf({ ...SERVED, [key]: text })).toThrow(message);
     const { configuration } = configOf(SERVED);
@@ -213,7 +214,7 @@ describe("files", () => {
   });
 });
 
-test("a node reachable from other hosts needs an administrator, with TLS as well", () => {
+test("a node reachable from other hosts needs an administrator, even with TLS", () => {
   const reachable = "[chttpd]\nbind_address = 0.0.0.0\n";
   expect(() => configOf(SERVED, reachable)).toThrow(
     "bind address 0.0.0.0 without an administrator",
@@ -221,7 +222,7 @@ test("a node reachable from other hosts needs an administrator, with TLS as well
   expect(configOf(SERVED, `${reachable}[admins]\na = b\n`).tls?.port).toBe(0);
 });
 
-test("versions and ciphers are those of the configuration", async () => {
+test("the server uses the TLS versions and ciphers of the configuration", async () => {
   const cipher = "ECDHE-ECDSA-AES256-GCM-SHA384";
   const rsaCipher = cipher.replace("ECDSA", "RSA");
   const { tlsUrl } = await open({
@@ -238,19 +239,19 @@ describe("clients", () => {
   const verified = { verify_ssl_certificates: "true", cacert_file: fixture("ca.pem") };
   const known = { cert: pem("client.pem"), key: pem("client-key.pem") };
 
-  test("need no certificate without verification", async () => {
+  test("need no certificate if verification is off", async () => {
     const { tlsUrl } = await open({});
     expect((await get(tlsUrl, known)).text).toContain("Welcome");
   });
 
-  test("are accepted with a certificate of the authority, or with none", async () => {
+  test("are accepted with a certificate of the configured authority, or without a certificate", async () => {
     const { tlsUrl } = await open(verified);
     expect((await get(tlsUrl, known)).text).toContain("Welcome");
     expect((await get(tlsUrl)).text).toContain("Welcome");
   });
 
-  test("are refused with a certificate of another authority", async () => {
-    // The server's own certificate as the only authority: it has signed nothing.
+  test("are refused with a certificate of a different authority", async () => {
+    // The server's own certificate is the only authority, and has signed no other certificate.
     const { tlsUrl } = await open({ ...verified, cacert_file: fixture("server.pem") });
     await expect(get(tlsUrl, known)).rejects.toThrow();
     expect((await get(tlsUrl)).text).toContain("Welcome");
@@ -276,14 +277,14 @@ describe("clients", () => {
     },
   );
 
-  test("need one if the configuration says so", async () => {
+  test("need a certificate if the configuration requires one", async () => {
     const { tlsUrl } = await open({ ...verified, fail_if_no_peer_cert: "true" });
     expect((await get(tlsUrl, known)).text).toContain("Welcome");
     await expect(get(tlsUrl)).rejects.toThrow();
   });
 });
 
-/** A clock that sleeps until a test wakes it. */
+/** A clock whose sleeps last until a test wakes the sleepers. */
 function heldClock(clock: Clock) {
   let wake: (() => void) | undefined;
   let fellAsleep: () => void = () => {};
@@ -301,7 +302,7 @@ function heldClock(clock: Clock) {
           fellAsleep();
         }),
     },
-    /** Wakes all sleepers, and resolves when they have done their work. */
+    /** Wakes all sleepers, and resolves when they have finished their work. */
     async tick(): Promise<void> {
       await asleep;
       asleep = new Promise<void>((resolve) => {
@@ -352,7 +353,7 @@ describe("changed files", () => {
     return { files, place, events, tick, served };
   }
 
-  test("apply to new connections", async () => {
+  test("apply to new connections after they are replaced", async () => {
     const { files, place, events, tick, served } = await openRefreshed();
     await tick();
     expect([(await served()).name, events]).toEqual(["server", []]);
@@ -362,7 +363,7 @@ describe("changed files", () => {
     expect([(await served()).name, events]).toEqual(["client", ["tls.certificates-read {}"]]);
   });
 
-  test("are ignored while they are invalid, which is logged once", async () => {
+  test("are ignored while they are invalid, and one log line reports this", async () => {
     const { files, place, events, tick, served } = await openRefreshed();
     place("client.pem", files.certificate);
     await tick();

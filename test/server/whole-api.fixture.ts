@@ -1,4 +1,4 @@
-/** All routes of a server on the memory engine, without a socket. No jobs run. */
+/** All routes of a server on the memory engine, without a socket. Jobs do not run. */
 import { apiRoutes } from "../../src/api/api.ts";
 import type { ApiParts } from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
@@ -21,10 +21,10 @@ import { type OpenApi, openApi } from "../api/api.fixture.ts";
 import { composeNode } from "../support/compose-node.ts";
 
 export interface WholeApiOptions {
-  /** Replaces the server's own ways to log in. */
+  /** Handlers that replace the server's own ways to log in. */
   readonly authenticate?: ApiParts["authenticate"];
   readonly configFile?: string;
-  /** Existing node, used instead of a new one. */
+  /** Existing node that is used instead of a new node. */
   readonly node?: WholeApiNode;
 }
 
@@ -39,7 +39,7 @@ export function openApiNode(): WholeApiNode {
   return { ...composeNode({ runtime, kv }), runtime, kv };
 }
 
-/** `root` is an administrator, with the password `secret`. */
+/** Opens the API. `root` is an administrator, with the password `secret`. */
 export async function openWholeApi({
   authenticate,
   configFile,
@@ -104,7 +104,7 @@ export async function openWholeApi({
   });
 }
 
-/** All routes of the API. */
+/** Returns all routes of the API. */
 export function wholeRoutes({ parts }: OpenApi): ReturnType<typeof apiRoutes> {
   return apiRoutes(parts, {
     answer: () => Promise.reject(new Error("no batch")),

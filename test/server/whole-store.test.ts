@@ -1,4 +1,4 @@
-/** Checks of a whole store that every node, copy, backup and restoration makes. */
+/** Every node, copy, backup and restoration checks the whole store. */
 import { expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
 import { ClusterCopyTarget, createSystemRuntime } from "../../src/host/index.ts";
@@ -24,13 +24,16 @@ async function rowsOf(kv: KeyValueStore): Promise<readonly KeyValue[]> {
   return (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries;
 }
 
-/** Every way to open or copy a store. Each accepts the store by returning, or throws an error. */
+/**
+ * Every way to open or copy a store. Each returns if it accepts the store, and otherwise throws an
+ * error.
+ */
 const ENTRANCES = {
   "a start": (kv: KeyValueStore) => checkOpenedStore(kv, "here"),
   "a copy": async (kv: KeyValueStore) => {
     const cluster = openStore();
     const target = new ClusterCopyTarget(cluster);
-    // Skips the check that the cluster is empty and has a later version than the store.
+    // Skips the check that the cluster is empty and has a higher version than the store.
     target.begin = async () => {};
     await copyWholeStore({
       clock: runtime.clock,
@@ -48,13 +51,13 @@ const ENTRANCES = {
 const entrances = Object.entries(ENTRANCES);
 const readers = entrances.filter(([name]) => name !== "a start");
 
-test.each(entrances)("%s accepts the store of a node", async (_, enter) => {
+test.each(entrances)("%s accepts the store that a node has written", async (_, enter) => {
   const kv = openStore();
   await openLayout(runtime, kv, undefined);
   await enter(kv);
 });
 
-test.each(entrances)("%s refuses a store with a truncated copy", async (_, enter) => {
+test.each(entrances)("%s refuses a store that contains a truncated copy", async (_, enter) => {
   const kv = openStore();
   const cutOff = new ClusterCopyTarget(kv);
   await cutOff.begin(0);
@@ -65,7 +68,7 @@ test.each(entrances)("%s refuses a store with a truncated copy", async (_, enter
   });
 });
 
-test.each(entrances)("%s refuses the store of a newer program", async (_, enter) => {
+test.each(entrances)("%s refuses the store of a newer version of the program", async (_, enter) => {
   const kv = openStore();
   await kv.transact(async (tx) => tx.set(LAYOUT_KEY, utf8Encode("99")));
   await expect(enter(kv)).rejects.toMatchObject({
@@ -74,19 +77,22 @@ test.each(entrances)("%s refuses the store of a newer program", async (_, enter)
   });
 });
 
-test.each(readers)("%s refuses an empty store, and rows of another program", async (_, enter) => {
-  const refusal = {
-    code: "KV_UNAVAILABLE",
-    details: { reason: expect.stringMatching(/^here contains no Tandem store.*prefix/) },
-  };
-  const kv = openStore();
-  await expect(enter(kv)).rejects.toMatchObject(refusal);
-  await kv.transact(async (tx) => tx.set(utf8Encode("other"), utf8Encode("row")));
-  await expect(enter(kv)).rejects.toMatchObject(refusal);
-});
+test.each(readers)(
+  "%s refuses an empty store, and a store with rows of another program",
+  async (_, enter) => {
+    const refusal = {
+      code: "KV_UNAVAILABLE",
+      details: { reason: expect.stringMatching(/^here contains no Tandem store.*prefix/) },
+    };
+    const kv = openStore();
+    await expect(enter(kv)).rejects.toMatchObject(refusal);
+    await kv.transact(async (tx) => tx.set(utf8Encode("other"), utf8Encode("row")));
+    await expect(enter(kv)).rejects.toMatchObject(refusal);
+  },
+);
 
 test.each(entrances.filter(([name]) => name !== "a backup"))(
-  "%s names the cluster file if the cluster is unreachable",
+  "%s names the cluster file in the error if the cluster is unreachable",
   async (_, enter) => {
     const clock = {
       ...runtime.clock,
@@ -103,7 +109,7 @@ test.each(entrances.filter(([name]) => name !== "a backup"))(
   },
 );
 
-/** An unreachable cluster: reads wait. */
+/** An unreachable cluster, in which reads wait indefinitely. */
 function silentEngine(): Engine {
   const get = () => new Promise<never>(() => {});
   const snapshot = { get };

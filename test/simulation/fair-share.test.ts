@@ -1,6 +1,6 @@
 /**
  * Guarantees of the fair share over hours of virtual time. `SEEDS=1000-1099 npx vitest run
- * test/simulation/fair-share.test.ts` uses other workloads.
+ * test/simulation/fair-share.test.ts` tests other workloads.
  */
 import { expect, test } from "vitest";
 import { FAIR_SHARE_DEFAULT, usageSec } from "../../src/jobs/index.ts";
@@ -15,12 +15,13 @@ import {
 } from "./rfc017-model.ts";
 import { SLOTS, SlotCluster } from "./slot-cluster.ts";
 
-// An hour of virtual time takes seconds of CPU time, so few seeds are run by default.
+// One hour of virtual time. It takes seconds of CPU time, so the test runs only a few seeds by
+// default.
 const HOUR_SEC = 3600;
 const [firstSeed = 0, lastSeed = 5] = (process.env.SEEDS ?? "0-3").split("-").map(Number);
 const seeds = Array.from({ length: lastSeed - firstSeed + 1 }, (_, index) => firstSeed + index);
 
-test("saturated groups with shares 50 : 100 : 200 run in that proportion", async () => {
+test("saturated groups with shares of 50, 100 and 200 get run time in this proportion", async () => {
   const cluster = await SlotCluster.open("proportion");
   const shares: [string, number][] = [
     ["a", 50],
@@ -39,7 +40,7 @@ test("saturated groups with shares 50 : 100 : 200 run in that proportion", async
   expect(jainIndex(perShare)).toBeGreaterThan(0.99);
 });
 
-test("one job starts within one cycle despite ten thousand of another group", async () => {
+test("a single job starts within one cycle, even if another group has ten thousand jobs", async () => {
   const cluster = await SlotCluster.open("newcomer");
   for (let batch = 0; batch < 10; batch++) {
     await cluster.add("big", 1000);
@@ -58,7 +59,7 @@ test("two hundred groups of ten jobs get equal shares, and every job runs", asyn
   const cluster = await SlotCluster.open("many");
   const groups = Array.from({ length: 200 }, (_, number) => `g${number}`);
   for (const group of groups) await cluster.add(group, 10, 60);
-  // 2,000 jobs of one minute on 20 slots.
+  // The groups have 2,000 jobs of one minute, which run on 20 slots.
   await cluster.run(1.5 * HOUR_SEC);
   const half = groups.map((group) => cluster.ranSec.get(group) ?? 0);
   expect(jainIndex(half)).toBeGreaterThan(0.99);
@@ -68,7 +69,7 @@ test("two hundred groups of ten jobs get equal shares, and every job runs", asyn
 
 const LONG_RUN = { ...SLOTS, cycleSec: 60, minRunSec: 0, cycleCount: 300 };
 
-/** Two to four saturated groups. */
+/** Returns two to four saturated groups. */
 function randomGroups(random: SeededRandom): readonly ModelGroup[] {
   return Array.from({ length: 2 + random.integer(3) }, (_, number) => ({
     name: `g${number}`,
@@ -78,7 +79,7 @@ function randomGroups(random: SeededRandom): readonly ModelGroup[] {
   }));
 }
 
-/** Fraction of the groups' total run time that each group had. */
+/** Returns the fraction of the total run time that each group had. */
 function partsOf(
   groups: readonly ModelGroup[],
   ranSec: ReadonlyMap<string, number>,
@@ -98,7 +99,7 @@ function largestDifference(left: readonly number[], right: readonly number[]): n
 }
 
 test.each(seeds)(
-  "RFC 017 with CouchDB's coefficients gives the same usage in the long run (workload %i)",
+  "RFC 017 with CouchDB's coefficients leads to the same usage in the long run (workload %i)",
   async (seed) => {
     const random = new SeededRandom(`workload-${seed}`);
     const groups = randomGroups(random);
@@ -122,7 +123,7 @@ test.each(seeds)(
   },
 );
 
-test("applied each cycle, the decay proposed by RFC 017 misses the shares, and that of CouchDB does not", () => {
+test("if applied in each cycle, RFC 017's proposed decay misses the shares, but CouchDB's decay does not", () => {
   const missedBy = (priorityCoefficient: number): number => {
     const misses = Array.from({ length: 10 }, (_, seed) => {
       const random = new SeededRandom(`decay-${seed}`);
@@ -136,7 +137,10 @@ test("applied each cycle, the decay proposed by RFC 017 misses the shares, and t
   expect(missedBy(COUCHDB_PRIORITY_COEFFICIENT)).toBeLessThan(0.03);
 });
 
-/** Upper bound from docs/spec/jobs.md for the wait of a group with this usage and these shares. */
+/**
+ * Returns the upper bound in docs/spec/jobs.md for how long a group with this usage and these
+ * shares waits.
+ */
 function longestWaitSec(
   usage: number,
   shares: number,
@@ -157,45 +161,51 @@ function longestWaitSec(
   return behindSec + roundSec + runSecMax;
 }
 
-test.each(seeds)("no turn comes later than the documented bound (mix %i)", async (seed) => {
-  const random = new SeededRandom(`mix-${seed}`);
-  const cluster = await SlotCluster.open(`mix-${seed}`, SLOTS);
-  const groups = Array.from({ length: 3 + random.integer(30) }, (_, number) => ({
-    name: `g${number}`,
-    shares: random.pick([1, 10, 100, 1000, 1 + random.integer(1000)]),
-  }));
-  for (const { name, shares } of groups) await cluster.setShares(name, shares);
-  const oneShotSecMax = 120;
-  const usages: { atSec: number; usage: Map<string, number> }[] = [];
-  for (let step = 0; step < 60; step++) {
-    // Groups arrive and leave in bursts. The first two start alone, so that their usage is high
-    // when the others arrive.
-    for (const { name } of groups.slice(0, step < 10 ? 2 : groups.length)) {
-      if (!random.chance(0.15)) continue;
-      const oneShotSec = random.chance(0.6) ? random.between(1, oneShotSecMax) : undefined;
-      await cluster.add(name, 1 + random.integer(oneShotSec === undefined ? 5 : 60), oneShotSec);
+test.each(seeds)(
+  "no group waits longer for its turn than the documented bound (mix %i)",
+  async (seed) => {
+    const random = new SeededRandom(`mix-${seed}`);
+    const cluster = await SlotCluster.open(`mix-${seed}`, SLOTS);
+    const groups = Array.from({ length: 3 + random.integer(30) }, (_, number) => ({
+      name: `g${number}`,
+      shares: random.pick([1, 10, 100, 1000, 1 + random.integer(1000)]),
+    }));
+    for (const { name, shares } of groups) await cluster.setShares(name, shares);
+    const oneShotSecMax = 120;
+    const usages: { atSec: number; usage: Map<string, number> }[] = [];
+    for (let step = 0; step < 60; step++) {
+      // Groups arrive and leave in bursts. The first two groups start alone, so that their usage is
+      // high when the other groups arrive.
+      for (const { name } of groups.slice(0, step < 10 ? 2 : groups.length)) {
+        if (!random.chance(0.15)) continue;
+        const oneShotSec = random.chance(0.6) ? random.between(1, oneShotSecMax) : undefined;
+        await cluster.add(name, 1 + random.integer(oneShotSec === undefined ? 5 : 60), oneShotSec);
+      }
+      await cluster.run(SLOTS.cycleSec * (1 + random.integer(20)));
+      const usage = new Map<string, number>();
+      for (const { name } of groups) {
+        const wallSec = EPOCH_MS / 1000 + cluster.nowSec;
+        usage.set(name, usageSec(await cluster.standing(name), wallSec));
+      }
+      usages.push({ atSec: cluster.nowSec, usage });
     }
-    await cluster.run(SLOTS.cycleSec * (1 + random.integer(20)));
-    const usage = new Map<string, number>();
-    for (const { name } of groups) {
-      const wallSec = EPOCH_MS / 1000 + cluster.nowSec;
-      usage.set(name, usageSec(await cluster.standing(name), wallSec));
+    const limits = {
+      sharesMax: 1000,
+      otherCount: groups.length - 1,
+      // Slots are reassigned only at cycles, and each cycle reassigns at most ten of the twenty
+      // slots.
+      runSecMax: Math.max(oneShotSecMax, SLOTS.minRunSec + SLOTS.cycleSec) + 2 * SLOTS.cycleSec,
+    };
+    expect(cluster.turns.length).toBeGreaterThan(100);
+    for (const { group, sinceSec, waitedSec } of cluster.turns) {
+      // Usage is sampled at the end of each step. Within a step, usage does not exceed the larger
+      // of the samples before and after it.
+      const around = usages.filter(
+        ({ atSec }) => Math.abs(atSec - sinceSec) <= 21 * SLOTS.cycleSec,
+      );
+      const usage = Math.max(...around.map((one) => one.usage.get(group) ?? 0));
+      const shares = groups.find(({ name }) => name === group)?.shares as number;
+      expect(waitedSec).toBeLessThanOrEqual(longestWaitSec(usage, shares, limits));
     }
-    usages.push({ atSec: cluster.nowSec, usage });
-  }
-  const limits = {
-    sharesMax: 1000,
-    otherCount: groups.length - 1,
-    // Slots are reassigned at cycles only, and at most ten of twenty.
-    runSecMax: Math.max(oneShotSecMax, SLOTS.minRunSec + SLOTS.cycleSec) + 2 * SLOTS.cycleSec,
-  };
-  expect(cluster.turns.length).toBeGreaterThan(100);
-  for (const { group, sinceSec, waitedSec } of cluster.turns) {
-    // Usage is sampled at the end of each step. Within a step it does not exceed the larger of the
-    // two samples around it.
-    const around = usages.filter(({ atSec }) => Math.abs(atSec - sinceSec) <= 21 * SLOTS.cycleSec);
-    const usage = Math.max(...around.map((one) => one.usage.get(group) ?? 0));
-    const shares = groups.find(({ name }) => name === group)?.shares as number;
-    expect(waitedSec).toBeLessThanOrEqual(longestWaitSec(usage, shares, limits));
-  }
-});
+  },
+);

@@ -1,19 +1,19 @@
 /**
  * Speed of replications between distant servers in virtual time, relative to the same servers
- * nearby. The servers' processors are the only limit nearby, so the ratio shows how well latency is
- * hidden, independently of the machine that runs the test.
+ * nearby. Nearby, only the servers' processors limit the speed. The ratio therefore shows how well
+ * latency is hidden, independently of the machine that runs the test.
  */
 import { expect, test } from "vitest";
 import { type FarRun, replicateFar } from "./distance/replicate-far.ts";
 
 const NEAR_MS = 0.5;
 const MEBIBYTE = 1024 * 1024;
-/** Bytes that a job of four copiers may hold, at any distance. */
+/** Maximum number of bytes that a job with four copiers may hold, at any distance. */
 const HELD_BYTES_MAX = 32 * MEBIBYTE;
 
 /**
- * Documents per second, measured after the number of batches has settled and before the last
- * documents.
+ * Returns the documents per second, measured after the number of batches has settled and before the
+ * last documents.
  */
 function steadyRate({ servers }: FarRun, fromCount: number, untilCount: number): number {
   const beganMs = servers.writtenAtMs(fromCount);
@@ -25,7 +25,7 @@ const small = (roundTripMs: number, members?: object) =>
   replicateFar({ roundTripMs, bodyBytes: 500, changeCount: () => SMALL.count }, members);
 
 test.each([100, 300])(
-  "small documents reach four fifths of the local rate %d ms away",
+  "with a round trip of %d ms, small documents reach four fifths of the local rate",
   async (roundTripMs) => {
     const near = await small(NEAR_MS);
     const far = await small(roundTripMs);
@@ -39,7 +39,7 @@ test.each([100, 300])(
 );
 
 test.each([100, 300])(
-  "a continuous job catches up at four fifths of the local rate %d ms away",
+  "with a round trip of %d ms, a continuous job catches up at four fifths of the local rate",
   async (roundTripMs) => {
     const catchUp = (ms: number, untilMs: number) =>
       replicateFar(
@@ -57,7 +57,7 @@ test.each([100, 300])(
 );
 
 test.each([100, 300])(
-  "documents with 50 KiB of attachments reach four fifths of the local rate %d ms away",
+  "with a round trip of %d ms, documents with 50 KiB of attachments reach four fifths of the local rate",
   async (roundTripMs) => {
     const copy = (ms: number) =>
       replicateFar({
@@ -74,7 +74,7 @@ test.each([100, 300])(
   },
 );
 
-/** Documents whose attachments are too large to inline, by size and number. */
+/** Documents whose attachments are too large to be inlined. Each row has their size and number. */
 const LARGE = [
   [130, 3600],
   [200, 2400],
@@ -82,7 +82,7 @@ const LARGE = [
 ] as const;
 
 test.each(LARGE.flatMap(([kib, count]) => [100, 300].map((ms) => [kib, ms, count] as const)))(
-  "documents with %d KiB of attachments reach four fifths of the local rate %d ms away",
+  "documents with %d KiB of attachments reach four fifths of the local rate with a round trip of %d ms",
   async (kib, roundTripMs, count) => {
     const attachmentBytes = kib * 1024;
     const copy = (ms: number) =>
@@ -94,13 +94,13 @@ test.each(LARGE.flatMap(([kib, count]) => [100, 300].map((ms) => [kib, ms, count
     expect(steadyRate(far, from, until) / steadyRate(near, from, until)).toBeGreaterThan(0.8);
     expect(near.servers.underWayMax).toMatchObject({ read: 20, write: 20 });
     expect(far.servers.underWayMax.read).toBeLessThanOrEqual(160);
-    // Large attachments are streamed, not held in memory.
+    // Large attachments are streamed rather than held in memory.
     expect(far.servers.heldBytesMax).toBeLessThan(4 * MEBIBYTE);
   },
 );
 
 test.each([100, 300])(
-  "a continuous job keeps up with 100 changes per second %d ms away",
+  "with a round trip of %d ms, a continuous job keeps up with 100 changes per second",
   async (roundTripMs) => {
     const { servers } = await replicateFar(
       {
@@ -112,13 +112,13 @@ test.each([100, 300])(
       { continuous: true },
       20_000,
     );
-    // Documents still in flight at the end were written to the source within the last four round
+    // Documents that are in flight at the end were written to the source within the last four round
     // trips.
     expect(servers.writtenCount).toBeGreaterThan(2000 - (4 * roundTripMs) / 10);
   },
 );
 
-test("a distant target that slows down gets no more concurrent requests than a near one, and after it recovers as many as before", async () => {
+test("a distant target that slows down gets no more concurrent requests than a near one, and as many as before once it recovers", async () => {
   const slowFromMs = 8000;
   const slowUntilMs = 20_000;
   const underWay: { readonly atMs: number; readonly count: number }[] = [];
@@ -139,7 +139,7 @@ test("a distant target that slows down gets no more concurrent requests than a n
   expect(most(slowUntilMs + 3000, Number.POSITIVE_INFINITY)).toBeGreaterThan(12);
 }, 600_000);
 
-test("servers that slow down get no more concurrent single documents than near ones", async () => {
+test("distant servers that slow down get no more concurrent requests for single documents than near servers", async () => {
   const slowFromMs = 6000;
   const most = { before: 0, after: 0 };
   const far = await replicateFar({
@@ -155,11 +155,12 @@ test("servers that slow down get no more concurrent single documents than near o
   });
   expect(far.servers.writtenCount).toBe(1600);
   expect(most.before).toBeGreaterThan(60);
-  // Twenty requests in progress, plus those in flight at a rate of eleven per second.
+  // Twenty requests in progress, and the requests that are in flight at a rate of eleven per
+  // second.
   expect(most.after).toBeLessThanOrEqual(28);
 });
 
-test("no more documents are copied individually at once than configured", async () => {
+test("the number of documents that are concurrently copied individually does not exceed the configured maximum", async () => {
   for (const [members, least, most] of [
     [{ http_connections: 3 }, 3, 3],
     [{ http_connections: 3, http_connections_max: 9 }, 4, 9],
@@ -180,7 +181,7 @@ test("no more documents are copied individually at once than configured", async 
   }
 });
 
-test("no more copiers run than configured", async () => {
+test("the number of running copiers does not exceed the configured maximum", async () => {
   for (const members of [
     { worker_processes: 2 },
     { worker_processes: 1, worker_processes_max: 2 },

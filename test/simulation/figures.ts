@@ -1,13 +1,18 @@
-/** Figures of a distribution. */
+/** Statistics of a distribution. */
 
-/** Jain's fairness index: 1 if all values are equal, 1/n if all but one are zero. */
+/**
+ * Jain's fairness index: 1 if all values are equal, and 1/n if only one of n values is not zero.
+ */
 export function jainIndex(values: readonly number[]): number {
   const sum = values.reduce((left, right) => left + right, 0);
   const squares = values.reduce((total, value) => total + value * value, 0);
   return sum ** 2 / (values.length * squares);
 }
 
-/** The value that `percent` of all do not exceed; 0 for an empty list. */
+/**
+ * Smallest value that at least `percent` of the values do not exceed. The result is 0 for an empty
+ * list.
+ */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = Float64Array.from(values).sort();
   const rank = Math.ceil((percent / 100) * sorted.length);

@@ -1,6 +1,6 @@
 /**
  * The queue and its workers under faults. `SEEDS=1000-1999 npx vitest run
- * test/simulation/jobs.test.ts` runs other seeds.
+ * test/simulation/jobs.test.ts` tests other seeds.
  */
 import { expect, test } from "vitest";
 import type { Jobs } from "../../src/jobs/index.ts";
@@ -16,7 +16,7 @@ import { ForgetfulStorage, LosingStorage, TearingStorage } from "./kernel/sabota
 
 const [firstSeed = 0, lastSeed = 59] = (process.env.SEEDS ?? "0-59").split("-").map(Number);
 
-test("every job ends, no former worker writes, and all indexes and counters are correct", async () => {
+test("every job ends, no former worker of a job writes, and all indexes and counters are correct", async () => {
   let expelledCount = 0;
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/jobs.test.ts`;
@@ -29,12 +29,12 @@ test("every job ends, no former worker writes, and all indexes and counters are 
   if (lastSeed - firstSeed > 10) expect(expelledCount).toBeGreaterThan(0);
 }, 3_600_000);
 
-test.each([0, 1, 2])("seed %i gives the same run each time", async (seed) => {
+test.each([0, 1, 2])("seed %i leads to the same run each time", async (seed) => {
   const [first, second] = [await runJobsCluster(seed), await runJobsCluster(seed)];
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** Runs the first seeds until one finds a problem, and returns it. */
+/** Runs seeds, beginning with the first, until one finds a problem. Returns the problem. */
 async function found(options: () => JobsClusterOptions): Promise<string> {
   const problems: string[] = [];
   for (let seed = 0; seed < 40 && problems.length === 0; seed++) {
@@ -49,12 +49,12 @@ async function found(options: () => JobsClusterOptions): Promise<string> {
 }
 
 test("detects a store that forgets what transactions have read", async () => {
-  // Jobs accepted by two workers.
+  // Two workers may then accept the same job.
   const options = () => ({ storage: new ForgetfulStorage(), workerCount: 8 });
   expect(await found(options)).toMatch(/a row too many|which is running/);
 });
 
-test("detects a store that applies half a commit", async () => {
+test("detects a store that applies only half of a commit", async () => {
   expect(await found(() => ({ storage: new TearingStorage() }))).toMatch(
     /a row is missing|a row too many|and became|former holder/,
   );

@@ -1,6 +1,6 @@
 /**
  * Convergence, the checkpoint rule and exclusivity under faults. `SEEDS=1000-1999 npx vitest run
- * test/simulation/replication.test.ts` runs other seeds.
+ * test/simulation/replication.test.ts` tests other seeds.
  */
 import { expect, test, vi } from "vitest";
 import { AttachmentStore } from "../../src/databases/index.ts";
@@ -36,7 +36,7 @@ import type { WorkloadName } from "./replication/workloads/draw-workloads.ts";
 
 const [firstSeed = 0, lastSeed = 29] = (process.env.SEEDS ?? "0-29").split("-").map(Number);
 
-/** Events that the seeds together have to cover. */
+/** Events that have to occur in at least one of the seeds. */
 const SEEN = [
   "replication.checkpoint",
   "jobs.worker-expelled",
@@ -57,7 +57,7 @@ const SEEN = [
   "fault: slow store",
 ];
 
-test("targets match their sources, no checkpoint passes undelivered documents, and one node at a time writes", async () => {
+test("targets match their sources, no checkpoint passes an undelivered document, and only one node writes to a target at a time", async () => {
   const seen = new Set<string>();
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/replication.test.ts`;
@@ -70,24 +70,24 @@ test("targets match their sources, no checkpoint passes undelivered documents, a
   if (lastSeed - firstSeed > 10) expect([...seen]).toEqual(expect.arrayContaining(SEEN));
 }, 3_600_000);
 
-test.each([0, 1, 2])("seed %i gives the same run each time", async (seed) => {
+test.each([0, 1, 2])("seed %i leads to the same run each time", async (seed) => {
   const first = await runReplicationCluster(seed);
   const second = await runReplicationCluster(seed);
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
 /**
- * Duration of the calm period with sabotage. Shorter than in sound runs, because the final state
- * does not matter.
+ * Duration of the calm period in runs with sabotage. It is shorter than in other runs, because the
+ * final state does not matter.
  */
 const SABOTAGED_CALM_MS = 60_000;
 /**
- * Maximum number of seeds tried. Few sabotages need more than ten, but the rarest problem has to be
- * found even if the seeds give other runs than today.
+ * Maximum number of seeds to try. Few kinds of sabotage need more than ten seeds, but the rarest
+ * problem has to be found even if a code change makes the seeds lead to different runs.
  */
 const SABOTAGED_SEEDS = 200;
 
-/** Runs the seeds from `firstSeed` on until a problem matches. Returns the problems found. */
+/** Runs seeds, beginning with `firstSeed`, until a problem matches. Returns the problems found. */
 async function found(
   problem: RegExp,
   options: () => ReplicationClusterOptions,
@@ -119,7 +119,7 @@ test.each<[string, () => Sabotage, RegExp, firstSeed?: number]>([
   expect(await found(problem, options, firstSeed)).toMatch(problem);
 });
 
-test("detects a client that treats silence of a server as success", async () => {
+test("detects a client that treats a server's silence as success", async () => {
   expect(await found(/ passes /, () => ({ fetchOver: trusting }))).toMatch(/ passes /);
 });
 
@@ -158,7 +158,7 @@ test.each([
 
 const claim = ReplicationOwnership.prototype.claim;
 
-/** Claims a replication even if its owner is waiting. */
+/** Claims a replication even if the job that owns it is waiting. */
 async function claimOfWaiting(
   this: ReplicationOwnership,
   ...[tx, replicationId, job]: Parameters<ReplicationOwnership["claim"]>
@@ -176,12 +176,15 @@ async function claimOfWaiting(
 
 const setBudget = Budgets.prototype.set;
 
-/** Sets a tiny budget, whatever is requested. */
+/** Sets a tiny budget instead of the requested one. */
 function setTightBudget(this: Budgets, name: string): Promise<boolean> {
   return setBudget.call(this, name, { read: { requests: 0.01 }, write: {} });
 }
 
-/** A disabled part of the program, the resulting problem, and how it is disabled. */
+/**
+ * Each row has a disabled part of the program, the problem that this causes, and how the part is
+ * disabled.
+ */
 const IDLE: [
   name: string,
   problem: RegExp,
@@ -198,8 +201,8 @@ const IDLE: [
   [
     "a check of ownership that skips waiting jobs",
     / lost its replication to another/,
-    // With this workload, one seed in forty makes a waiting job lose a replication that it is about
-    // to run.
+    // With this workload, a waiting job loses a replication that it is about to run in one seed of
+    // forty.
     ["removals"],
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockImplementation(claimOfWaiting),
     30,

@@ -1,11 +1,12 @@
 /**
- * RFC 017 to the letter, as a reference model: usage per database, a priority per job, all
- * priorities decayed and those of running jobs raised each cycle, and the churn of CouchDB 3's
- * scheduler.
+ * A literal implementation of RFC 017, as a reference model. It has a usage per database, and a
+ * priority per job. Each cycle decays all priorities, and raises those of running jobs. The churn
+ * is that of CouchDB 3's scheduler.
  *
- * The RFC does not define how often its three steps run. Here they run once per cycle, as in
- * CouchDB 3.2. The RFC's K2 of 0.75 then forgets a priority within some cycles; CouchDB's 0.98 is
- * 0.75 in fourteen cycles. "pending(Db)" are all jobs of a database, as in CouchDB.
+ * The RFC does not define how often its three steps run. In this model, they run once per cycle, as
+ * in CouchDB 3.2. With the RFC's K2 of 0.75, a priority is then forgotten within some cycles.
+ * CouchDB's K2 is 0.98, which amounts to 0.75 in fourteen cycles. As in CouchDB, "pending(Db)"
+ * means all jobs of a database.
  */
 import type { SeededRandom } from "./kernel/seeded-random.ts";
 
@@ -13,7 +14,7 @@ export interface ModelGroup {
   readonly name: string;
   readonly shares: number;
   readonly jobCount: number;
-  /** Cycle in which the group's jobs are added. */
+  /** Cycle in which the jobs of the group are added. */
   readonly firstCycle: number;
 }
 
@@ -22,20 +23,20 @@ export interface ModelOptions {
   readonly churnMax: number;
   readonly cycleSec: number;
   readonly cycleCount: number;
-  /** K2 of the RFC: fraction of a priority left after a cycle. */
+  /** K2 of the RFC: fraction of a priority that remains after a cycle. */
   readonly priorityCoefficient: number;
 }
 
 export interface ModelOutcome {
   /** Run time by group. */
   readonly ranSec: ReadonlyMap<string, number>;
-  /** The longest time for which a group with a pending job had no slot. */
+  /** The longest time during which a group had a pending job and no slot. */
   readonly longestWaitSec: ReadonlyMap<string, number>;
 }
 
 /** K1 of the RFC. */
 const USAGE_COEFFICIENT = 0.5;
-/** K2 as proposed in the RFC, and CouchDB's since 3.2. */
+/** K2 as proposed by the RFC, and K2 of CouchDB since 3.2. */
 export const RFC_PRIORITY_COEFFICIENT = 0.75;
 export const COUCHDB_PRIORITY_COEFFICIENT = 0.98;
 

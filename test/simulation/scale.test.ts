@@ -1,10 +1,10 @@
 /**
- * Fair shares at scale. CI runs a small cluster. An extreme one takes minutes:
+ * Fair shares at scale. CI runs a small cluster. An extremely large cluster takes minutes:
  *
  *   SCALE=1000,1000000,10000 NODE_OPTIONS=--max-old-space-size=4096 \
  *     npx vitest run test/simulation/scale.test.ts
  *
- * The numbers are nodes, jobs and groups. docs/performance.md explains the output.
+ * The numbers are those of nodes, jobs and groups. docs/performance.md explains the output.
  */
 import { expect, test } from "vitest";
 import { RENEWALS_PER_LEASE } from "../../src/jobs/lease.ts";
@@ -19,7 +19,7 @@ const [nodeCount = 20, jobCount = 4000, groupCount = 60] = (process.env.SCALE ??
   .split(",")
   .map(Number);
 
-test(`${nodeCount} nodes share their slots between ${groupCount} groups with ${jobCount} jobs`, async () => {
+test(`${nodeCount} nodes share their slots fairly between ${groupCount} groups with ${jobCount} jobs`, async () => {
   const startedAtMs = performance.now();
   const cluster = new ScaleCluster("scale", {
     nodeCount,
@@ -31,12 +31,12 @@ test(`${nodeCount} nodes share their slots between ${groupCount} groups with ${j
   const outcome = await cluster.run();
   process.stdout.write(report(outcome, (performance.now() - startedAtMs) / 1000));
   const { groups } = outcome;
-  // Every group ran.
+  // Each group has run.
   expect(groups.filter(({ ranSec }) => ranSec === 0)).toEqual([]);
   expect(jainIndex(perShare(saturated(groups)))).toBeGreaterThan(0.9);
 }, 3_600_000);
 
-/** Groups that could have used more than their share of all slots. */
+/** Returns the groups that could have used more than their share of all slots. */
 function saturated(groups: readonly GroupOutcome[]): readonly GroupOutcome[] {
   const shares = groups.reduce((sum, group) => sum + group.shares, 0);
   const slots = nodeCount * SLOTS_PER_NODE;
@@ -48,7 +48,7 @@ function perShare(groups: readonly GroupOutcome[]): number[] {
 }
 
 /**
- * Describes the load on the store: the simulated scheduling, and estimates of the leases,
+ * Describes the load on the store: the simulated scheduling, and estimates for the leases,
  * heartbeats and statistics of running nodes.
  */
 function clusterLoad({ transactions, conflicts }: StoreLoad, durationSec: number): string[] {

@@ -1,7 +1,7 @@
 /**
- * A very large cluster on the real queue under virtual time: every node charges, accepts and
- * preempts jobs like the scheduler of a node, all concurrently over a store some milliseconds away.
- * Nothing is copied: jobs are continuous, and always have changes.
+ * A very large cluster on the real queue under virtual time. Like the scheduler of a node, every
+ * node charges, accepts and preempts jobs, concurrently with the others, over a store some
+ * milliseconds away. Nothing is copied: the jobs are continuous, and always have changes.
  */
 import { EMPTY_BYTES } from "../../src/base/index.ts";
 import { type HeldJob, type Job, Jobs, RunMeter } from "../../src/jobs/index.ts";
@@ -21,15 +21,20 @@ const TYPE = "replication";
 const SUBSPACE = Subspace.fromTuple(["jobs"]);
 const ACCEPT_ROWS_MAX = 20;
 const LOAD_ROWS_MAX = 5000;
-/** Pause between two loading transactions, in which the store drops old conflict ranges. */
+/**
+ * Pause between two transactions that load jobs. In the pause, the store drops old conflict ranges.
+ */
 const LOAD_PAUSE_MS = 100;
-/** Maximum one-way delay to the store. */
+/** Maximum delay to the store in one direction. */
 const DELAY_MS_MAX = 4;
 const CYCLE_SEC = 15;
 const TURN_SEC = 60;
 const CHURN_MAX = 100;
 const SHARES = [50, 100, 200];
-/** Fraction of the jobs in the largest group. Each next one has half as many, but at least one. */
+/**
+ * Fraction of the jobs that are in the largest group. Each further group has half as many jobs as
+ * the previous one, but at least one job.
+ */
 const LARGEST_GROUP_RATIO = 0.2;
 
 export interface ScaleOptions {
@@ -37,14 +42,14 @@ export interface ScaleOptions {
   readonly jobCount: number;
   readonly groupCount: number;
   readonly slotsPerNode: number;
-  /** Virtual time after everything is loaded. */
+  /** Virtual time for which the cluster runs after all jobs are loaded. */
   readonly durationSec: number;
 }
 
-/** Load on a store. Repeated attempts count again. */
+/** Load on a store. Each attempt of a transaction is counted. */
 export interface StoreLoad extends KeyCounts {
   transactions: number;
-  /** Attempts that had to be repeated. */
+  /** Number of attempts that had to be repeated. */
   conflicts: number;
 }
 
@@ -58,11 +63,11 @@ export interface GroupOutcome {
 export interface ScaleOutcome {
   readonly groups: readonly GroupOutcome[];
   /**
-   * Waits of groups: from the moment that a job of a group was due while no job of the group ran,
-   * until one did.
+   * Waiting times of groups. A group waits from the time when one of its jobs is due, but none
+   * runs, until one of its jobs runs.
    */
   readonly groupWaitsSec: readonly number[];
-  /** Waits of jobs: from the moment that a job was due until it ran. */
+  /** Waiting times of jobs. A job waits from the time when it is due until it runs. */
   readonly jobWaitsSec: readonly number[];
   readonly acceptedCount: number;
   readonly load: StoreLoad;
@@ -138,7 +143,7 @@ export class ScaleCluster {
     return this.#world.time.nowMs / 1000;
   }
 
-  /** All jobs are due when the simulation begins. */
+  /** Adds the jobs. All of them are due when the simulation begins. */
   async #fill(): Promise<void> {
     const node = this.#world.openNode();
     const jobs = new Jobs(node.runtime, SUBSPACE);
@@ -162,8 +167,8 @@ export class ScaleCluster {
               await jobs.groups.setShares(tx, TYPE, name, shares);
               await jobs.add(tx, { type: TYPE, id: `${number}-0` }, {}, { group: name });
             }
-            // Rows as `add` writes them, but without its reads: adding a million jobs would take
-            // minutes.
+            // Writes the same rows as `add`, but without its reads. With these reads, adding a
+            // million jobs would take minutes.
             for (let job = start || 1; job < Math.min(jobCount, start + LOAD_ROWS_MAX); job++) {
               const waiting = { type: TYPE, id: `${number}-${job}` };
               const terms = { scheduledAtSec: 0, group: name, hasRequest: false };
@@ -195,7 +200,7 @@ export class ScaleCluster {
     return sizes;
   }
 
-  // Called by the simulated nodes to report events.
+  // Function that the simulated nodes call to report events.
 
   started(id: string, group: string): void {
     const nowSec = this.#nowSec;
@@ -218,7 +223,7 @@ export class ScaleCluster {
   }
 }
 
-/** The scheduler of a node, without runs. */
+/** The scheduler of a node, without runs of replications. */
 class ScaleNode {
   readonly #cluster: ScaleCluster;
   readonly #node: SimulatedNode;

@@ -1,6 +1,6 @@
 /**
- * Runs the simulations from many seeds in parallel processes, and prints the seeds that found a
- * problem, with the command that repeats each.
+ * Runs the simulations from many seeds in parallel processes. Prints each seed that found a
+ * problem, with the command that repeats its run.
  *
  *   npm run simulate -- [--seeds 1000] [--hours 1] [--workers 2] [--first 0]
  *                       [--of jobs|replication|watching]
@@ -17,7 +17,7 @@ const PROGRESS_MS = 30_000;
 if (process.send === undefined) await direct();
 else await serve();
 
-/** Hands out the seeds, one at a time and in turn to each simulation. */
+/** Gives out one seed at a time, to each simulation in turn. */
 async function direct() {
   const { values } = parseArgs({
     options: {
@@ -59,7 +59,7 @@ async function direct() {
     say(`  again: SEEDS=${seed}-${seed} npx vitest run test/simulation/${kind}.test.ts`);
   };
 
-  /** Gives a process one seed after the other. Another process replaces one that died. */
+  /** Gives a process one seed after the other. If the process dies, another process replaces it. */
   const work = () =>
     new Promise((resolve) => {
       const worker = fork(fileURLToPath(import.meta.url), [], { cwd: ROOT });
@@ -93,7 +93,7 @@ async function direct() {
   process.exitCode = foundCount + failedCount === 0 ? 0 : 1;
 }
 
-/** Runs the seeds that it receives. */
+/** Runs the simulations for the seeds that it receives. */
 async function serve() {
   const load = async (path) =>
     (await runnerImport(path, { root: ROOT, configFile: false, logLevel: "error" })).module;

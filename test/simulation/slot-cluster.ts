@@ -1,6 +1,7 @@
 /**
- * Slots shared by groups, on the real queue under virtual time. Once per cycle it charges, accepts
- * into free slots, and preempts jobs like the scheduler of a node if none is free.
+ * Slots that groups share, on the real queue under virtual time. Once per cycle, like the scheduler
+ * of a node, the cluster charges usage, accepts jobs into free slots and, if no slot is free,
+ * preempts jobs.
  */
 import { type HeldJob, Jobs, RunMeter } from "../../src/jobs/index.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
@@ -13,7 +14,7 @@ const TYPE = "test";
 export interface SlotOptions {
   readonly slotCount: number;
   readonly cycleSec: number;
-  /** Maximum number of jobs stopped per cycle. */
+  /** Maximum number of jobs that are stopped per cycle. */
   readonly churnMax: number;
   readonly minRunSec: number;
 }
@@ -26,7 +27,10 @@ interface Run extends RunningJob {
   readonly held: HeldJob;
 }
 
-/** A group got a slot. It had been waiting for one, with a due job, since `sinceSec`. */
+/**
+ * A slot that a group got. The group had been waiting for the slot, with a due job, since
+ * `sinceSec`.
+ */
 export interface Turn {
   readonly group: string;
   readonly sinceSec: number;
@@ -40,10 +44,10 @@ export class SlotCluster {
   readonly #meter: RunMeter;
   readonly jobs: Jobs;
   #running: Run[] = [];
-  /** Run time of one-shot jobs. All others run until they are preempted. */
+  /** Run time of one-shot jobs. All other jobs run until they are preempted. */
   readonly #oneShotSec = new Map<string, number>();
   readonly #waitingSinceSec = new Map<string, number>();
-  /** Run time by group so far. */
+  /** Run time of each group so far. */
   readonly ranSec = new Map<string, number>();
   readonly turns: Turn[] = [];
 
@@ -81,12 +85,12 @@ export class SlotCluster {
     await this.transact((tx) => this.jobs.groups.setShares(tx, TYPE, group, shares));
   }
 
-  /** Current decayed usage of a group, per share. */
+  /** Returns the current decayed usage of a group, per share. */
   async standing(group: string) {
     return this.transact((tx) => this.jobs.groups.standing(tx, TYPE, group));
   }
 
-  /** Adds continuous jobs, or one-shots with this run time. */
+  /** Adds continuous jobs or, if `oneShotSec` is given, one-shot jobs with this run time. */
   async add(group: string, jobCount: number, oneShotSec?: number): Promise<void> {
     await this.transact(async (tx) => {
       for (let number = 0; number < jobCount; number++) {

@@ -1,7 +1,7 @@
 /**
- * A change waits at most the audit interval if a watcher died or a server does not announce it, and
- * only seconds otherwise, except where the server lies. `SEEDS=1000-2999 npx vitest run
- * test/simulation/watching.test.ts` runs other seeds.
+ * If a watcher died, or if a server does not announce a change, the change waits at most the audit
+ * interval. Otherwise it waits only seconds, except if the server lies. `SEEDS=1000-2999 npx vitest
+ * run test/simulation/watching.test.ts` tests other seeds.
  */
 import { expect, test, vi } from "vitest";
 import { ParkedJobs } from "../../src/replicator/index.ts";
@@ -11,7 +11,7 @@ import { runWatchingCluster, type WatchingClusterOptions } from "./watching/clus
 
 const [firstSeed = 8, lastSeed = 9] = (process.env.SEEDS ?? "8-9").split("-").map(Number);
 
-/** Events that the seeds together have to cover. */
+/** Events that have to occur in at least one of the seeds. */
 const SEEN = [
   "replication.parked",
   "replication.woken",
@@ -30,7 +30,7 @@ const SEEN = [
   "old places",
 ];
 
-test("a change visible to a watcher arrives immediately, and any other within the audit interval", async () => {
+test("a change visible to a watcher arrives immediately, and any other change within the audit interval", async () => {
   const seen = new Set<string>();
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/watching.test.ts`;
@@ -43,13 +43,16 @@ test("a change visible to a watcher arrives immediately, and any other within th
   if (lastSeed - firstSeed > 10) expect([...seen]).toEqual(expect.arrayContaining(SEEN));
 }, 3_600_000);
 
-test("a seed gives the same run each time", async () => {
+test("a seed leads to the same run each time", async () => {
   const first = await runWatchingCluster(3);
   const second = await runWatchingCluster(3);
   expect(second.fingerprint).toBe(first.fingerprint);
 });
 
-/** A disabled part of the program, and how it is disabled. Seeds from `firstSeed` on detect it. */
+/**
+ * Each row has a disabled part of the program, and how the part is disabled. At least one of the
+ * seeds from `firstSeed` on detects this.
+ */
 const IDLE: [
   name: string,
   options: WatchingClusterOptions,

@@ -1,15 +1,20 @@
-/** Events that a process logs to standard error, for tests that wait for them. */
+/** Events that a process logs to standard error. Tests wait for these events. */
 import type { Readable } from "node:stream";
 import type { EventName, Events } from "../../src/base/index.ts";
 import { patience } from "./runner/patience.ts";
 
-/** An event of the log: its name and its other members. */
+/** An event in the log: its name and its other members. */
 type Announced = { readonly event: EventName } & Readonly<Record<string, unknown>>;
 
-/** Event of the polling request itself. Waiting for it would repeat the request endlessly. */
+/**
+ * Event of the polling request itself. Waiting for this event would repeat the request endlessly.
+ */
 const OWN_EVENT: EventName = "api.answered";
 
-/** Events of single requests of a replication. Their consequences have events of their own. */
+/**
+ * Event of a single request of a replication. The consequences of such a request have their own
+ * events.
+ */
 const REQUEST_EVENT: EventName = "http.answered";
 
 export class AnnouncedEvents {
@@ -34,19 +39,19 @@ export class AnnouncedEvents {
     });
   }
 
-  /** Output so far. */
+  /** The log output so far. */
   get text(): string {
     return this.#text;
   }
 
-  /** Number of events, excluding those of single requests. */
+  /** Number of events so far, excluding events of single requests. */
   get count(): number {
     return this.#events.length - this.#requestCount;
   }
 
   /**
-   * Resolves with the first past or future event of this name that passes. Rejects if the process
-   * ends first.
+   * Resolves to the first past or future event with this name that `passes` accepts. Rejects if the
+   * process ends first.
    */
   async event<Name extends EventName>(
     name: Name,
@@ -91,7 +96,7 @@ function announced(line: string): Announced | undefined {
   try {
     return JSON.parse(line) as Announced;
   } catch {
-    // Two processes wrote to the same line.
+    // The line is invalid, because two processes wrote to it.
     return undefined;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * Builds `dist` before the first test without type checking: the modules and, unless only unit
- * tests in `src/` run, the programs and the dashboard. Programs and threads that tests start must
- * match the sources.
+ * Builds `dist` before the first test, without type checking. Builds the modules and, unless only
+ * unit tests in `src/` run, the programs and the dashboard. The programs and threads that tests
+ * start must match the sources.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";

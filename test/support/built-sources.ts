@@ -1,6 +1,7 @@
 /**
- * Redirects imports of sources to the modules in `dist`. Vitest would transform each source again
- * in every process, and its output is slower: each use of an import becomes a property look-up.
+ * Redirects imports of sources to the modules in `dist`. Vitest would otherwise transform each
+ * source again in every process. The code that it generates is also slower, because each use of an
+ * import becomes a property look-up.
  */
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -9,10 +10,10 @@ import type { Plugin } from "vite";
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SOURCES = join(ROOT, "src");
 
-/** Folder of the dashboard, which is built by Vite instead. */
+/** Folder of the dashboard. Vite builds the dashboard separately. */
 const DASHBOARD = join(SOURCES, "dashboard");
 
-/** Source files that `dist` lacks. */
+/** Source files that are not built into `dist`. */
 const TESTS = /\.(test|fuzz|fixture)\.ts$/;
 
 export function builtSources(): Plugin {

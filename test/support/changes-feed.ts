@@ -1,6 +1,6 @@
-/** Changes feeds of a server, for tests that wait for documents. */
+/** Changes feeds of a server. Tests use them to wait for documents. */
 
-/** Heartbeat interval that keeps an idle feed from being treated as stalled. */
+/** Heartbeat interval. Heartbeats keep an idle feed from being treated as stalled. */
 const HEARTBEAT = "heartbeat=10000";
 
 interface Change {
@@ -8,7 +8,7 @@ interface Change {
   readonly deleted?: boolean;
 }
 
-/** Resolves once the database exists and the ids of its non-deleted documents pass. */
+/** Resolves once the database exists and `passes` accepts the ids of its non-deleted documents. */
 export async function onceThere(
   serverUrl: string,
   database: string,
@@ -31,7 +31,7 @@ async function onceCreated(serverUrl: string, database: string): Promise<void> {
   }
 }
 
-/** Yields the rows of a continuous feed. Throws when the feed ends. */
+/** Yields the rows of a continuous changes feed. Throws an error when the feed ends. */
 async function* rowsOf<Row>(url: string): AsyncGenerator<Row> {
   const { status, body } = await fetch(url);
   if (status !== 200 || body === null) throw new Error(`${url}: ${status}`);

@@ -1,7 +1,7 @@
 /**
- * Browser of the tests: the one in `CHROMIUM_PATH`, the one of the package `@sparticuz/chromium`,
- * or Debian's. The package contains it compressed, with libraries that a small system may lack; it
- * is unpacked once, next to the installed packages.
+ * Browser of the tests: the one in `CHROMIUM_PATH`, the one in the package `@sparticuz/chromium`,
+ * or Debian's. The package contains a compressed browser, and libraries that a small system may
+ * lack. The browser is unpacked once, next to the installed packages.
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
@@ -11,7 +11,7 @@ import { fileURLToPath } from "node:url";
 
 export interface Chromium {
   readonly executablePath: string;
-  /** Environment variables that the browser needs in addition to those of the tests. */
+  /** Environment variables that the browser needs in addition to the environment of the tests. */
   readonly environment: Readonly<Record<string, string>>;
 }
 
@@ -19,12 +19,12 @@ const CACHE = fileURLToPath(new URL("../../node_modules/.cache", import.meta.url
 const DEBIAN = "/usr/bin/chromium";
 
 /**
- * Makes the package unpack its libraries, which it does only on AWS Lambda. It unpacks into the
- * folder for temporary files.
+ * Makes the package unpack its libraries, which it otherwise does only on AWS Lambda. It unpacks
+ * them into the folder for temporary files.
  */
 const UNPACK = `import("@sparticuz/chromium").then(({ default: chromium }) => chromium.executablePath())`;
 
-/** The browser to start, if this machine can run one. */
+/** Returns the browser to start, if this machine can run one. */
 export function findChromium(): Chromium | undefined {
   const named = process.env.CHROMIUM_PATH;
   if (named !== undefined && named !== "") return { executablePath: named, environment: {} };
@@ -50,7 +50,7 @@ function debians(): Chromium | undefined {
   return existsSync(DEBIAN) && starts(found) ? found : undefined;
 }
 
-/** Folder of the package's browser, if the package supports this machine. */
+/** Returns the folder of the package's browser, if the package supports this machine. */
 function unpacked(): string | undefined {
   if (process.platform !== "linux" || process.arch !== "x64") return undefined;
   const { version } = createRequire(import.meta.url)("../../package-lock.json").packages[
@@ -68,7 +68,7 @@ function unpacked(): string | undefined {
     if (status !== 0) return undefined;
     renameSync(staging, folder);
   } catch (error) {
-    // The rename fails if another process has already created the folder.
+    // The rename fails if another process has created the folder in the meantime.
     if (!existsSync(folder)) throw error;
   } finally {
     rmSync(staging, { recursive: true, force: true });

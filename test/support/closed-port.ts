@@ -1,4 +1,4 @@
-/** A port without a listener. */
+/** Finds a port on which no process listens. */
 
 import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";

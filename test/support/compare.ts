@@ -1,5 +1,5 @@
-/** Compares two databases by URL with the program's own comparison. */
-import { openConnections } from "../../src/library/index.ts";
+/** Compares two databases, given by URL, with the comparison in the program. */
+import { openConnections } from "../../src/cli/replicate/connections.ts";
 import {
   type Comparison,
   compareDatabases,

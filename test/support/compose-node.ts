@@ -1,4 +1,7 @@
-/** Composes the parts of a node as `src/server` does, on any runtime and store, without sockets. */
+/**
+ * Composes the parts of a node as `src/server` does. The node may have any runtime and store, and
+ * has no sockets.
+ */
 import type { Runtime, Seal } from "../../src/base/index.ts";
 import type { DatabaseHook, Sandbox } from "../../src/databases/index.ts";
 import { DesignCodes } from "../../src/documents/index.ts";
@@ -25,16 +28,16 @@ export interface NodeParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly config?: Partial<ReplicatorConfig>;
-  /** Maximum length of a list of failures. */
+  /** Maximum number of documents in a failure list. */
   readonly failuresMax?: number;
   readonly fetch?: Fetch;
   readonly nodeName?: string;
   readonly jobs?: Jobs;
-  /** Sealing keys. Without them nothing is sealed. */
+  /** Seals and opens secrets. Without it, secrets are not sealed. */
   readonly seal?: Seal;
-  /** Resolves references to secrets. Without it they have no value. */
+  /** Resolves references to secrets. Without it, references have no value. */
   readonly lookUpSecret?: SecretLookup;
-  /** Parts in addition to the program's. */
+  /** Hooks in addition to the program's hooks. */
   readonly hooks?: readonly DatabaseHook[];
   readonly sandbox?: Sandbox;
 }
@@ -52,10 +55,10 @@ export function composeNode({
   lookUpSecret = (reference) => ({ kind: "missing", reason: `${reference} is not here` }),
   jobs = new Jobs(runtime, JOBS_SUBSPACE, seal && sealedRequests(seal)),
   hooks = [],
-  // The sandbox uses a pool whose threads do not outlive the tests.
+  // The sandbox uses a thread pool whose threads end with the tests.
   sandbox = new SandboxPool(runtime),
 }: NodeParts) {
-  // A getter must stay a getter: settings are read at each use.
+  // A getter must remain a getter, because settings are read at each use.
   const settings: ReplicatorConfig = Object.defineProperties(
     // Parking is disabled by default, because most tests of running jobs need the jobs to keep
     // running.
@@ -97,7 +100,7 @@ export function composeNode({
   const checks = new ReplicationChecks({ ...parts, endpoints: replication.endpoints });
   const { rules } = parts.replicator;
   const rulePlans = new RulePlans({ ...parts, rules, endpoints: replication.endpoints });
-  // Replaces the scheduler in a frontend.
+  // In a frontend, this service replaces the scheduler.
   const localRules = followLocalRules(parts, { endpoints: replication.endpoints, ...process });
   return { ...parts, ...replication, checks, rulePlans, localRules };
 }

@@ -1,6 +1,6 @@
 /**
- * A source of documents that no CouchDB would serve: ids, revisions, attachments and sequences are
- * sent exactly as given.
+ * A source with documents that no CouchDB would serve. It sends ids, revisions, attachments and
+ * sequences exactly as given.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
@@ -14,17 +14,18 @@ export interface FakeDocument {
 }
 
 export interface FakeDatabase {
-  /** Documents to serve. The leaves of a document must be adjacent. */
+  /** Documents that the source serves. All leaves of a document must be adjacent in the list. */
   readonly documents: readonly FakeDocument[];
-  /** Response to `_bulk_get`. Default: JSON. */
+  /** How the source answers `_bulk_get`. Default: with JSON. */
   readonly bulkGet?: "json" | "none";
   /**
-   * Sequence of the change with this number, counted from 1. Default: the number followed by `-x`.
+   * Returns the sequence of the change with this number, counted from 1. Default: the number
+   * followed by `-x`.
    */
   readonly sequence?: (number: number) => string;
-  /** Response to `GET /db/doc?open_revs` that replaces the JSON array. */
+  /** Returns the response to `GET /db/doc?open_revs`. Default: a JSON array. */
   readonly openRevisions?: (documents: readonly FakeDocument[]) => FakeAnswer;
-  /** Additional members of every document. Default: those of `revs=true`. */
+  /** Returns additional members of a document. Default: the members that `revs=true` adds. */
   readonly sent?: (document: FakeDocument) => object;
 }
 
@@ -37,7 +38,7 @@ export interface FakeAnswer {
 export interface FakeSource {
   readonly url: string;
   readonly databases: Map<string, FakeDatabase>;
-  /** URL paths of all requests. */
+  /** Paths of all requests, in order. */
   readonly requests: string[];
   close(): Promise<void>;
 }
@@ -92,7 +93,7 @@ async function respond(
   if (place === "") return send({ db_name: name, update_seq: "9-x", instance_start_time: "0" });
   if (place === "_changes") {
     const page = changes(database, query);
-    // A waiting feed stays open until its client disconnects.
+    // A longpoll feed without changes stays open until its client disconnects.
     if (page.results.length === 0 && query.includes("feed=longpoll")) return;
     return send(page);
   }
@@ -112,7 +113,7 @@ async function respond(
   }
   const [first = "", ...names] = rest;
   const id = decodeURIComponent(first);
-  // All attachments that are not sent with their document.
+  // Any attachment that is not sent with its document has this content.
   if (names.length > 0) return send({ body: NOTE, headers: { "content-type": "image/png" } });
   const revisions: string[] = JSON.parse(new URLSearchParams(query).get("open_revs") ?? "[]");
   const found = database.documents.filter((it) => it._id === id && revisions.includes(it._rev));
@@ -140,7 +141,7 @@ function changes({ documents, sequence = (number) => `${number}-x` }: FakeDataba
   return { results, last_seq: sequence(ids.length), pending: 0 };
 }
 
-/** A document as a server sends it for `revs=true`. */
+/** Returns a document as a server sends it for `revs=true`. */
 export function withRevisions(document: FakeDocument): object {
   const [, start = "", hash = ""] = /^([^-]*)-?(.*)$/s.exec(document._rev) ?? [];
   return { ...document, _revisions: { start: Number(start), ids: [hash] } };

@@ -1,7 +1,7 @@
 /**
- * Fauxton, as CouchDB serves it. Its package depends on over a thousand build tools, so it is not a
- * dependency: npm downloads only its archive, which is verified by checksum and kept next to the
- * installed packages.
+ * Fauxton, as CouchDB serves it. Its package is not a dependency, because it depends on over a
+ * thousand build tools. npm downloads only the package's archive. The archive is verified by
+ * checksum, and kept next to the installed packages.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -15,8 +15,8 @@ const SHA512 =
 const CACHE = fileURLToPath(new URL("../../node_modules/.cache", import.meta.url));
 
 /**
- * Folder to serve below `/_utils/`, unless it is missing and cannot be downloaded. Throws if the
- * checksum differs.
+ * Returns the folder to serve below `/_utils/`. Returns undefined if Fauxton is missing and cannot
+ * be downloaded. Throws if the checksum differs.
  */
 export function findFauxton(): string | undefined {
   const folder = join(CACHE, `fauxton-${VERSION}`);
@@ -39,7 +39,7 @@ function fetchInto(folder: string): boolean {
     renameSync(staging, folder);
     return true;
   } catch (error) {
-    // The rename fails if another process has already created the folder.
+    // The rename fails if another process has created the folder in the meantime.
     if (existsSync(folder)) return true;
     throw error;
   } finally {

@@ -1,12 +1,14 @@
-/** Searches for leaked secrets in any encoding in which a program may have written them. */
+/** Searches for leaked secrets, in any encoding in which a program may have written them. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
-/** Encodings of a secret: plain, escaped for a URL, and base64 at each alignment. */
+/**
+ * Returns a secret in several encodings: plain, escaped for a URL, and base64 at each alignment.
+ */
 export function tracesOf(secret: string): string[] {
   const bases = [0, 1, 2].map((before) => {
     const encoded = Buffer.concat([Buffer.alloc(before), Buffer.from(secret)]).toString("base64");
-    // The first and last digits also depend on the neighbouring bytes.
+    // The first and last base64 digits also depend on the bytes next to the secret.
     return encoded
       .slice(before === 0 ? 0 : 4)
       .replace(/=+$/, "")
@@ -15,13 +17,13 @@ export function tracesOf(secret: string): string[] {
   return [...new Set([secret, encodeURIComponent(secret), ...bases])];
 }
 
-/** The secrets that the bytes contain. */
+/** Returns the secrets that the bytes contain. */
 export function secretsIn(bytes: Buffer | string, secrets: readonly string[]): string[] {
   const text = typeof bytes === "string" ? bytes : bytes.toString("latin1");
   return secrets.filter((secret) => tracesOf(secret).some((trace) => text.includes(trace)));
 }
 
-/** Matches in all files below the folder, as `file: secret`. */
+/** Returns the secrets found in all files below the folder, as `file: secret`. */
 export function secretsBelow(folder: string, secrets: readonly string[]): string[] {
   const files = readdirSync(folder, { recursive: true, withFileTypes: true });
   return files.flatMap((file) => {

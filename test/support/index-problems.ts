@@ -1,4 +1,6 @@
-/** Inconsistencies of the index of jobs: compares every row and every counter with the jobs. */
+/**
+ * Finds inconsistencies in the index of jobs. Compares every row and every counter with the jobs.
+ */
 import type { Jobs } from "../../src/jobs/index.ts";
 import { type Key, type KeyRange, type ReadTransaction, unpackTuple } from "../../src/kv/index.ts";
 import {
@@ -19,7 +21,10 @@ export interface IndexedNode {
   readonly index: JobIndex;
 }
 
-/** The index as readers see it, including changes that are not folded into its rows yet. */
+/**
+ * Returns the problems of the index as readers see it, including changes that are not yet folded
+ * into its rows.
+ */
 export async function indexProblems(tx: ReadTransaction, node: IndexedNode): Promise<string[]> {
   const view = await node.index.view(tx);
   const expected = await expectedRows(tx, node.jobs, node.failureLists);
@@ -66,7 +71,7 @@ async function expectedCounts(
   return counts;
 }
 
-/** Checks that pages between any two rows, from either end, are slices of the whole list. */
+/** Checks that any page of rows, read from either end, is a slice of the whole list. */
 async function problemsOfPages(view: IndexView, all: readonly IndexRow[]): Promise<string[]> {
   const problems: string[] = [];
   const { begin, end } = SUBSPACES.replicator.range([51]);
@@ -150,7 +155,7 @@ async function expectedRows(
   return rows;
 }
 
-/** Keys as JSON. */
+/** Returns the keys of a range as JSON. */
 async function readAll(tx: ReadTransaction, range: KeyRange): Promise<string[]> {
   const found: string[] = [];
   for await (const { key } of tx.getRange(range)) found.push(textOf(key));

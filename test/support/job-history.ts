@@ -1,6 +1,6 @@
 /**
- * Random histories of a few replication jobs that replicate nothing, for tests of the stored state
- * of jobs.
+ * Random histories of a few replication jobs, for tests of the stored state of jobs. The jobs
+ * replicate nothing.
  */
 
 import { strict as assert } from "node:assert";
@@ -17,14 +17,17 @@ const REVISION = { id: "d", revision: "1-a", status: 403, error: "forbidden", re
 
 export type HistoryNode = ReturnType<typeof composeNode> & { readonly kv: KeyValueStore };
 
-/** A job of the history. */
+/** A job that is part of the history. */
 export interface HistoryJob {
   readonly id: string;
-  /** Adds the job, or requests it again. */
+  /** Adds the job, or requests it again if it exists. */
   add(): Promise<unknown>;
 }
 
-/** Sources of the jobs: some on another server, some local databases. */
+/**
+ * Returns the body of a replication. Some of the sources are on another server, and some are local
+ * databases.
+ */
 export function historyReplication(job: number) {
   const source = job % 2 === 0 ? `http://host${job}:5984/db` : "local";
   return { source, target: `t${job}`, continuous: job < 2 };
@@ -65,13 +68,13 @@ export function answeredMs(failure: FailureClass): number {
   return FAILURE_CLASSES.indexOf(failure) % 4 < 2 ? 20 : 2 ** 43;
 }
 
-/** Jobs of a node, including those that it holds. */
+/** Random history of the jobs of a node, including the jobs that the node holds. */
 export class History {
   readonly #node: HistoryNode;
   readonly #made: (job: number) => HistoryJob;
   readonly #held = new Map<string, HeldReplication>();
 
-  /** `made` creates the jobs by number. By default they are transient. */
+  /** `made` creates the job with a given number. By default, jobs are transient. */
   constructor(node: HistoryNode, made: (job: number) => HistoryJob = transientJobs(node)) {
     this.#node = node;
     this.#made = made;
@@ -176,7 +179,7 @@ export class History {
     });
   }
 
-  /** The lock of a job may have been lost. */
+  /** Ignores the error that the lock of a job was lost. */
   async #asHolder(id: string, work: () => Promise<unknown> | undefined): Promise<void> {
     try {
       await work();
@@ -187,7 +190,7 @@ export class History {
   }
 }
 
-/** Compares the whole index with the jobs. */
+/** Repairs the index: compares all of its rows with the jobs. */
 export async function repairAll({
   index,
   kv,

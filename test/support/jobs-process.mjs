@@ -1,10 +1,11 @@
 /**
- * A process that runs jobs on an LMDB store with only the queue: accepts due jobs as a worker,
+ * A process that runs jobs on an LMDB store with only the queue. It accepts due jobs as a worker,
  * holds them and, in mode "write", repeatedly writes their data. Runs built code.
  *
- * Arguments: folder, name, lease in milliseconds, "write" or "hold", and the renewer of the lease:
- * "thread" or "process". It reports events, and on `{ blockMs }` blocks its event loop for this
- * time; every job then reports its first write. SIGTERM makes it leave.
+ * Arguments: folder, name, lease in milliseconds, "write" or "hold", and what renews the lease:
+ * "thread" or "process". The process reports events. After the message `{ blockMs }` it blocks its
+ * event loop for this time, and then reports the first write of every job. On SIGTERM, its worker
+ * leaves the queue.
  */
 import { setMaxListeners } from "node:events";
 import { LmdbLeaseRenewer } from "../../dist/host/leases/lmdb-lease-renewer.js";

@@ -1,23 +1,23 @@
 /**
- * Temporary file systems for tests. Mounting needs root and is not allowed everywhere: tests that
- * need it are skipped if `canMountMemory` or `canMountFiles` is false.
+ * Temporary file systems for tests. Mounting them needs root, and is not allowed everywhere. Tests
+ * that need them are skipped if `canMountMemory` or `canMountFiles` is false.
  */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** Arguments of `mount` for a file system in memory of this many megabytes. */
+/** Returns the arguments of `mount` for a file system in memory with this number of megabytes. */
 export function memoryDisk(megabytes: number): string[] {
   return ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs"];
 }
 
-/** Arguments of `mount` for a disk image. */
+/** Returns the arguments of `mount` for a disk image. */
 export function fileDisk(file: string): string[] {
   return ["-o", "loop", file];
 }
 
-/** Runs `body` with the file system mounted below `parent`. */
+/** Runs `body` while the file system is mounted below `parent`. */
 export async function withMount(
   parent: string,
   disk: readonly string[],
@@ -34,7 +34,7 @@ export async function withMount(
 
 export const canMountMemory: boolean = tryTo(() => memoryDisk(1));
 
-/** A disk image with ext4. */
+/** Creates a disk image with an ext4 file system. */
 export function makeFileDisk(file: string, megabytes: number): void {
   execFileSync("truncate", ["-s", `${megabytes}M`, file]);
   execFileSync("mkfs.ext4", ["-q", "-F", file], { stdio: "ignore" });

@@ -1,4 +1,6 @@
-/** The system clock with an adjustable offset: durations increase without waiting. */
+/**
+ * The system clock with an adjustable offset, with which a test can make time pass without waiting.
+ */
 import type { Clock } from "../../src/base/index.ts";
 
 export function movableClock(clock: Clock): {

@@ -1,9 +1,12 @@
-/** Documents that are difficult for replicators, and functions that create them on any server. */
+/**
+ * Documents that are difficult for replicators, and functions that create these documents on any
+ * server.
+ */
 import type { Answer } from "./open-process.ts";
 
 type Call = (method: string, path: string, body?: unknown) => Promise<Answer>;
 
-/** Ids with every kind of special character. Each must arrive unchanged. */
+/** Ids with every kind of special character. Each id must arrive unchanged. */
 export const ODD_IDS = [
   "a b",
   "a+b",
@@ -20,8 +23,8 @@ export const ODD_IDS = [
 ];
 
 /**
- * Fills an existing database with a conflict, a deletion, an updated attachment, a design document
- * and odd ids.
+ * Fills an existing database with documents: one with a conflict, a deleted one, one with an
+ * updated attachment, a design document, and documents with odd ids.
  */
 export async function writeOddDocuments(
   call: Call,
@@ -31,7 +34,10 @@ export async function writeOddDocuments(
     textType = "text/plain",
   }: {
     readonly ids?: readonly string[];
-    /** Type of the text attachments. Servers store such bytes compressed. */
+    /**
+     * Content type of the text attachments. Servers compress attachments of this type when they
+     * store them.
+     */
     readonly textType?: string;
   } = {},
 ): Promise<void> {
@@ -92,6 +98,6 @@ export async function writeOddDocuments(
   });
 }
 
-/** Bodies that are preserved byte for byte between databases of this program. */
+/** A body that is preserved byte for byte between databases of this program. */
 export const EXACT_BODY =
   '{"big":12345678901234567890,"one":1.0,"hundred":1e2,"zero":-0,"tail":0.1000,"nested":{"__proto__":{"x":1},"constructor":{"y":2},"list":[1.0,{"z":-0}]},"text":"\\u00e9\\ud83c\\udfac/"}';

@@ -1,6 +1,6 @@
 /**
- * A node without sockets: store, databases, queue, replicator, scheduler. Several can share a
- * store.
+ * A node without sockets: store, databases, queue, replicator and scheduler. Several nodes can
+ * share a store.
  */
 
 import { errorCode, type Runtime, Utf8Text } from "../../src/base/index.ts";
@@ -29,11 +29,11 @@ export async function openNode({
 }: {
   readonly storage?: MemoryStorage;
   readonly config?: Partial<ReplicatorConfig>;
-  /** Maximum length of a list of failures. */
+  /** Maximum number of documents in a failure list. */
   readonly failuresMax?: number;
-  /** Injected faults of the node's store. */
+  /** Faults that are injected into the node's store. */
   readonly faults?: MemoryFaults;
-  /** Wraps the machine's runtime. */
+  /** Wraps the machine's runtime. The node uses the result. */
   readonly runtimeOver?: (system: Runtime) => Runtime;
   readonly fetch?: Fetch;
 } = {}) {
@@ -88,7 +88,7 @@ export async function openNode({
     failureLists,
     remover: services.remover,
     events,
-    /** Starts a node. `removes`: whether it also removes data in the background. */
+    /** Starts a node. `removes` is whether the node also removes data in the background. */
     start({ removes = true } = {}): void {
       const { signal } = stopping;
       const { outages, removedDatabases, remover } = services;
@@ -101,7 +101,7 @@ export async function openNode({
       stopping.abort(new Error("The test is over"));
       await running;
     },
-    /** Resolves with the first past or future event of this name that passes. */
+    /** Resolves to the first past or future event with this name that `passes` accepts. */
     async event(
       name: string,
       passes: (fields: Readonly<Record<string, unknown>>) => boolean = () => true,
@@ -122,7 +122,7 @@ export async function openNode({
     async createDatabase(name: string): Promise<void> {
       await kv.transact((tx) => databases.create(tx, name));
     },
-    /** Creates a document or updates its winner. */
+    /** Creates a document, or updates the winning revision of an existing one. */
     async put(database: string, id: string, body: string, deleted = false): Promise<void> {
       const outcome = await kv.transact(async (tx) => {
         const opened = await databases.open(tx, database);
@@ -142,7 +142,7 @@ export async function openNode({
     async read(database: string, id: string) {
       return kv.read(async (tx) => (await databases.open(tx, database)).read(tx, id));
     },
-    /** All documents with their leaves, for comparing databases. */
+    /** Returns all documents with their leaves. Tests compare databases with this. */
     async content(database: string): Promise<Record<string, string[]>> {
       const page = await kv.read(async (tx) =>
         (await databases.open(tx, database)).changes(tx, { limit: 100_000 }),
@@ -152,7 +152,10 @@ export async function openNode({
       );
       return Object.fromEntries(rows.toSorted(([left], [right]) => (left < right ? -1 : 1)));
     },
-    /** Resolves once the ids of the database's documents pass. The database may not exist yet. */
+    /**
+     * Resolves once `passes` accepts the ids of the database's documents. The database need not
+     * exist yet.
+     */
     async onceContent(database: string, passes: (ids: readonly string[]) => boolean) {
       for (;;) {
         const { exists, changed } = await kv.transact(async (tx) => {

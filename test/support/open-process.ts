@@ -1,4 +1,4 @@
-/** The built program as a child process with its data in a temporary folder. */
+/** The built program, run as a child process with its data in a temporary folder. */
 import { type ChildProcess, type ChildProcessByStdio, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -13,16 +13,19 @@ import { askUntil, patience } from "./runner/patience.ts";
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 
 export interface ProcessOptions {
-  /** Data folder, which is kept. Default: a temporary folder, removed at the end. */
+  /**
+   * Data folder, which is kept at the end. Default: a temporary folder, which is removed at the
+   * end.
+   */
   readonly directory?: string;
   readonly ini?: string;
-  /** Configuration common to all processes of a store, placed before `ini`. */
+  /** Configuration that all processes of a store have in common. It is placed before `ini`. */
   readonly storeIni?: string;
   readonly port?: number;
   /** Additional options of `tandem serve`. */
   readonly flags?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
-  /** Limit of open files. Default: the system's limit. */
+  /** Maximum number of open files. Default: the system's limit. */
   readonly handlesMax?: number;
 }
 
@@ -30,17 +33,20 @@ export interface TandemProcess {
   readonly url: string;
   readonly port: number;
   readonly child: ChildProcess;
-  /** Standard error so far. */
+  /** Returns the output to standard error so far. */
   readonly log: () => string;
-  /** Process ids, including those of its child processes. */
+  /** Events logged by the process and its child processes. */
   readonly events: AnnouncedEvents;
   /** Sends a request with a JSON body and parses the JSON response. */
   call(method: string, path: string, body?: unknown): Promise<Answer>;
-  /** Repeats the request after every event of this process until the answer passes. */
+  /**
+   * Repeats the request `ask` after every event of this process, until `passes` accepts the
+   * response.
+   */
   onceAnswered<T>(ask: () => Promise<T>, passes: (answer: T) => boolean): Promise<T>;
   /** Kills the process. */
   kill(): Promise<void>;
-  /** Stops the process gracefully; resolves with its exit code. */
+  /** Stops the process gracefully. Resolves to the exit code. */
   stop(): Promise<number | null>;
 }
 
@@ -50,7 +56,7 @@ export interface Answer {
   readonly body: any;
 }
 
-/** Folders and processes of one test file. Pass `close` to `afterAll`. */
+/** Folders and processes that one test file uses. Pass `close` to `afterAll`. */
 export class Processes {
   readonly #directories: string[] = [];
   readonly #children: TandemProcess[] = [];
@@ -70,14 +76,14 @@ export class Processes {
     return opened;
   }
 
-  /** Starts a process without an API, which does not report readiness. */
+  /** Starts a process that has no API, and therefore does not report that it is ready. */
   start(options: ProcessOptions & { readonly directory: string }): ChildProcess {
     const child = spawnTandem(options);
     this.#silent.push(child);
     return child;
   }
 
-  /** Ends all processes, then calls `cleanUp`. */
+  /** Registers a function that is called after all processes have ended. */
   onClose(cleanUp: () => Promise<void>): void {
     this.#cleanUps.push(cleanUp);
   }
@@ -103,11 +109,12 @@ function spawnTandem(
   }
   const program = [process.execPath, MAIN, ...flags];
   const { handlesMax } = options;
-  // Node raises its limit to the hard limit, which only a parent can lower.
+  // Node.js raises its limit to the hard limit, which only a parent process can lower.
   const limited = ["sh", "-c", `ulimit -n ${handlesMax}; exec "$@"`, "sh", ...program];
   const [command = "", ...rest] = handlesMax === undefined ? program : limited;
   return spawn(command, rest, {
-    // Tests wait for events, including those of single requests and of statistics.
+    // Tests wait for events, including events of single requests and of statistics. These events
+    // have the level debug.
     env: { ...process.env, TANDEM_LOG_LEVEL: "debug", ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });
@@ -149,7 +156,7 @@ async function openProcess(
   };
 }
 
-/** Sends a request with JSON, or with a string that is sent unchanged. */
+/** Sends a request. A string as body is sent unchanged, and any other body is sent as JSON. */
 export async function call(url: string, method: string, body?: unknown): Promise<Answer> {
   const response = await fetch(url, {
     method,
@@ -161,8 +168,8 @@ export async function call(url: string, method: string, body?: unknown): Promise
 }
 
 /**
- * Repeats the request after every event of one of the processes until the answer passes: for state
- * that changes with these events.
+ * Repeats the request after every event of one of the processes, until `passes` accepts the
+ * response. Use this for state that changes with these events.
  */
 export async function onceAnswered<T>(
   processes: readonly Pick<TandemProcess, "events">[],

@@ -1,4 +1,4 @@
-/** Bundled sample data, one document per line. */
+/** Bundled sample data. Each line contains one document. */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
 import type { TandemProcess } from "./open-process.ts";
@@ -8,7 +8,7 @@ export function sampleLines(name: "films" | "countries"): string[] {
   return gunzipSync(readFileSync(file)).toString("utf8").trimEnd().split("\n");
 }
 
-/** Creates a database and loads documents into it in bulk. */
+/** Creates a database, and loads documents into it in bulk. */
 export async function load(
   server: Pick<TandemProcess, "call">,
   database: string,

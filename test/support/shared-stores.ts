@@ -1,7 +1,7 @@
 /**
- * Stores that the nodes of a cluster can share. Tests with several nodes run on each of them; on
- * FoundationDB only if `FDB_CLUSTER_FILE` names the cluster file of a live cluster, below a
- * separate prefix.
+ * Stores that the nodes of a cluster can share. Tests with several nodes run on each of these
+ * stores. They run on FoundationDB only if `FDB_CLUSTER_FILE` names the cluster file of a live
+ * cluster, with keys below a separate prefix.
  */
 import { randomUUID } from "node:crypto";
 import { describe, test } from "vitest";
@@ -15,7 +15,7 @@ export interface SharedStoreOptions {
   readonly storeIni?: string;
 }
 
-/** Creates a store, which is removed when `processes` are closed. */
+/** Creates a store. The store is removed when `processes` is closed. */
 export type OpenSharedStore = (processes: Processes) => SharedStoreOptions;
 
 export function onSharedStores(declare: (open: OpenSharedStore) => void): void {
@@ -27,7 +27,7 @@ export function onSharedStores(declare: (open: OpenSharedStore) => void): void {
   }
 }
 
-/** A store with its own prefix in the cluster of `FDB_CLUSTER_FILE`. */
+/** Opens a store with its own prefix in the cluster of `FDB_CLUSTER_FILE`. */
 export function openFoundationDbStore(processes: Processes): SharedStoreOptions {
   const prefix = `tandem-test-${randomUUID()}`;
   processes.onClose(() => removeFromFoundationDb(prefix));

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 /**
- * Stops a process until SIGCONT. Resolves once all its threads are stopped; polls, because Linux
- * does not notify about stopped threads.
+ * Stops a process until it receives SIGCONT. Resolves once all threads of the process are stopped.
+ * It polls, because Linux does not report stopped threads.
  */
 export async function stopWhollyByPolling(child: ChildProcess): Promise<void> {
   child.kill("SIGSTOP");

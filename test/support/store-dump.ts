@@ -1,8 +1,8 @@
-/** Dumps an LMDB store as text: one line per pair, key and value in base64. */
+/** Dumps an LMDB store as text. Each line contains a key and its value, both in base64. */
 import { mkdirSync } from "node:fs";
 import { open } from "lmdb";
 
-/** Key size limit, as in `host/lmdb/environment.ts`. */
+/** Page size, which determines the maximum size of keys, as in `host/lmdb/environment.ts`. */
 const PAGE_BYTES = 8_192;
 
 function openPlain(directory: string) {
@@ -29,7 +29,7 @@ export async function restoreStore(text: string, directory: string): Promise<voi
   await store.transaction(() => {
     for (const line of text.trimEnd().split("\n")) {
       const [key = "", value = ""] = line.split(" ");
-      // The write is part of the transaction, which is awaited.
+      // The write is part of a transaction that is awaited.
       void store.put(Buffer.from(key, "base64"), Buffer.from(value, "base64"));
     }
   });

@@ -1,6 +1,6 @@
 /**
- * A server that unpacks batches (decision 304), so that tests of a run's requests see each request
- * as if sent alone.
+ * A server that unpacks batches (decision 304), so that a test sees each request of a run as if it
+ * had been sent alone.
  */
 import type { Fetch, FetchRequest, FetchResponse } from "../../src/http-client/index.ts";
 import { BATCH_TYPE, BatchReader, batchMessage } from "../../src/protocol/index.ts";

@@ -1,4 +1,4 @@
-/** A node in virtual time: hours pass immediately, and runs are deterministic. */
+/** A node in virtual time. Hours pass immediately, and runs are deterministic. */
 import { Utf8Text } from "../../src/base/index.ts";
 import { ActivityMonitor } from "../../src/jobs/index.ts";
 import { JOB_TYPES } from "../../src/replicator/index.ts";
@@ -7,12 +7,12 @@ import { composeNode, type NodeParts } from "./compose-node.ts";
 import { ADMIN } from "./open-node.ts";
 
 export interface VirtualNodeOptions extends Omit<NodeParts, "runtime" | "kv"> {
-  /** A simulated world shared with other nodes. */
+  /** A simulated world that the node shares with other nodes. */
   readonly world?: World;
 }
 
 export function openVirtualNode({ world = new World("node"), ...options }: VirtualNodeOptions) {
-  /** Names of all future events of the world. */
+  /** Names of all events in the world from now on. */
   const names: string[] = [];
   world.listeners.push((name) => names.push(name));
   const simulated = world.openNode();
@@ -26,9 +26,9 @@ export function openVirtualNode({ world = new World("node"), ...options }: Virtu
     ...node,
     world,
     names,
-    /** Handles for crashing the node or cutting it off. */
+    /** Lets a test crash the node, or cut it off. */
     simulated,
-    /** Starts the services of every node, and jobs unless it is a frontend. */
+    /** Starts the services that every node has, and the scheduler unless the node is a frontend. */
     async start({ runsJobs = true } = {}): Promise<void> {
       await world.until(replicator.prepare());
       const monitors = JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type));
@@ -63,7 +63,7 @@ export function openVirtualNode({ world = new World("node"), ...options }: Virtu
       const outcome = await world.until(writing);
       if (outcome.kind !== "written") throw new Error(JSON.stringify(outcome));
     },
-    /** The job of a replication document, as soon as `passes` accepts it. */
+    /** Returns the job of a replication document, once `passes` accepts the job. */
     async document(
       id: string,
       passes: (entry: NonNullable<Awaited<ReturnType<typeof replicator.find>>>) => boolean,

@@ -1,6 +1,6 @@
 /**
- * A store whose transactions write only what their bodies write, for tests that inspect or count
- * all rows.
+ * A store whose transactions write only the rows that their bodies write. Tests use it to inspect
+ * or count all rows.
  */
 import { KeyValueStore, type Transaction, type TransactOptions } from "../../kv/index.ts";
 

@@ -1,6 +1,6 @@
 /**
- * An engine whose commits succeed or fail, but report an unknown result. Results follow the given
- * list; later commits are reported correctly.
+ * An engine whose commits succeed or fail, but report an unknown outcome. The given list determines
+ * which commits succeed. Later commits are reported correctly.
  */
 import { type Engine, type EngineTransaction, KeyValueError } from "../../kv/index.ts";
 

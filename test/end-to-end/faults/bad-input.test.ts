@@ -1,6 +1,6 @@
 /**
- * Mistakes of users: CouchDB's status, an error and a reason that name the field, and a server that
- * keeps running.
+ * Mistakes of users: the response has CouchDB's status, and an error and a reason that name the
+ * field; the server keeps running.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Answer, Processes, type TandemProcess } from "../../support/open-process.ts";
@@ -66,7 +66,7 @@ test.each(FIELDS)("_replicate and _replicator refuse %j", async (body, reason) =
   expect((await node.call("GET", "/_replicator/bad")).status).toBe(404);
 });
 
-test("_replicate refuses a schedule, because its caller waits for the end", async () => {
+test("_replicate refuses a schedule, because its caller waits for the end of the replication", async () => {
   const body = { source: "a", target: "b", schedule: "every 1h" };
   const answer = await node.call("POST", "/_replicate", body);
   expectRefusal(
@@ -77,7 +77,7 @@ test("_replicate refuses a schedule, because its caller waits for the end", asyn
   );
 });
 
-test("a replication document names at most 10,000 documents", async () => {
+test("a replication document with more than 10,000 doc_ids is refused", async () => {
   const doc_ids = Array.from({ length: 10_001 }, (_, at) => String(at));
   const answer = await node.call("PUT", "/_replicator/bad", { source: "a", target: "b", doc_ids });
   expectRefusal(answer, 403, "forbidden", "`doc_ids` array must not have more than 10000 ids");
@@ -107,7 +107,7 @@ test("a body that is not a JSON object is refused", async () => {
   expectRefusal(got, 405, "method_not_allowed", "Only POST allowed");
 });
 
-test("missing databases and unreachable servers are named", async () => {
+test("the error names the missing database or the unreachable server", async () => {
   const unknown = await node.call("POST", "/_replicate", { source: "nowhere", target: "a" });
   expectRefusal(unknown, 500, "db_not_found", `could not open ${node.url}/nowhere/`);
   const target = await node.call("POST", "/_replicate", {
@@ -137,7 +137,7 @@ test("cancelling an unknown or unnamed job is refused", async () => {
   expectRefusal(text, 400, "bad_request", "parameter `cancel` must be a boolean");
 });
 
-test("the job of a document cannot be cancelled without the document", async () => {
+test("cancelling the job of a document is refused as long as the document exists", async () => {
   const body = { source: "a", target: "kept", create_target: true, continuous: true };
   expect((await node.call("PUT", "/_replicator/kept", body)).status).toBe(201);
   const { body: job } = await node.onceAnswered(
@@ -153,7 +153,7 @@ test("the job of a document cannot be cancelled without the document", async () 
   expect((await node.call("DELETE", `/_replicator/kept?rev=${document._rev}`)).status).toBe(200);
 });
 
-test("invalid queries of the scheduler are refused in CouchDB's words", async () => {
+test("invalid queries of the scheduler are refused with CouchDB's error and reason", async () => {
   const limit = await node.call("GET", "/_scheduler/jobs?limit=abc");
   expectRefusal(limit, 400, "query_parse_error", "limit must be an integer");
   const skip = await node.call("GET", "/_scheduler/jobs?skip=-1");
@@ -164,7 +164,7 @@ test("invalid queries of the scheduler are refused in CouchDB's words", async ()
   expectRefusal(await node.call("GET", "/_scheduler/docs/a"), 400, "bad_request", "Invalid path");
 });
 
-test("a wrong password is answered with 401, here and for endpoints", async () => {
+test("a wrong password gets a 401 from this node, and from a job's endpoints", async () => {
   const guarded = await processes.open({ ini: "[admins]\nanna = right\n" });
   const ask = async (credentials: string | undefined, path: string): Promise<Answer> => {
     const headers: Record<string, string> =

@@ -1,5 +1,5 @@
 /**
- * A server that echoes everything it receives: no secret is stored, logged or shown in a response.
+ * A server echoes everything it receives. No secret may be stored, logged or shown in a response.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -20,17 +20,17 @@ const SECRETS = {
   session: "Zx9-session-cookie-value",
 } as const;
 const ALL = Object.values(SECRETS);
-/** Password of one job, which the server of another guesses. */
+/** Password of one job. The server of another job guesses it. */
 const GUESSED = "Kq7-guessed-password";
 
-/** The server's echo of a request, in several encodings. */
+/** Returns the server's echo of a request, in several encodings. */
 function echoOf({ headers, url }: IncomingMessage, body: string): string {
   const sent = JSON.stringify({ headers, url, body });
   const basic = Buffer.from(headers.authorization?.split(" ")[1] ?? "", "base64").toString();
   return `${basic} ${encodeURIComponent(basic)} ${Buffer.from(basic).toString("base64")} ${sent}`;
 }
 
-/** Kinds of echoes, by the first segment of the path. */
+/** Ways in which the server echoes a request, by the first segment of the request's path. */
 const ECHOES: Readonly<Record<string, (echo: string, response: ServerResponse) => void>> = {
   reason: (reason, response) =>
     response.writeHead(400).end(JSON.stringify({ error: "bad_request", reason })),
@@ -42,7 +42,7 @@ const ECHOES: Readonly<Record<string, (echo: string, response: ServerResponse) =
       .writeHead(301, { location: `http://127.0.0.1:1/?${encodeURIComponent(echo).slice(0, 900)}` })
       .end(),
 };
-/** Kinds of valid responses with sequences that repeat the credential. */
+/** Valid responses in which a sequence repeats the credential. */
 const SEQUENCES = new Set(["plainly", "encoded", "listed", "facts"]);
 const FACTS = { db_name: "x", update_seq: 1, doc_count: 1, doc_del_count: 0 };
 
@@ -125,7 +125,7 @@ async function ask(method: string, path: string, body?: unknown) {
 
 const KINDS = [...Object.keys(ECHOES), "changes", "documents", ...SEQUENCES];
 
-/** An endpoint at the server, by the form of its credentials. */
+/** Returns an endpoint at the server. `kind` is the form of its credentials. */
 function endpoints(kind: string): Record<string, unknown> {
   const url = `http://${origin}/${kind}/db`;
   return {
@@ -136,7 +136,7 @@ function endpoints(kind: string): Record<string, unknown> {
   };
 }
 
-test("no store, log or response contains a secret that a server echoed", async () => {
+test("secrets echoed by a server are not in any store, log or response", async () => {
   await ask("PUT", "/films");
   await ask("PUT", "/films/a", { title: "A" });
   let count = 0;
@@ -179,7 +179,7 @@ test("no store, log or response contains a secret that a server echoed", async (
     const { text } = await ask("GET", path);
     expect([path, secretsIn(text, ALL)]).toEqual([path, []]);
   }
-  // The masks of one job reveal nothing about the credentials of another.
+  // Masking the credentials of one job must reveal nothing about the credentials of another job.
   const asked = { target: "films", retries_per_request: 0 };
   const auth = { basic: { username: "ann", password: GUESSED } };
   const owner = { url: `http://${origin}/reason/db`, auth };

@@ -1,4 +1,4 @@
-/** A node whose disk fails while the root of its store is written. */
+/** A node whose disk fails while it writes the root of its store. */
 import { once } from "node:events";
 import { afterAll, expect, test } from "vitest";
 import { canRecordDisks, RecordedDisk } from "../../support/kv/recorded-disk.ts";
@@ -8,7 +8,7 @@ const processes = new Processes();
 afterAll(() => processes.close());
 
 test.skipIf(!canRecordDisks)(
-  "a node whose LMDB has failed permanently exits with the reason, and works again after a restart",
+  "a node exits with the reason after a permanent LMDB failure, and works again after a restart",
   async () => {
     const directory = processes.directory();
     const disk = new RecordedDisk(directory);

@@ -1,4 +1,4 @@
-/** Documents that a target refuses are listed and retried: none is silently skipped. */
+/** Documents refused by a target are listed and retried. None of them is silently skipped. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../../support/compare.ts";
 import { type HttpProxy, type Intercept, openHttpProxy } from "../../support/faults/http-proxy.ts";
@@ -32,10 +32,10 @@ async function proxyTo(server: TandemProcess): Promise<HttpProxy> {
 const FORBIDDEN = ["doc-0100", "doc-0700", "doc-1999"];
 const UNAUTHORIZED = ["doc-0042"];
 const TOO_LARGE = ["doc-0500", "doc-0501"];
-/** A document whose attachment is too large for a bulk write, so that it is copied individually. */
+/** A document that is copied individually, because its attachment is too large for a bulk write. */
 const UNSUPPORTED = "doc-1234";
 
-/** A target that refuses seven documents, each in a way used by real servers. */
+/** A target that refuses seven documents, each in a different way that real servers use. */
 const refuseSeven: Intercept = async (request, forward) => {
   if (request.method === "PUT" && request.path.includes(UNSUPPORTED)) {
     const body = JSON.stringify({ error: "unsupported_media_type", reason: "no flags here" });
@@ -53,7 +53,7 @@ const refuseSeven: Intercept = async (request, forward) => {
       rows.push({ id, rev, error: "forbidden", reason: "not this one" });
       return false;
     }
-    // CouchDB omits the revision in some rows.
+    // CouchDB omits the revision in some rows of the response.
     if (UNAUTHORIZED.includes(id)) rows.push({ id, error: "unauthorized", reason: "who are you" });
     return !UNAUTHORIZED.includes(id);
   });
@@ -80,7 +80,7 @@ function pathOf(jobId: string): string {
   return `/_tandem/jobs/${encodeURIComponent(jobId)}/failures`;
 }
 
-test("the list names exactly the 7 of 10,000 documents that were refused, and one retry delivers them", async () => {
+test("the failure list names exactly the 7 of 10,000 documents that were refused, and one retry delivers them", async () => {
   await load(here, "seven", lines(10_000));
   const source = await proxyTo(here);
   const target = await proxyTo(there);
@@ -136,13 +136,13 @@ test("the list names exactly the 7 of 10,000 documents that were refused, and on
     [415, 1],
   ]);
 
-  // While the cause persists, a retry reports it.
+  // While the cause persists, a retry reports the failure.
   const inVain = await here.call("POST", `${path}/_retry`, {});
   expect(inVain).toEqual({ status: 200, body: { ok: true, tried: 7, total_rows: 7 } });
   const { body: again } = await here.call("GET", path);
   expect(again.failures.every(({ tries }: { tries: number }) => tries === 2)).toBe(true);
 
-  // Retries three documents, of which two are on the list.
+  // Retries three documents. Two of them are on the failure list.
   const ids = ["doc-0100", "doc-1999", "doc-0001"];
   const some = await here.call("POST", `${path}/_retry`, { ids });
   expect(some).toEqual({ status: 200, body: { ok: true, tried: 2, total_rows: 7 } });
@@ -175,7 +175,7 @@ test("the list names exactly the 7 of 10,000 documents that were refused, and on
   expect(document.state).toBe("completed");
 });
 
-test("a continuous job retries failed documents while it runs, and an arriving update removes them", async () => {
+test("a continuous job retries failed documents while it runs, and drops a failed document when an update of it arrives", async () => {
   await load(here, "stream", ['{"_id":"one"}', '{"_id":"two"}', '{"_id":"three"}']);
   const target = await proxyTo(there);
   const refuse: Intercept = async (request, forward) => {
@@ -206,7 +206,8 @@ test("a continuous job retries failed documents while it runs, and an arriving u
     ({ body }) => body.total_rows === 2,
   );
   expect(left.failures.map(({ id }: { id: string }) => id)).toEqual(["three", "two"]);
-  // A paused job retries when it is resumed, and reports that immediately.
+  // A paused job accepts a retry, which it performs when it is resumed. The response says so
+  // immediately.
   const job = `/_tandem/jobs/${encodeURIComponent(started._local_id)}`;
   await here.call("POST", `${job}/_pause`, {});
   const resting = await here.call("POST", `${path}/_retry`, {});
@@ -223,7 +224,7 @@ test("a continuous job retries failed documents while it runs, and an arriving u
   await here.call("POST", "/_replicate", { replication_id: started._local_id, cancel: true });
 });
 
-/** Opens a target that refuses one document while `isClosed` is true. */
+/** Opens a target. The target refuses one document while `isClosed` is true. */
 async function closedTarget() {
   const target = await proxyTo(there);
   const gate = { isClosed: true, url: target.url };
@@ -241,50 +242,47 @@ async function closedTarget() {
   return gate;
 }
 
-test.each(["hold", "crash"])(
-  "a job with the policy %s does not skip a document",
-  async (policy) => {
-    const database = `policy-${policy}`;
-    await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
-    const gate = await closedTarget();
-    const document = `_replicator/${database}`;
-    await here.call("PUT", `/${document}`, {
-      source: database,
-      target: `${gate.url}/${database}`,
-      create_target: true,
-      failure_policy: policy,
-      checkpoint_interval: 100,
-    });
-    const { body: failures } = await here.onceAnswered(
-      () => here.call("GET", pathOf(document)),
-      ({ status, body }) => status === 200 && body.total_rows === 1 && body.failures[0].tries > 1,
-    );
-    expect(failures.failures[0]).toMatchObject({
-      id: "bad",
-      reason: expect.stringContaining("closed"),
-    });
-    const { body: job } = await here.onceAnswered(
-      () => here.call("GET", `/_scheduler/docs/${document}`),
-      ({ body }) => body.state === (policy === "hold" ? "running" : "crashing"),
-    );
-    const { body: changes } = await here.call("GET", `/${database}/_changes`);
-    expect(changes.results.map(({ id }: { id: string }) => id)).toEqual(["good", "bad"]);
-    // Documents may be checkpointed individually, so the checkpoint may be after `good`, but not
-    // after `bad`.
-    if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
-    else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
-    gate.isClosed = false;
-    await here.onceAnswered(
-      () => here.call("GET", `/_scheduler/docs/${document}`),
-      ({ body }) => body.state === "completed",
-    );
-    const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
-    expect(comparison.differences).toEqual([]);
-  },
-);
+test.each(["hold", "crash"])("a job with the policy %s never skips a document", async (policy) => {
+  const database = `policy-${policy}`;
+  await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
+  const gate = await closedTarget();
+  const document = `_replicator/${database}`;
+  await here.call("PUT", `/${document}`, {
+    source: database,
+    target: `${gate.url}/${database}`,
+    create_target: true,
+    failure_policy: policy,
+    checkpoint_interval: 100,
+  });
+  const { body: failures } = await here.onceAnswered(
+    () => here.call("GET", pathOf(document)),
+    ({ status, body }) => status === 200 && body.total_rows === 1 && body.failures[0].tries > 1,
+  );
+  expect(failures.failures[0]).toMatchObject({
+    id: "bad",
+    reason: expect.stringContaining("closed"),
+  });
+  const { body: job } = await here.onceAnswered(
+    () => here.call("GET", `/_scheduler/docs/${document}`),
+    ({ body }) => body.state === (policy === "hold" ? "running" : "crashing"),
+  );
+  const { body: changes } = await here.call("GET", `/${database}/_changes`);
+  expect(changes.results.map(({ id }: { id: string }) => id)).toEqual(["good", "bad"]);
+  // Documents may be checkpointed individually. The checkpoint may therefore be after `good`, but
+  // not after `bad`.
+  if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
+  else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
+  gate.isClosed = false;
+  await here.onceAnswered(
+    () => here.call("GET", `/_scheduler/docs/${document}`),
+    ({ body }) => body.state === "completed",
+  );
+  const comparison = await compare(`${here.url}/${database}`, `${there.url}/${database}`);
+  expect(comparison.differences).toEqual([]);
+});
 
 test.each([true, false])(
-  "failed documents are retried on schedule, continuous: %s",
+  "failed documents are retried on schedule (continuous: %s)",
   async (continuous) => {
     const database = `schedule-${continuous}`;
     await load(here, database, ['{"_id":"good"}', '{"_id":"bad"}']);
@@ -314,7 +312,7 @@ test.each([
   ["without attachments", {}],
   ["with attachments", { _attachments: { flag: { content_type: "image/png", data: "AAEC" } } }],
 ])(
-  "a document that cannot be written is listed, and delays no others, %s",
+  "a document that cannot be written is listed, and does not delay other documents, %s",
   async (kind, attachments) => {
     const database = `strange-${kind.replace(" ", "-")}`;
     await load(there, database, [
@@ -347,10 +345,10 @@ test.each([
   },
 );
 
-test("a source that accepts no checkpoint is not read from the start again", async () => {
+test("a replication does not restart at the beginning if its source accepts no checkpoint", async () => {
   await load(there, "read-only", ['{"_id":"one"}', '{"_id":"two"}']);
   const source = await proxyTo(there);
-  // A proxy that forbids PUT and `_ensure_full_commit`, and at first also the request that
+  // Requests that a proxy forbids: PUT, `_ensure_full_commit`, and at first also the request that
   // continues a checkpoint.
   let forbidden = /_ensure_full_commit|_continue/;
   source.intercept(async (request, forward) => {
@@ -368,13 +366,14 @@ test("a source that accepts no checkpoint is not read from the start again", asy
   const more = await here.call("POST", "/_replicate", body);
   expect([more.status, more.body.history?.length]).toEqual([200, 2]);
   expect(more.body.history[0].start_last_seq).toBe(first.body.source_last_seq);
-  // A re-created target lacks what the source's log describes.
+  // After the target is re-created, it lacks the documents that the source's log describes as
+  // copied.
   await here.call("DELETE", "/read-only-copy");
   const recreated = await here.call("POST", "/_replicate", body);
   expect([recreated.status, recreated.body.history?.[0].docs_written]).toEqual([200, 3]);
 });
 
-test("an unknown job has no failure list", async () => {
+test("requesting the failure list of an unknown job fails", async () => {
   expect(await here.call("GET", pathOf("nosuch"))).toMatchObject({ status: 404 });
   expect(await here.call("GET", pathOf("_replicator/nosuch"))).toMatchObject({ status: 404 });
   expect(await here.call("POST", `${pathOf("nosuch")}/_retry`, {})).toMatchObject({ status: 404 });

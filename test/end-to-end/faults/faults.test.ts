@@ -1,4 +1,4 @@
-/** Two nodes over a network with faults: when it recovers, the copy is complete. */
+/** Two nodes over an unreliable network: once the network recovers, the copy is complete. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { compare } from "../../support/compare.ts";
 import { type HttpProxy, openHttpProxy } from "../../support/faults/http-proxy.ts";
@@ -25,13 +25,13 @@ afterAll(async () => {
   await processes.close();
 });
 
-/** Number of occurrences of each fault. */
+/** Number of times that each fault occurs. */
 const ROUNDS = 3;
 
 describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   test.each([
     ["films", sampleLines("films").slice(0, 600), {}],
-    // The countries' flags are so small that bulk reads would need few requests.
+    // The flags of the countries are so small that bulk reads would need only a few requests.
     ["countries", sampleLines("countries").slice(0, 60), { use_bulk_get: false }],
   ])("%s arrive complete", async (name, lines, options) => {
     const database = `${name}-${way}`;
@@ -49,7 +49,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
       ...options,
       create_target: true,
       connection_timeout: 1000,
-      // Many small requests, each of which may meet a fault.
+      // Many small requests. Each of them may meet a fault.
       worker_batch_size: 10,
     });
     const { body: ended } = await here.onceAnswered(
@@ -66,7 +66,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   });
 });
 
-test("countries are pulled completely through multipart bodies that are each truncated once", async () => {
+test("countries are copied completely even if each multipart body is truncated once", async () => {
   const lines = sampleLines("countries").slice(0, 30);
   await load(there, "cut-short", lines);
   const proxy = await openHttpProxy(there.url);

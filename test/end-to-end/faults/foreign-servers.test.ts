@@ -1,4 +1,7 @@
-/** The `tandem` command with servers other than Tandem, and with invalid responses. */
+/**
+ * The `tandem` command with servers other than Tandem, and with servers that send invalid
+ * responses.
+ */
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
@@ -16,7 +19,7 @@ interface Answer {
 
 let server: Server;
 let url: string;
-/** Response to every request, set by each test. */
+/** Response to every request. Each test sets it. */
 let answer: Answer;
 
 beforeAll(async () => {
@@ -30,7 +33,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** The output of the command, and its exit code. */
+/** Runs a command. Resolves to its output and exit code. */
 function tandem(command: string): Promise<{ code: number; output: string; errors: string }> {
   const flags = [...command.split(" "), "--server", url];
   const env = { ...process.env, NETRC: "/none" };
@@ -41,7 +44,7 @@ function tandem(command: string): Promise<{ code: number; output: string; errors
   });
 }
 
-test("text of a server cannot control the terminal", async () => {
+test("text sent by a server cannot control the terminal", async () => {
   answer = { status: 400, body: '{"error":"bad\\u001b[2J","reason":"no\\u009b31m"}' };
   expect(await tandem("jobs list")).toEqual({
     code: 2,
@@ -52,7 +55,7 @@ test("text of a server cannot control the terminal", async () => {
   expect((await tandem("config get log file")).output).toBe("/tmp\ufffd[2J\n");
 });
 
-test("JSON of a server cannot control the terminal, and keeps its value", async () => {
+test("JSON sent by a server keeps its value, but cannot control the terminal", async () => {
   const job = { id: "a\u009b2J\u001b[2J\u202e", state: "running" };
   answer = {
     body: JSON.stringify({ total_rows: 1, offset: 0, jobs: [job], bookmark: "\u009b31m" }),
@@ -85,7 +88,7 @@ test.each<[string, Answer, string]>([
     { type: "text/event-stream", body: ":\n\n" },
     "ended the feed before sending anything",
   ],
-])("does not watch jobs at a server that answers with %s", async (_, given, sentence) => {
+])("refuses to watch jobs at a server that answers with %s", async (_, given, sentence) => {
   answer = given;
   expect(await tandem("jobs watch")).toEqual({
     code: 1,
@@ -122,18 +125,25 @@ test.each([
   ["secrets status"],
   ["secrets rotate"],
   ["move --from http://127.0.0.2:1"],
-])("answers of a server other than Tandem are reported as such: %s", async (command) => {
-  const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
-  for (const body of ["null", "{}"]) {
-    // `config list` accepts `{}`, because a section or all sections are an object.
-    if (command === "config list" && body === "{}") continue;
-    answer = { body };
-    const { code, output, errors } = await tandem(from);
-    expect([code, output, errors.startsWith(FOREIGN)], `${body}: ${errors}`).toEqual([1, "", true]);
-  }
-});
+])(
+  "responses of a server other than Tandem are reported as coming from such a server: %s",
+  async (command) => {
+    const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
+    for (const body of ["null", "{}"]) {
+      // `config list` accepts `{}`, because one section, or the set of all sections, may be empty.
+      if (command === "config list" && body === "{}") continue;
+      answer = { body };
+      const { code, output, errors } = await tandem(from);
+      expect([code, output, errors.startsWith(FOREIGN)], `${body}: ${errors}`).toEqual([
+        1,
+        "",
+        true,
+      ]);
+    }
+  },
+);
 
-test("answers with invalid rows are reported as those of a server other than Tandem", async () => {
+test("responses with invalid rows are reported as those of a server other than Tandem", async () => {
   answer = { body: '{"jobs":[null]}' };
   const { code, errors } = await tandem("jobs list");
   expect([code, errors]).toEqual([
@@ -143,7 +153,7 @@ test("answers with invalid rows are reported as those of a server other than Tan
 });
 
 test.each([["null"], ["[]"], ["{}"], ['{"error":7}'], ["7"]])(
-  "an error without a body is named by its status: %s",
+  "an error response without a body is reported by its status: %s",
   async (body) => {
     answer = { status: 500, body };
     expect(await tandem("jobs list")).toEqual({

@@ -1,6 +1,6 @@
 /**
- * A node whose disk fills up and is freed again: it refuses writes that do not fit, reports that
- * once, and recovers automatically.
+ * The disk of a node fills up and is freed again. The node refuses writes that do not fit, reports
+ * that once, and recovers automatically.
  */
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
@@ -14,7 +14,7 @@ const processes = new Processes();
 afterAll(() => processes.close());
 
 test.skipIf(!canMountMemory)(
-  "a node on a full disk reads, refuses writes, reports it once, and continues when there is space",
+  "a node on a full disk serves reads, refuses writes, reports the full disk once, and continues when there is space",
   async () => {
     await withMount(processes.directory(), memoryDisk(4), async (directory) => {
       const node = await processes.open({ directory });

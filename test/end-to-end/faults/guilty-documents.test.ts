@@ -1,6 +1,6 @@
 /**
- * A server that fails for one document delays no others. A server that fails for all has a problem
- * itself.
+ * A server that fails for one document does not delay other documents. A server that fails for all
+ * documents is itself at fault.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
@@ -28,8 +28,8 @@ beforeAll(async () => {
 afterAll(() => pair.close());
 
 /**
- * Handlers of the requests for a database, on each side; all others pass. Tests run concurrently,
- * each with its own database.
+ * Handlers of the requests for a database, on each side. Requests without a handler are forwarded.
+ * Tests run concurrently, each with its own database.
  */
 const faults = { source: new Map<string, Intercept>(), target: new Map<string, Intercept>() };
 
@@ -57,7 +57,7 @@ const isReadOf = (id: string, { path }: ProxiedRequest): boolean =>
 const isPutOf = (id: string, { method, path }: ProxiedRequest): boolean =>
   method === "PUT" && path.includes(`/${id}?new_edits=false`);
 
-/** Answers matching requests in the server's place. */
+/** Answers matching requests instead of forwarding them to the server. */
 function answering(matches: (request: ProxiedRequest) => boolean, answer = BROKEN): Intercept {
   return async (request, forward) => (matches(request) ? answer : forward(request));
 }
@@ -70,7 +70,7 @@ function pathOf(name: string): string {
   return `/_tandem/jobs/${encodeURIComponent(`_replicator/${name}`)}/failures`;
 }
 
-/** Entries of the failure list, as `id phase status reason`. */
+/** Returns the entries of the failure list, as `id phase status reason`. */
 async function listed(name: string): Promise<string[]> {
   const { body } = await pair.here.call("GET", pathOf(name));
   return body.failures.map(
@@ -79,7 +79,7 @@ async function listed(name: string): Promise<string[]> {
   );
 }
 
-/** Waits until the job has crashed at least this many times. */
+/** Waits until the job has crashed at least `count` times. */
 async function crashes(name: string, count: number): Promise<void> {
   await pair.here.onceAnswered(
     () => pair.here.call("GET", `/_scheduler/docs/_replicator/${name}`),
@@ -87,8 +87,8 @@ async function crashes(name: string, count: number): Promise<void> {
   );
 }
 
-test.concurrent("a bulk write that fails while documents are read individually loses none of them", async () => {
-  // The documents have seven megabytes together, so the first write is sent before the last
+test.concurrent("a failed bulk write does not lose documents, even if they are then read individually", async () => {
+  // Together, the documents have seven megabytes, so that the first write is sent before the last
   // document is read.
   await pair.fill("large", documents(7, { text: "x".repeat(1_000_000) }));
   let failureCount = 2;
@@ -104,14 +104,14 @@ test.concurrent("a bulk write that fails while documents are read individually l
 });
 
 /**
- * An attachment that is too large for bulk requests, so that it is sent individually. As an image,
- * it is stored uncompressed, so that servers send its digest.
+ * An attachment that is sent individually, because it is too large for bulk requests. It is an
+ * image, so that servers store it uncompressed and send its digest.
  */
 const NOTED = {
   _attachments: { note: { content_type: "image/png", data: btoa("note".repeat(50_000)) } },
 };
 
-/** Ways in which one document makes its server fail. Other requests succeed. */
+/** Ways in which one document makes its server fail, while other requests succeed. */
 const WAYS: Readonly<
   Record<
     string,
@@ -210,14 +210,16 @@ const WAYS: Readonly<
   },
 };
 
-/** The connection breaks within the response. */
+/** A response during which the connection breaks. */
 const CUT: ProxiedAnswer = {
   status: 200,
   body: "x".repeat(100),
   cut: { afterBytes: 10, how: "reset" },
 };
 
-/** Ways in which a document with large attachments fails, because it is copied individually. */
+/**
+ * Ways in which a document with large attachments fails. Such a document is copied individually.
+ */
 const INDIVIDUAL_WAYS: typeof WAYS = {
   "in whose answer the source breaks off": {
     side: "source",
@@ -271,7 +273,8 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
     side: "source",
     intercept: (id) => async (request, forward) => {
       if (request.path.includes(`/${id}/note`)) return BROKEN;
-      // The response is that of a server that does not support multipart.
+      // With this Accept header, the response is the same as from a server that does not support
+      // multipart.
       if (!request.path.includes("open_revs")) return forward(request);
       return forward({ ...request, headers: { ...request.headers, accept: "application/json" } });
     },
@@ -279,7 +282,7 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
   },
 };
 
-/** All ways to fail. `attached` are the attachments of the documents. */
+/** All ways to fail. `attached` contains the attachments of the documents. */
 const CASES = [
   ...Object.entries(WAYS).map(([name, way]) => ({ name, ...way, attached: {} })),
   ...Object.entries(INDIVIDUAL_WAYS).map(([name, way]) => ({ name, ...way, attached: NOTED })),
@@ -290,7 +293,7 @@ function databaseOf(...names: readonly string[]): string {
 }
 
 test.concurrent.each(CASES)(
-  "a document $name is listed, the others arrive, and a retry delivers it once the cause is gone",
+  "a document $name is listed, the other documents arrive, and a retry delivers it once the cause is gone",
   async ({ name, side, intercept, shown, more, attached }) => {
     const database = databaseOf("skip", name);
     await pair.fill(database, documents(40, attached));
@@ -317,7 +320,7 @@ test.concurrent.each([
   { place: "over there", target: {} },
   { place: "of the node itself", target: { target: "named-wrongly-copy", create_target: true } },
 ])(
-  "an invalid revision in a row of changes is listed, and the others arrive at a target $place",
+  "an invalid revision in a changes row is listed, and the other documents arrive at a target $place",
   async ({ place, target }) => {
     const database = databaseOf("named wrongly", place);
     await pair.fill(database, documents(40));
@@ -347,7 +350,7 @@ test.concurrent.each([
   },
 );
 
-/** Failures of different kinds, each of which affects a document in another place. */
+/** Failures of different kinds. Each of them occurs at a different step of copying a document. */
 const HELD_UP: ReadonlySet<string> = new Set([
   "that cannot be read, also in bulk",
   "that the target cannot write in bulk",
@@ -361,7 +364,7 @@ test.concurrent.each(
     { ...way, policy: "hold", state: "running" },
   ]),
 )(
-  "$policy: a document $name is not skipped",
+  "$policy: a document $name is not skipped by a checkpoint",
   async ({ name, side, intercept, shown, more, attached, policy, state }) => {
     const database = databaseOf(policy, name);
     await pair.fill(database, documents(20, attached));
@@ -387,7 +390,7 @@ const isWrite = (request: ProxiedRequest): boolean =>
 const isRead = (request: ProxiedRequest): boolean =>
   isBulkGet(request) || request.path.includes("open_revs");
 
-/** Servers that answer `GET /db`, but fail all requests of a kind. */
+/** Servers that answer `GET /db`, but fail all requests of one kind. */
 const TROUBLES = [
   ["a source that breaks off each answer", "source", isRead, CUT],
   ["a target that breaks off each write", "target", isWrite, CUT],
@@ -411,7 +414,7 @@ test.concurrent.each(
     ),
   ),
 )(
-  "$name, $count $kind documents: the job crashes, nothing is listed, and everything arrives afterwards",
+  "$name, $count $kind documents: the job crashes, lists no document, and copies everything once the server recovers",
   async ({ name, side, isTroubled, answer, count, more, kind }) => {
     const database = databaseOf(name, kind, count < 10 ? "few" : "many");
     await pair.fill(database, documents(count, more));
@@ -430,11 +433,11 @@ const ILLEGAL_ID = { status: 400, body: '{"error":"illegal_docid","reason":"No p
 
 test.concurrent.each([
   // Both `_revs_diff` requests for the first batch fail. The run copies the other batches without
-  // sending any.
+  // sending `_revs_diff`.
   ["fails", undefined, 2],
   ["refuses (because one id is invalid)", ILLEGAL_ID, 1],
 ] as const)(
-  "a target that %s the request for missing revisions gets the documents",
+  "a target that %s the request for missing revisions still gets the documents",
   async (name, answer, times) => {
     const database = databaseOf("unasked", name);
     await pair.fill(database, documents(40));
@@ -463,7 +466,7 @@ test.concurrent.each([
   ["a source that denies access", "source", isRead, LOCKED, ATTACHED],
   ["a target that denies access", "target", isWrite, LOCKED, ATTACHED],
 ] as const)(
-  "%s during a run crashes the job, which lists no document",
+  "%s during a run crashes the job; no document is listed as failed",
   async (name, side, isFirst, answer, more) => {
     const database = databaseOf("during", name);
     await pair.fill(database, documents(40, more));
@@ -485,22 +488,25 @@ test.concurrent.each([
 test.concurrent.each([
   ["in bulk", {}],
   ["alone", ATTACHED],
-])("a target that accepts checkpoints but no document %s ends the run", async (how, more) => {
-  const database = databaseOf("no-document", how);
-  await pair.fill(database, documents(40, more));
-  faults.target.set(
-    database,
-    answering((request) => isBulkWrite(request) || request.path.includes("new_edits=false")),
-  );
-  await start(database);
-  await crashes(database, 1);
-  expect(await listed(database)).toEqual([]);
-  heal(database);
-  await documentJob(pair.here, database, "completed");
-  expect(await pair.ids(database)).toHaveLength(40);
-});
+])(
+  "a run ends with an error if its target accepts checkpoints but refuses all documents %s",
+  async (how, more) => {
+    const database = databaseOf("no-document", how);
+    await pair.fill(database, documents(40, more));
+    faults.target.set(
+      database,
+      answering((request) => isBulkWrite(request) || request.path.includes("new_edits=false")),
+    );
+    await start(database);
+    await crashes(database, 1);
+    expect(await listed(database)).toEqual([]);
+    heal(database);
+    await documentJob(pair.here, database, "completed");
+    expect(await pair.ids(database)).toHaveLength(40);
+  },
+);
 
-test.concurrent("documents that fail together are all listed, and futile retries end no run", async () => {
+test.concurrent("documents that fail together are all listed, and futile retries do not end the run", async () => {
   await pair.fill("together", documents(60));
   const isGuilty = (id: string): boolean => /^doc-1\d$/.test(id);
   faults.target.set(

@@ -1,4 +1,4 @@
-/** A node that dies while it works: its jobs resume automatically from their checkpoints. */
+/** The jobs of a node that dies while it works resume automatically from their checkpoints. */
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,14 +19,14 @@ worker_batch_size = 50
 const processes = new Processes();
 afterAll(() => processes.close());
 
-/** The checkpoint in a database. */
+/** Returns the checkpoint in a database. */
 async function checkpoint(node: TandemProcess, database: string) {
   const { body } = await node.call("GET", `/${database}/_local_docs?include_docs=true`);
   return body.rows[0]?.doc;
 }
 
 /**
- * Kills the node as soon as its job has written a checkpoint, which happens before all films have
+ * Kills the node as soon as its job has written a checkpoint. At that time, not all films have
  * arrived.
  */
 async function killHalfWay(node: TandemProcess): Promise<void> {
@@ -34,7 +34,7 @@ async function killHalfWay(node: TandemProcess): Promise<void> {
   await node.kill();
 }
 
-test("a persistent job continues after kill -9, and nothing is missing or duplicated", async () => {
+test("a persistent job continues after kill -9, and does not lose or duplicate documents", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });
   await load(first, "films", sampleLines("films"));
@@ -62,7 +62,7 @@ test("a persistent job continues after kill -9, and nothing is missing or duplic
   expect(document._replication_state).toBe("completed");
 });
 
-test("a transient job survives kill -9 though its caller's connection drops", async () => {
+test("a transient job survives kill -9, although the connection of its caller drops", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });
   await load(first, "films", sampleLines("films"));
@@ -76,16 +76,17 @@ test("a transient job survives kill -9 though its caller's connection drops", as
 
   const second = await processes.open({ directory, ini: INI });
   await onceThere(second.url, "copy", ({ size }) => size === 3023);
-  // The same request finds the running job, or no changes after its end.
+  // The same request finds the running job. If the job has ended, the request finds no changes to
+  // copy.
   const again = await second.call("POST", "/_replicate", asked);
   expect(again.status).toBe(200);
   expect((await compare(`${second.url}/films`, `${second.url}/copy`)).differenceCount).toBe(0);
 });
 
-test("jobs of a killed node run on another, and the list of workers shows it", async () => {
+test("another node runs the jobs of a killed node, and the list of workers shows this", async () => {
   const jobCount = 40;
   const directory = processes.directory();
-  // Jobs must not park before all of them run, which may take any time.
+  // Jobs must not park before all of them run, and starting all of them may take any time.
   const ini = "[replicator]\npark_after_sec = 0\n";
   const first = await processes.open({ directory, ini });
   await first.call("PUT", "/quiet");
@@ -116,7 +117,7 @@ test("jobs of a killed node run on another, and the list of workers shows it", a
   expect(Date.parse(left[0].last_sign_of_life)).toBeGreaterThan(Date.parse(left[0].since));
 });
 
-test("a node returns its jobs and exits with 0 on SIGTERM", async () => {
+test("on SIGTERM, a node returns its jobs to the queue and exits with 0", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory, ini: INI });
   await load(first, "films", sampleLines("films").slice(0, 500));
@@ -143,7 +144,7 @@ test("a node returns its jobs and exits with 0 on SIGTERM", async () => {
   ]);
 });
 
-test("a client waiting for a replication is referred to the job when its node stops", async () => {
+test("a client that waits for a replication is referred to the job if the node stops", async () => {
   const silent = createServer();
   silent.listen(0, "127.0.0.1");
   await once(silent, "listening");

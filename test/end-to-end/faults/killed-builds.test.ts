@@ -1,6 +1,6 @@
 /**
- * A process killed while it builds an index: the next one finishes the build, and the store has
- * every entry.
+ * A process is killed while it builds an index. The next process finishes the build, and the store
+ * has every entry.
  */
 import { afterAll, expect, test } from "vitest";
 import { Processes } from "../../support/open-process.ts";
@@ -11,7 +11,7 @@ const BATCH_COUNT = 1_000;
 const processes = new Processes();
 afterAll(() => processes.close());
 
-test("the next process finishes the index build of a killed one", async () => {
+test("the next process finishes the index build of a killed process", async () => {
   const directory = processes.directory();
   const first = await processes.open({ directory });
   await first.call("PUT", "/films");

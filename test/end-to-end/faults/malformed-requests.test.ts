@@ -1,6 +1,4 @@
-/**
- * Malformed and undesirable requests: the response is a client error, and the server keeps running.
- */
+/** Malformed and unwanted requests get a client error, and the server keeps running. */
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
@@ -18,7 +16,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-/** The status of the response to these bytes. */
+/** Returns the status of the response to these bytes. */
 function statusOf(request: string | Buffer): Promise<number> {
   return new Promise((resolve, reject) => {
     const socket = connect(node.port, "127.0.0.1", () => socket.write(request));
@@ -30,7 +28,7 @@ function statusOf(request: string | Buffer): Promise<number> {
       socket.destroy();
       resolve(Number(status));
     });
-    // A server that closes the connection early has responded before.
+    // If the server closes the connection early, it has already responded.
     socket.on("error", (error) => (answer === "" ? reject(error) : undefined));
     socket.on("close", () => reject(new Error(`No answer: ${answer}`)));
   });
@@ -48,8 +46,8 @@ const put = (body: string | Buffer): Buffer => {
 };
 
 /**
- * Single-value headers, which a proxy and this server might interpret differently if they occur
- * twice.
+ * Headers that may occur only once. If they occur twice, a proxy and this server might interpret
+ * them differently.
  */
 const SINGLE_HEADERS = [
   ...["Authorization", "Content-Type", "Content-Encoding", "Destination", "Origin", "Referer"],

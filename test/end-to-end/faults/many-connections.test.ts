@@ -1,6 +1,6 @@
 /**
- * Tests more concurrently connecting clients than a process accepts in one turn. Linux only: it
- * reads /proc.
+ * More clients connect concurrently than a process accepts in one turn of its event loop. Linux
+ * only: it reads /proc.
  */
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
@@ -21,7 +21,7 @@ afterAll(async () => {
 });
 
 test.skipIf(!isLimitSufficient)(
-  "2,000 clients that connect while a node is busy are all accepted",
+  "2,000 clients that connect while the node is busy are all accepted",
   async () => {
     const node = await processes.open({ environment: { TANDEM_LOG_LEVEL: "error" } });
     node.child.kill("SIGSTOP");
@@ -31,8 +31,8 @@ test.skipIf(!isLimitSufficient)(
         sockets.push(socket);
         return once(socket, "connect");
       });
-      // A connection beyond the length of the queue would not be established before the process
-      // resumes.
+      // If the accept queue were too short, some connections would not be established before the
+      // process resumes.
       expect(await Promise.all(connected)).toHaveLength(CLIENT_COUNT);
     } finally {
       node.child.kill("SIGCONT");

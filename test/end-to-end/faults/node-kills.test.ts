@@ -1,6 +1,7 @@
 /**
- * Nodes are killed repeatedly under jobs between two other servers: every job continues, and every
- * document arrives. For a long run: `TANDEM_JOBS=2000 TANDEM_KILLS=15 TANDEM_KILL_PAUSE_SEC=20`.
+ * Nodes are killed repeatedly while they run jobs between two other servers. Every job continues,
+ * and every document arrives. For a long test: `TANDEM_JOBS=2000 TANDEM_KILLS=15
+ * TANDEM_KILL_PAUSE_SEC=20`.
  */
 import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,11 +14,11 @@ import { onSharedStores } from "../../support/shared-stores.ts";
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 20);
 const KILL_COUNT = Number(process.env.TANDEM_KILLS ?? 2);
 const KILL_PAUSE_SEC = Number(process.env.TANDEM_KILL_PAUSE_SEC ?? 0);
-/** A constant rate, so that the machine is not overloaded during the measurement. */
+/** The rate of writes is constant, so that the machine is not overloaded during the measurement. */
 const WRITES_PER_SEC = 50;
 const REQUESTS_AT_ONCE = 20;
 
-// Two nodes have room for all jobs, so a third one can die.
+// Two nodes have room for all jobs, so that a third node can die.
 const ini = `[replicator]\nmax_jobs = ${Math.ceil(JOB_COUNT / 2)}\ncheckpoint_interval = 5000\n`;
 const names = Array.from({ length: JOB_COUNT }, (_, number) => `user-${number}`);
 
@@ -44,7 +45,7 @@ onSharedStores((openStore) => {
     await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, lane));
   }
 
-  /** Number of jobs held by each live worker, by process. */
+  /** Returns the number of jobs that each live worker holds, by process. */
   async function held(): Promise<ReadonlyMap<number, number>> {
     const [node] = nodes as [TandemProcess];
     const { workers } = (await node.call("GET", "/_tandem/workers")).body;
@@ -61,7 +62,10 @@ onSharedStores((openStore) => {
     );
   }
 
-  /** Adds a document to each source repeatedly until `over`. Returns how many each has then. */
+  /**
+   * Adds documents to each source until `over` is aborted. Returns the number of documents that
+   * each source then has.
+   */
   async function write(over: AbortSignal): Promise<number> {
     setMaxListeners(REQUESTS_AT_ONCE, over);
     const startedAtMs = performance.now();
@@ -79,7 +83,7 @@ onSharedStores((openStore) => {
   }
 
   test(
-    "all jobs of killed nodes are taken over while they copy, and nothing is missing",
+    "other nodes take over all jobs of nodes killed while they copy, and no document is missing",
     async () => {
       await inEach((name) => sources.call("PUT", `/${name}`));
       const docs = names.map((name) => ({

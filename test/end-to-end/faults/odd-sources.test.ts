@@ -1,6 +1,6 @@
 /**
- * A source with data that databases do not store, next to valid documents: the valid ones arrive,
- * and the others are listed.
+ * A source with data that databases do not store, next to valid documents. The valid documents
+ * arrive, and the invalid ones are listed.
  */
 import { createHash } from "node:crypto";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
@@ -30,7 +30,7 @@ afterAll(async () => {
 const HASH = "0".repeat(32);
 const GOOD: readonly FakeDocument[] = ["a", "b", "c"].map((_id) => ({ _id, _rev: `1-${HASH}` }));
 
-/** Revisions that CouchDB stores (`couch_doc:parse_rev`), although it does not generate them. */
+/** Revisions that CouchDB stores (`couch_doc:parse_rev`), but does not generate. */
 const STORED_REVISIONS = ["1-", "9999-", "0-", "0-abc", `0-${HASH}`, "1-a-b", "7-é"];
 /** Revisions that CouchDB refuses, or stores under another name. */
 const LISTED_REVISIONS = [
@@ -47,7 +47,7 @@ const LISTED_REVISIONS = [
 const md5 = (bytes: Uint8Array): string =>
   `md5-${createHash("md5").update(bytes).digest("base64")}`;
 
-/** Histories that would make a target store another tree than that of the source. */
+/** Histories that would make a target store a different revision tree from the source's. */
 const HISTORIES = {
   "without its history": {},
   "with the history of another revision": {
@@ -58,9 +58,7 @@ const HISTORIES = {
 
 interface Part {
   readonly attachment: Readonly<Record<string, unknown>>;
-  /**
-   * Headers and bytes of the parts for the document and its attachment, and of the enclosing part.
-   */
+  /** Headers and bytes of three parts: the document, its attachment, and the enclosing part. */
   readonly document?: Coded;
   readonly content: Coded;
   readonly whole?: Coded;
@@ -133,7 +131,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   },
 };
 
-/** A response to `open_revs` as CouchDB sends it, with encoded parts. */
+/** Returns a response to `open_revs` with encoded parts, as CouchDB sends it. */
 function multipartAnswer(document: FakeDocument, part: Part): FakeAnswer {
   const pieceOf = (type: string, { coding, encode = (it) => it }: Coded, body: Uint8Array) => [
     `\r\nContent-Type: ${type}\r\n`,
@@ -156,7 +154,10 @@ function multipartAnswer(document: FakeDocument, part: Part): FakeAnswer {
   return { headers, body: join(["--out", ...outer, "\r\n--out--"]) };
 }
 
-/** Targets by name: whether the job addresses the database by its URL or only by its name. */
+/**
+ * Targets by name. The value is whether the job addresses the database by its URL rather than by
+ * its name alone.
+ */
 const TARGETS = { local: false, remote: true };
 
 async function start(
@@ -173,7 +174,8 @@ async function start(
 }
 
 /**
- * Status of the job when it has completed or, if it is continuous, when it has read all changes.
+ * Resolves to the status of the job: after it has completed or, if it is continuous, after it has
+ * read all changes.
  */
 async function settled(
   name: string,
@@ -210,7 +212,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
     const nameOf = (what: string): string => `${what}-${target}-${kind}`;
 
     test.each(["json", "none"] as const)(
-      "an id with an unpaired surrogate is listed (bulk read: %s)",
+      "a document whose id has an unpaired surrogate is listed (bulk read: %s)",
       async (bulkGet) => {
         const name = nameOf(`id-${bulkGet}`);
         const odd = { _id: "x\ud83dy", _rev: `1-${HASH}` };
@@ -227,7 +229,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
     );
 
     test.each(["json", "none"] as const)(
-      "an attachment name with an unpaired surrogate is listed (bulk read: %s)",
+      "a document whose attachment name has an unpaired surrogate is listed (bulk read: %s)",
       async (bulkGet) => {
         const name = nameOf(`name-${bulkGet}`);
         const attachment = {
@@ -251,7 +253,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
       },
     );
 
-    test("a sequence with an unpaired surrogate is stored in checkpoints, and requested again", async () => {
+    test("a sequence with an unpaired surrogate is stored in checkpoints, and sent unchanged when the job resumes", async () => {
       const name = nameOf("sequence");
       source.databases.set(name, { documents: GOOD, sequence: (number) => `${number}-\ud83d` });
       await start(name, { continuous, isRemote, more: { checkpoint_interval: 100 } });
@@ -276,7 +278,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
     });
 
     test.each(["json", "none"] as const)(
-      "unusual revisions are stored as CouchDB stores them, or listed; the others arrive (bulk read: %s)",
+      "unusual revisions are stored as CouchDB stores them, or their documents are listed; other documents arrive (bulk read: %s)",
       async (bulkGet) => {
         const name = nameOf(`revisions-${bulkGet}`);
         const document = (_rev: string, index: number) => ({ _id: `${index}`, _rev });
@@ -310,7 +312,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
         (["json", "none"] as const).map((bulkGet) => ({ what, history, bulkGet })),
       ),
     )(
-      "a document $what is listed, and the others arrive (bulk read: $bulkGet)",
+      "a document $what is listed, and the other documents arrive (bulk read: $bulkGet)",
       async ({ what, history, bulkGet }) => {
         const name = nameOf(`${what.replaceAll(/[^a-z]+/g, "-")}-${bulkGet}`);
         const odd = { _id: "b", _rev: `2-${HASH}` };
@@ -332,7 +334,7 @@ describe.each(Object.entries(TARGETS))("to a %s target", (target, isRemote) => {
     );
 
     test.each(Object.entries(PARTS))(
-      "a part %s arrives, or only its document is listed",
+      "a part %s arrives, or only the document of the part is listed",
       async (what, part) => {
         const name = nameOf(`part-${what.replaceAll(/[^a-z]+/g, "-")}`);
         const odd = { ...GOOD[1], _attachments: { "note.txt": part.attachment } } as FakeDocument;

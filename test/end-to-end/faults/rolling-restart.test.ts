@@ -1,6 +1,6 @@
 /**
- * A rolling restart of three nodes: no job repeats work or counts a crash, and each is resumed.
- * `TANDEM_JOBS=300` for a realistic size.
+ * A rolling restart of three nodes. No job repeats work or counts a crash, and each job is resumed.
+ * `TANDEM_JOBS=300` sets a realistic size.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { onceAnswered, Processes, type TandemProcess } from "../../support/open-process.ts";
@@ -8,8 +8,7 @@ import { onSharedStores } from "../../support/shared-stores.ts";
 
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 21);
 /**
- * Maximum number of jobs per node, so that the remaining nodes have room for the jobs of one that
- * restarts.
+ * Maximum number of jobs per node. While one node restarts, the other nodes have room for its jobs.
  */
 const JOBS_PER_NODE_MAX = Math.ceil(JOB_COUNT / 2);
 
@@ -43,8 +42,8 @@ onSharedStores((openStore) => {
   }
 
   /**
-   * Sends a request to the first node of the list, which is running: the last one is restarted, and
-   * its replacement is put first.
+   * Sends a request to the first node of the list, which always runs: the test restarts the last
+   * node, and puts the replacement first.
    */
   // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
   async function ask(method: string, path: string, body?: unknown): Promise<any> {
@@ -83,7 +82,7 @@ onSharedStores((openStore) => {
         await allHave(({ state, info }) => state === "running" && info.docs_read === round + 2);
       }
 
-      // Every document was read once: no job skipped or repeated changes.
+      // Each document was read exactly once, so no job skipped or repeated changes.
       for (const { error_count, info } of await jobs()) {
         expect(error_count).toBe(0);
         expect(info.docs_read).toBe(4);
@@ -94,14 +93,14 @@ onSharedStores((openStore) => {
       for (const { history } of shown) {
         expect(history.map(({ type }) => type)).not.toContain("crashed");
       }
-      // Some jobs were stopped: the restarts had an effect.
+      // Some jobs were stopped and started again, so the restarts had an effect.
       expect(shown.some(({ history }) => wasTakenUpAgain(history))).toBe(true);
     },
     600_000 + JOB_COUNT * 2000,
   );
 });
 
-/** Whether a start followed a stop; the history is newest first. */
+/** Whether the job was started after it was stopped. The history is newest first. */
 function wasTakenUpAgain(history: History): boolean {
   const types = history.map(({ type }) => type);
   const stopped = types.indexOf("stopped");

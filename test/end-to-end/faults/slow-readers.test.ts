@@ -1,6 +1,6 @@
 /**
- * Clients that send many requests and read nothing: the node generates only as much of their
- * responses as sockets accept, so its memory stays bounded. Linux only: it reads /proc.
+ * Clients send many requests and read no responses. The node generates only the parts of the
+ * responses that sockets accept, so that its memory stays bounded. Linux only: it reads /proc.
  */
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
@@ -12,8 +12,8 @@ const MEBIBYTE = 1024 * 1024;
 const READERS_OF_EACH = 8;
 const DOCUMENT_COUNT = 64;
 /**
- * 264 MiB are measured, mostly garbage and pages being sent. Without back-pressure it would be
- * 2,745 MiB.
+ * The measured value is 264 MiB, mostly garbage and pages being sent. Without back-pressure, it
+ * would be 2,745 MiB.
  */
 const ADDED_BYTES_MAX = 800 * MEBIBYTE;
 
@@ -24,7 +24,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-/** Memory of a process without mapped files. */
+/** Returns the memory of a process, without mapped files. */
 function memoryBytes({ child }: TandemProcess): number {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)?.[1]) * 1024;
@@ -39,7 +39,7 @@ async function askAndNotRead({ port }: TandemProcess, path: string): Promise<voi
 }
 
 test.skipIf(!existsSync("/proc/self/status"))(
-  "clients that do not read their responses cannot exhaust the memory of a node while others write",
+  "clients that do not read their responses cannot exhaust the memory of a node while others write to it",
   async () => {
     const node = await processes.open({ environment: { TANDEM_LOG_LEVEL: "error" } });
     await node.call("PUT", "/films");

@@ -1,4 +1,6 @@
-/** Connections that die silently: the job notices, and continues over others. */
+/**
+ * Connections that die silently: the job notices the stall, and continues over other connections.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../../support/compare.ts";
 import {
@@ -28,7 +30,7 @@ afterAll(() => processes.close());
 
 const stallCount = (): number => here.log().match(/replication\.stalled/g)?.length ?? 0;
 
-test("a stalled run is restarted over new connections with fewer copiers, though no request times out", async () => {
+test("a stalled run is restarted over new connections with fewer copiers, although no request has timed out", async () => {
   const held: ProxiedRequest[][] = [];
   proxy.intercept(async (request, forward) => {
     const answer = await forward(request);
@@ -51,13 +53,13 @@ test("a stalled run is restarted over new connections with fewer copiers, though
   const { body: jobs } = await here.call("GET", "/_tandem/jobs");
   const [job] = jobs.jobs;
   const events = job.history.map(({ type }: { type: string }) => type);
-  // If the machine was suspended for seconds, more runs may have stalled.
+  // More runs than expected may have stalled if the machine was suspended for seconds.
   expect(stallCount()).toBeGreaterThanOrEqual(STALL_COUNT);
   expect(events.filter((type: string) => type === "stalled")).toHaveLength(stallCount());
   const metrics = await (await fetch(`${here.url}/_node/_local/_prometheus`)).text();
   expect(metrics).toContain(`tandem_replications_stalled_total ${stallCount()}`);
 
-  // Each copier has one request in flight when the run ends.
+  // When the run ends, each copier has one request in flight.
   const [first, , third] = held.map(({ length }) => length);
   expect(first).toBeGreaterThan(WORKER_COUNT / 2);
   expect(third).toBeLessThanOrEqual(WORKER_COUNT / 2);

@@ -1,6 +1,6 @@
 /**
- * A node whose clients open as many connections as they can, and never finish their requests. Linux
- * only.
+ * A node whose clients open as many connections as they can, and never finish their requests. Runs
+ * on Linux only.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
@@ -9,7 +9,8 @@ import { Processes, type TandemProcess } from "../../support/open-process.ts";
 
 const HANDLES = 1_024;
 /**
- * Number of clients. A node limited to this many file handles cannot keep all of them connected.
+ * Number of clients. It exceeds the limit of file handles of the node, which therefore cannot keep
+ * all of them connected.
  */
 const CLIENT_COUNT = 1_500;
 const ADMIN = { authorization: `Basic ${Buffer.from("anna:secret").toString("base64")}` };
@@ -42,7 +43,7 @@ test.skipIf(process.platform !== "linux").each([
   ["headers", "GET / HTTP/1.1\r\nHost: a\r\nX-Half"],
   ["bodies", "POST /_session HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\nname=a"],
 ])(
-  "jobs, status and shutdown work while clients that never finish their %s take all handles",
+  "jobs, status and shutdown work while clients that never finish their %s hold all file handles",
   async (_, text) => {
     const node = await processes.open({ handlesMax: HANDLES, ini: "[admins]\nanna = secret\n" });
     await ask(node, "PUT", "/films");

@@ -1,4 +1,6 @@
-/** Alerts of two processes: one of them sends, and the other takes over when it dies. */
+/**
+ * Alerts of two processes. One process sends them, and the other takes over when the first dies.
+ */
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -17,7 +19,7 @@ interface Body {
   readonly job: { readonly doc_id: string } | null;
 }
 
-test("one of two processes sends each alert once, and the other takes over when it is killed", async () => {
+test("one of two processes sends each alert once, and the other takes over when the sender is killed", async () => {
   const bodies: Body[] = [];
   let onMessage = (): void => {};
   const receiver = createServer(async (request, response) => {
@@ -61,7 +63,7 @@ test("one of two processes sends each alert once, and the other takes over when 
     create_target: true,
   });
   await about("first", "firing");
-  // Waits until the delivery is recorded; otherwise the other process would send the alert again.
+  // Waits until the delivery is recorded. Otherwise, the other process would send the alert again.
   await holder.events.event("alerts.sent");
   await holder.kill();
   await other.call("PUT", "/_replicator/second", {

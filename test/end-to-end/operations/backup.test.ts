@@ -1,6 +1,6 @@
 /**
- * `tandem backup` of a running node, `tandem restore` elsewhere when it is gone, and `tandem store
- * compact`.
+ * `tandem backup` of a running node, `tandem restore` on another node when the first is gone, and
+ * `tandem store compact`.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -37,7 +37,10 @@ async function tandem(...flags: string[]): Promise<{ code: number; text: string 
   return { code, text };
 }
 
-/** Writes documents one after the other until it is stopped. Returns those acknowledged so far. */
+/**
+ * Writes documents one after the other until the writer is stopped. Returns the documents
+ * acknowledged so far.
+ */
 function startWriter(node: TandemProcess, database: string) {
   const acknowledged: string[] = [];
   let isStopped = false;
@@ -57,7 +60,7 @@ function startWriter(node: TandemProcess, database: string) {
   };
 }
 
-/** Resolves when the job of a document has copied everything, and has its checkpoint. */
+/** Resolves when the job of a document has copied everything and has written its checkpoint. */
 async function onceParked(node: TandemProcess, id: string): Promise<void> {
   await node.onceAnswered(
     () => node.call("GET", `/_tandem/jobs/_replicator%2F${id}`),
@@ -71,7 +74,7 @@ async function revisions(node: TandemProcess, database: string): Promise<Record<
   return Object.fromEntries(rows.map(({ id, value }) => [id, [value.rev]]));
 }
 
-test("a backup of a running node, restored elsewhere after kill -9, has all acknowledged data, and its jobs continue", async () => {
+test("a backup of a running node, restored elsewhere after kill -9, has all acknowledged data, and jobs continue", async () => {
   const target = await processes.open();
   const oldDirectory = processes.directory();
   const first = await processes.open({ ini: INI, directory: oldDirectory });
@@ -86,8 +89,8 @@ test("a backup of a running node, restored elsewhere after kill -9, has all ackn
       continuous: true,
     });
   }
-  // One job copies continuously. The other is parked: its number of checkpoints until the kill does
-  // not depend on time.
+  // One job copies continuously. The other job is parked, so that its number of checkpoints until
+  // the kill does not depend on time.
   await onceParked(first, "films");
   const writer = startWriter(first, "notes");
   await onceThere(first.url, "notes", ({ size }) => size >= 20);
@@ -107,14 +110,13 @@ test("a backup of a running node, restored elsewhere after kill -9, has all ackn
   const directory = processes.directory();
   const restored = await tandem("restore", file, "--data-dir", join(directory, "data"));
   expect(restored).toMatchObject({ code: 0 });
-  // Secrets are sealed in the backup, with a key that is not part of it.
+  // Secrets are sealed in the backup. Their key is not part of the backup.
   cpSync(join(oldDirectory, "data.key"), join(directory, "data.key"));
   const second = await processes.open({ ini: INI, directory });
   expect((await second.call("GET", "/")).body.uuid).toBe(uuid);
   const notes = await revisions(second, "notes");
   expect(acknowledgedBefore.filter((id) => notes[id] === undefined)).toEqual([]);
-  // The restored jobs belonged to a worker that no longer exists, so they are requeued and
-  // continue.
+  // The worker that held the restored jobs no longer exists, so they are requeued and continue.
   await second.call("PUT", "/films/later", {});
   await second.call("PUT", "/notes/later", {});
   expect(Object.keys(await revisions(second, "films"))).toHaveLength(3024);
@@ -164,7 +166,7 @@ test("a damaged backup is refused with a message and exit code 1, and creates no
     expect(await tandem("restore", path, "--data-dir", into)).toMatchObject({ code: 1, text });
     expect(existsSync(join(folder, "into"))).toBe(false);
   }
-  // A second backup does not replace the first, and a restoration does not replace the store in
+  // A second backup does not overwrite the first, and a restoration does not overwrite the store in
   // use.
   expect(await tandem("backup", "--data-dir", data, file)).toMatchObject({ code: 1 });
   expect(await tandem("restore", file, "--data-dir", data)).toMatchObject({
@@ -180,7 +182,7 @@ test("a damaged backup is refused with a message and exit code 1, and creates no
   expect(readFileSync(file).equals(bytes)).toBe(true);
 });
 
-test.skipIf(!canMountMemory)("a backup to a full disk leaves no file", async () => {
+test.skipIf(!canMountMemory)("a backup to a full disk does not leave a file behind", async () => {
   const directory = processes.directory();
   const node = await processes.open({ directory });
   const data = join(directory, "data");
@@ -192,7 +194,7 @@ test.skipIf(!canMountMemory)("a backup to a full disk leaves no file", async () 
   });
 });
 
-test("compacting returns the space of removed databases, and keeps data and sequences", async () => {
+test("compacting frees the space of removed databases, and keeps data and sequences", async () => {
   const directory = processes.directory();
   const data = join(directory, "data");
   const first = await processes.open({ directory });
@@ -213,7 +215,7 @@ test("compacting returns the space of removed databases, and keeps data and sequ
   await first.stop();
   const file = join(data, "data.mdb");
   const byteCount = statSync(file).size;
-  // A killed compaction leaves this name.
+  // An interrupted compaction leaves a file with this name.
   cpSync(file, join(data, "old-data.mdb"));
   const compacted = await tandem("store", "compact", "--data-dir", data);
   expect(compacted).toMatchObject({ code: 0, text: expect.stringMatching(/before, .* MiB now/) });

@@ -1,5 +1,5 @@
 /**
- * The `tandem` command from a user's view: errors in sentences, exit codes, and commands for a
+ * The `tandem` command from a user's view: error messages, exit codes, and commands that talk to a
  * server.
  */
 import { execFile, spawn, spawnSync } from "node:child_process";
@@ -46,7 +46,7 @@ function tandem(flags: readonly string[], more: Record<string, string> = {}): Pr
     const child = execFile(process.execPath, [MAIN, ...flags], { env }, (_, output, errors) =>
       resolve({ code: child.exitCode ?? -1, output, errors }),
     );
-    // The command gets no input.
+    // The command gets no input from stdin.
     child.stdin?.end();
   });
 }
@@ -77,7 +77,7 @@ describe("failures are reported in a sentence", () => {
   test.each<[string[], number, string]>([
     [
       ["--bind-address", "192.0.2.1", "--port", "0"],
-      // The exit code is 1, because the address may become available with the network.
+      // The exit code is 1, because the address may become available once the network is up.
       1,
       "bind address 192.0.2.1: this machine has no such address; choose one with --bind-address or [chttpd] bind_address",
     ],
@@ -87,14 +87,17 @@ describe("failures are reported in a sentence", () => {
       2,
       "FoundationDB's cluster file cannot be read at /none/fdb.cluster: set --cluster-file",
     ],
-  ])("serve %j ends with %i: 2 if a restart cannot help", async (flags, code, sentence) => {
-    const ran = await tandem(["serve", "--data-dir", join(folder, "b"), ...flags], {
-      COUCHDB_USER: "adm",
-      COUCHDB_PASSWORD: "pass",
-    });
-    expect(ran.code).toBe(code);
-    expect(ran.errors).toContain(sentence);
-  });
+  ])(
+    "serve %j ends with exit code %i, which is 2 if a restart cannot help",
+    async (flags, code, sentence) => {
+      const ran = await tandem(["serve", "--data-dir", join(folder, "b"), ...flags], {
+        COUCHDB_USER: "adm",
+        COUCHDB_PASSWORD: "pass",
+      });
+      expect(ran.code).toBe(code);
+      expect(ran.errors).toContain(sentence);
+    },
+  );
 
   test.each<[string[], number, string]>([
     [["nodes", "drain", ""], 2, "argument 'name' is empty: expected a value"],
@@ -179,23 +182,26 @@ describe("failures are reported in a sentence", () => {
       {},
       "the user una from the URL was sent to SERVER",
     ],
-  ])("a rejected login names the user and its source: %j with %j", async (words, given, cause) => {
-    const netrc = join(folder, "netrc");
-    writeFileSync(netrc, "default login nora password no-secret\n");
-    const una = node.url.replace("//", "//una:no-secret@");
-    const flags = words.map((word) =>
-      word.replace("SERVER", node.url).replace("OPEN", open.url).replace("UNA", una),
-    );
-    const variables = given.NETRC === undefined ? given : { NETRC: netrc };
-    const { code, errors } = await tandem(flags, variables);
-    expect(code).toBe(1);
-    expect(errors).toContain(cause.replace("SERVER", node.url));
-    expect(errors).not.toContain("no-secret");
-  });
+  ])(
+    "the message about a rejected login names the user and where the credentials come from: %j with %j",
+    async (words, given, cause) => {
+      const netrc = join(folder, "netrc");
+      writeFileSync(netrc, "default login nora password no-secret\n");
+      const una = node.url.replace("//", "//una:no-secret@");
+      const flags = words.map((word) =>
+        word.replace("SERVER", node.url).replace("OPEN", open.url).replace("UNA", una),
+      );
+      const variables = given.NETRC === undefined ? given : { NETRC: netrc };
+      const { code, errors } = await tandem(flags, variables);
+      expect(code).toBe(1);
+      expect(errors).toContain(cause.replace("SERVER", node.url));
+      expect(errors).not.toContain("no-secret");
+    },
+  );
 
-  // These tests are concurrent, because each retries for eight seconds.
+  // These tests run concurrently, because each of them retries for eight seconds.
   test.concurrent.each([["replicate"], ["verify"]])(
-    "%s: an unknown host, reported immediately and at the end",
+    "%s reports an unknown host immediately, and again at the end",
     async (command) => {
       const ran = await tandem([command, "http://nowhere.invalid/a", "http://nowhere.invalid/b"]);
       expect(ran.code).toBe(1);
@@ -231,14 +237,14 @@ describe("failures are reported in a sentence", () => {
     [["replicate", "a", "http://h/a"], "SOURCE a: expected the http:// or https:// URL of a"],
     [["verify", "http://h/a", "u:secret@h/a"], "TARGET u:*****@h/a: expected the http:// or"],
     [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: no such file"],
-  ])("wrong usage ends with 2: %j", async (flags, sentence) => {
+  ])("wrong usage ends with exit code 2: %j", async (flags, sentence) => {
     const ran = await tandem(flags);
     expect(ran.code).toBe(2);
     expect(ran.errors).toContain(sentence);
   });
 });
 
-describe("a password mistyped into another argument is not printed", () => {
+describe("does not print a password that was mistyped into another argument", () => {
   const none = "http://127.0.0.1:1";
   const budget = ["--read", "requests_per_sec=3", "--server", none];
   test.each<[string[], string]>([
@@ -266,7 +272,7 @@ describe("a password mistyped into another argument is not printed", () => {
 test.each([
   ["completion", "zsh"],
   ["config", "list"],
-])("prints nothing if its output is closed: tandem %s %s", async (...flags) => {
+])("does not print an error if its output is closed: tandem %s %s", async (...flags) => {
   const child = spawn(process.execPath, [MAIN, ...flags], {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
@@ -278,7 +284,7 @@ test.each([
   expect([await ended, errors]).toEqual([[1, null], ""]);
 });
 
-test("a node whose terminal is closed returns its jobs to the queue", async () => {
+test("a node whose terminal is closed returns its jobs to the queue before it exits", async () => {
   const { child, log } = await processes.open();
   const closed = once(child, "close");
   child.kill("SIGHUP");
@@ -290,16 +296,19 @@ test.each([
   ["-", undefined],
   ["empty", ""],
   ["line-break", "\n"],
-])("a missing password does not become an empty one: --password-file %s", async (name, text) => {
-  const file = name === "-" ? name : join(folder, name);
-  if (text !== undefined) writeFileSync(file, text);
-  const flags = ["--host", "http://couch.example", "--username", "anna", "--password-file", file];
-  expect(await tandem(["secrets", "replace", ...flags], environment)).toEqual({
-    code: 2,
-    output: "",
-    errors: `tandem: --password-file ${file}: the file contains no password\n`,
-  });
-});
+])(
+  "a missing password is an error rather than an empty password: --password-file %s",
+  async (name, text) => {
+    const file = name === "-" ? name : join(folder, name);
+    if (text !== undefined) writeFileSync(file, text);
+    const flags = ["--host", "http://couch.example", "--username", "anna", "--password-file", file];
+    expect(await tandem(["secrets", "replace", ...flags], environment)).toEqual({
+      code: 2,
+      output: "",
+      errors: `tandem: --password-file ${file}: the file contains no password\n`,
+    });
+  },
+);
 
 test("replacing a password fails if no job uses the account", async () => {
   const file = join(folder, "new-password");
@@ -315,7 +324,7 @@ test("replacing a password fails if no job uses the account", async () => {
   }
 });
 
-test("replacing a password in failing jobs reports how many other jobs use the account", async () => {
+test("replacing a password in failing jobs reports the number of other jobs with the same account", async () => {
   const job = {
     source: "http://anna:old@127.0.0.1:1/a",
     target: "http://127.0.0.1:1/b",
@@ -340,7 +349,7 @@ test("replacing a password in failing jobs reports how many other jobs use the a
   });
 });
 
-test("settings are read, changed and reset", async () => {
+test("commands show, change and reset settings", async () => {
   const config = async (...flags: string[]) => {
     const { code, output, errors } = await tandem(["config", ...flags], environment);
     expect([code, errors]).toEqual([0, ""]);
@@ -368,7 +377,7 @@ test.each([
   ["couchdb", "use_cfile", "[couchdb] use_cfile has no effect: databases are not separate files"],
   ["cors:http://a", "origins", undefined],
   ["vendor", "name", undefined],
-])("a setting without effect is set with a warning: [%s] %s", async (section, key, warning) => {
+])("setting [%s] %s, which has no effect, causes a warning", async (section, key, warning) => {
   expect(await tandem(["config", "set", section, key, "3"], environment)).toEqual({
     code: 0,
     output: "done\n",
@@ -377,7 +386,7 @@ test.each([
   await tandem(["config", "unset", section, key], environment);
 });
 
-test("shares and budgets are set and listed", async () => {
+test("commands set and list shares and budgets", async () => {
   const done = async (...flags: string[]) => {
     const { code, output, errors } = await tandem(flags, environment);
     expect([code, errors]).toEqual([0, ""]);
@@ -405,7 +414,7 @@ test("shares and budgets are set and listed", async () => {
   expect(await done("nodes", "list")).toMatch(/^NODE\s+ID\s+PROCESS\s+STATE\s+JOBS.*\ntandem@/);
 });
 
-test("the documentation page of the command line has every command", async () => {
+test("docs/command-line.md documents every command", async () => {
   const page = readFileSync(new URL("../../../docs/command-line.md", import.meta.url), "utf8");
   const rows = page.split("\n").filter((line) => line.startsWith("| `tandem "));
   const { output } = await tandem(["completion", "bash"]);
@@ -418,7 +427,7 @@ test("the documentation page of the command line has every command", async () =>
   expect(lacking.map(([path]) => path)).toEqual([]);
 });
 
-test("the shell completes commands and options", async () => {
+test("the shell completion offers commands and options", async () => {
   const { output: script } = await tandem(["completion", "bash"]);
   const complete = (...words: string[]): string[] => {
     const line = words.map((word) => `'${word}'`).join(" ");
@@ -446,7 +455,7 @@ test("the help of every command fits in 80 columns", async () => {
   await check([]);
 });
 
-test("replicate and verify find the credentials of both endpoints outside their arguments", async () => {
+test("replicate and verify find the credentials of both endpoints without passing them as arguments", async () => {
   const netrc = join(folder, "netrc");
   writeFileSync(
     netrc,

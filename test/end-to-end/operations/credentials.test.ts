@@ -1,4 +1,4 @@
-/** A user with a password: many jobs, one session, and the password is never shown. */
+/** Many jobs of one user with a password share one session, and the password is never shown. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../../support/faults/http-proxy.ts";
 import { call, Processes, type TandemProcess } from "../../support/open-process.ts";
@@ -15,8 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.open({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // Keeps the session from being renewed when the server forgets it: on a slow machine, it may
-      // then be older than the default of this setting.
+      // A long interval, so that the session is not renewed when the server forgets it: on a slow
+      // machine, the session may then be older than the default of this setting.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.open({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),
@@ -41,7 +41,7 @@ afterAll(async () => {
 const source = (password = PASSWORD): string =>
   `${proxy.url.replace("://", `://jan:${password}@`)}/films`;
 
-test("jobs of one user share a session, even if the server forgets it meanwhile", async () => {
+test("jobs of one user share a session, even if the server forgets the session in the meantime", async () => {
   let forgotten = 0;
   proxy.intercept(async (request, forward) => {
     const isForgotten = request.path.includes("_changes") && forgotten < 2;
@@ -66,21 +66,21 @@ test("jobs of one user share a session, even if the server forgets it meanwhile"
   proxy.intercept((request, forward) => forward(request));
 });
 
-test("a wrong password causes a 401 that does not repeat it", async () => {
+test("a wrong password causes a 401 error whose message does not contain the password", async () => {
   const body = { source: source("wrong-0815"), target: "none", create_target: true };
   const answer = await here.call("POST", "/_replicate", body);
   expect(answer).toMatchObject({ status: 401, body: { error: "unauthorized" } });
   expect(JSON.stringify(answer.body)).not.toContain("wrong-0815");
 });
 
-test("no password is shown or logged", async () => {
+test("passwords are neither shown nor logged", async () => {
   const pages = await Promise.all(
     ["/_scheduler/jobs", "/_scheduler/docs", "/_active_tasks"].map((path) =>
       here.call("GET", path),
     ),
   );
   for (const text of [JSON.stringify(pages), here.log()]) {
-    // Searches for the whole password, because four digits may occur in an id by chance.
+    // Searches for the whole password, because a part of it may occur in an id by chance.
     expect(text).not.toContain(PASSWORD);
     expect(text).not.toContain("wrong-0815");
   }

@@ -1,6 +1,6 @@
 /**
- * Two processes of one store: one is drained, and the other takes its jobs; a killed one is shown
- * as dead.
+ * Two processes share a store. One is drained, and the other takes its jobs. A killed process is
+ * shown as dead.
  */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -68,7 +68,7 @@ function tandem(...flags: readonly string[]): Promise<{ output: string; errors: 
   });
 }
 
-test("a drained node hands its jobs to another, and accepts no others until it is undrained", async () => {
+test("a drained node hands its jobs to another node, and accepts no jobs until it is undrained", async () => {
   await nodeOnce(other, ({ id, state, jobs }) => id !== null && state === "running" && jobs === 0);
   const { id } = (await nodeOf(one)) as NodeView;
   const drained = await tandem("drain", id);
@@ -115,7 +115,7 @@ test("a killed process is dead until it is restarted", async () => {
   expect(await nodeOf(former)).toBeUndefined();
 });
 
-test("an unknown node cannot be drained", async () => {
+test("draining an unknown node fails", async () => {
   expect((await one.call("POST", "/_tandem/nodes/nobody/_drain")).status).toBe(404);
   expect((await tandem("drain", "nobody")).errors).toContain("404 not_found");
 });

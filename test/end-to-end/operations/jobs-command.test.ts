@@ -1,4 +1,4 @@
-/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs` from a user's view. */
+/** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs`, from a user's view. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -64,7 +64,7 @@ function stateOnce(documentId: string, state: string) {
   );
 }
 
-test("jobs are listed and filtered", async () => {
+test("jobs can be listed and filtered", async () => {
   await stateOnce(FOLLOW, "running");
   await stateOnce("_replicator/broken", "crashing");
   const all = await tandem("list", "--server", server);
@@ -84,7 +84,7 @@ test("jobs are listed and filtered", async () => {
   expect(others.output).toContain("_replicator/follow");
 });
 
-test("a name without jobs is reported with exit code 1", async () => {
+test("a list that filters by name or server ends with exit code 1 if no job matches", async () => {
   const list = (...flags: readonly string[]) => tandem("list", "--server", server, ...flags);
   const unknown = ["--source", "nowhere.example", "--name", "typo/*"];
   expect(await list(...unknown)).toEqual({
@@ -94,13 +94,13 @@ test("a name without jobs is reported with exit code 1", async () => {
   });
   const { code, output } = await list(...unknown, "--json");
   expect([code, JSON.parse(output).jobs]).toEqual([1, []]);
-  // The exit code is 0: it is good news that no job is in a state.
+  // The exit code is 0, because an empty list of jobs in a bad state is good news.
   const stalled = await list("--stalled", "--no-left-behind");
   expect(stalled).toMatchObject({ code: 0, output: "no jobs match --no-left-behind --stalled\n" });
   expect(await list("--source", "a")).toMatchObject({ code: 0 });
 });
 
-test("failing jobs are shown in groups, with the command that applies to a group", async () => {
+test("failing jobs are shown in groups, each with the command that applies to the group", async () => {
   const { code, output } = await tandem("failing", "--server", server);
   expect(code).toBe(0);
   const [head = "", row = "", ...rest] = output.split("\n");
@@ -114,7 +114,7 @@ test("failing jobs are shown in groups, with the command that applies to a group
   expect(steered.output).toMatch(/^1 job found, /);
 });
 
-test("a paused job stays paused after a restart, with the user who paused it", async () => {
+test("a paused job stays paused after a restart, and still shows the user who paused it", async () => {
   const paused = await tandem("pause", FOLLOW, "--server", server);
   expect(paused).toMatchObject({ code: 0, output: "done\n" });
   await stateOnce(FOLLOW, "pending");
@@ -128,7 +128,7 @@ test("a paused job stays paused after a restart, with the user who paused it", a
   await stateOnce(FOLLOW, "running");
 });
 
-test("a command for several jobs is previewed, confirmed and undone", async () => {
+test("a command for several jobs can be previewed, confirmed and undone", async () => {
   const preview = await tandem("pause", "--all", "--dry-run", "--server", server);
   expect(preview).toMatchObject({ code: 0, errors: "" });
   expect(preview.output).toBe("would pause 2 jobs:\n  _replicator/broken\n  _replicator/follow\n");
@@ -138,7 +138,7 @@ test("a command for several jobs is previewed, confirmed and undone", async () =
   expect((await ask("GET", "/_tandem/jobs?paused=true")).body.total_rows).toBe(0);
   const paused = await tandem("pause", "--name", "*/follow", "--yes", "--server", server);
   expect(paused.output).toMatch(/^1 job found, 1 changed\n/);
-  // A job paused on purpose remains paused.
+  // A job that a user has paused remains paused.
   expect((await tandem("pause", "--all", "--yes", "--server", server)).output).toMatch(
     /^2 jobs found, 1 changed, 1 did not need it\n/,
   );
@@ -153,7 +153,7 @@ test("a command for several jobs is previewed, confirmed and undone", async () =
   await stateOnce(FOLLOW, "running");
 });
 
-test("past events can be filtered and read page by page, including those of a removed job", async () => {
+test("past events, including those of a removed job, can be filtered and read page by page", async () => {
   const job = { source: "a", target: "gone", create_target: true, continuous: true };
   const { body } = await ask("PUT", "/_replicator/gone", job);
   await ask("DELETE", `/_replicator/gone?rev=${body.rev}`);
@@ -173,7 +173,7 @@ test("past events can be filtered and read page by page, including those of a re
   expect([wrong.code, wrong.errors]).toEqual([2, expect.stringContaining("Unknown kind fainted")]);
 });
 
-test("an empty failure list says so", async () => {
+test("if no documents have failed, the command says so", async () => {
   const { output } = await tandem("failures", FOLLOW, "--server", server);
   expect(output).toBe("no documents failed\n");
 });
@@ -196,14 +196,14 @@ test.each([
   [["list", "--sort", "foo"], 2, "sort"],
   [["watch", "--error", "foo"], 2, "error"],
   [["retry", "--state"], 2, "argument missing"],
-])("tandem jobs %j ends with %i: %s", async (flags, code, text) => {
+])("tandem jobs %j ends with exit code %i: %s", async (flags, code, text) => {
   const ran = await tandem(...flags, ...(flags.includes("--state") ? [] : ["--server", server]));
   expect(ran.code).toBe(code);
   expect(ran.errors).toContain(text);
   expect(ran.errors).not.toContain("pass@");
 });
 
-test("an unresponsive server is named without its password", async () => {
+test("the message about an unresponsive server does not contain the password", async () => {
   const ran = await tandem("list", "--server", "http://adm:secret@127.0.0.1:9");
   expect(ran.code).toBe(1);
   expect(ran.errors).not.toContain("secret");
@@ -268,14 +268,14 @@ test.each([
   expect(await ask(method, path, body)).toEqual({ status, body: expected });
 });
 
-test("job events are shown as they occur, even after the server was unreachable", async () => {
+test("job events are shown as they occur, even after the server was temporarily unreachable", async () => {
   const child = spawn(process.execPath, [MAIN, "jobs", "watch", "--paused", "--server", server]);
   const ended = once(child, "exit");
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
   const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
-  // The running job also reports its stops and starts, in any order with the changes that are
-  // awaited; they are skipped.
+  // Skips the events of the running job: its stops and starts occur in any order relative to the
+  // awaited changes.
   const reported = async (change: string): Promise<void> => {
     const { value, done } = await lines.next();
     expect(done, "the command goes on").toBe(false);

@@ -1,4 +1,4 @@
-/** The lag of a job and its cause, as an operator sees them in the real program. */
+/** The real program shows operators the lag of a job and its cause. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -15,7 +15,7 @@ afterAll(() => processes.close());
 
 const pathOf = (id: string) => `/_tandem/jobs/${encodeURIComponent(`_replicator/${id}`)}`;
 
-/** Waits until the job of a document matches. */
+/** Waits until the job of a document matches the expected values. */
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
 async function jobOnce(id: string, passes: (job: any) => boolean) {
   const ask = () => node.call("GET", pathOf(id));
@@ -35,7 +35,7 @@ function tandem(...flags: readonly string[]): Promise<string> {
   });
 }
 
-test("a paused job with 300 pending changes reports their number, and how long it has been behind", async () => {
+test("a paused job with 300 pending changes reports this number, and the time since the job fell behind", async () => {
   await node.call("PUT", "/a");
   await write("a", "first", 3);
   const source = `${node.url}/a`;
@@ -87,7 +87,7 @@ test("a paused job with 300 pending changes reports their number, and how long i
   expect(await tandem("runs", "_replicator/follow", "--json")).toContain('"total_rows"');
 });
 
-test("a job throttled by its source's budget says so", async () => {
+test("a job throttled by its source's budget reports this as the cause of its lag", async () => {
   await node.call("PUT", "/slow");
   await write("slow", "d", 50);
   const budget = { read: { requests_per_sec: 0.5 } };

@@ -1,4 +1,4 @@
-/** A store written by a newer program is not changed by this one. */
+/** An older program does not change a store written by a newer one. */
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -25,7 +25,7 @@ async function withStore<T>(
   }
 }
 
-test("a program too old for the store reports it and exits", async () => {
+test("a program too old for the store reports this and exits", async () => {
   const directory = processes.directory();
   const node = await processes.open({ directory });
   await node.stop();

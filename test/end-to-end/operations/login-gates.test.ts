@@ -1,7 +1,7 @@
 /**
- * A hundred jobs with a mistyped password next to one with the right one: the server never locks
- * the account. The server is a Tandem, which locks accounts like CouchDB 3.5, and the CouchDB in
- * `COUCHDB_URL` if set.
+ * A hundred jobs with a mistyped password, and one job with the correct password, use the same
+ * account. The server never locks the account. The server is a Tandem, which locks accounts like
+ * CouchDB 3.5, or the CouchDB in `COUCHDB_URL` if set.
  */
 import { randomBytes } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
@@ -25,7 +25,7 @@ async function ask(url: string, user: string, method: string, body?: unknown) {
   return { status: response.status, json: JSON.parse(text) };
 }
 
-/** The URL of a server without a path, and its administrator. */
+/** Returns the URL of a server, without a path, and its administrator's credentials. */
 async function openTandem() {
   const ini = `[admins]\nadmin = admin-password\n`;
   const { url } = await processes.open({ ini });
@@ -73,15 +73,15 @@ test.each(SERVERS)("%s does not lock an account", async (_, open) => {
     const failed = json.jobs.filter((job: { error_count: number }) => job.error_count > 0);
     return failed.length === JOBS;
   });
-  // A request and a job with the right password succeed.
+  // A request and a job with the correct password succeed.
   expect((await ask(`${url}/${database}`, `${user}:${RIGHT}`, "GET")).status).toBe(200);
   const right = { source: source(RIGHT), target: "right", create_target: true };
   await here("/_replicator/right", "PUT", right);
   const state = () => here("/_scheduler/docs/_replicator/right");
   await node.onceAnswered(state, ({ json }) => json.state === "completed");
   expect((await ask(`${url}/${database}`, `${user}:${RIGHT}`, "GET")).status).toBe(200);
-  // The first run of the job may have shared a refused login. Later runs do not log in, because the
-  // account's login gate is closed.
+  // The first run of the job may have shared a login that the server refused. Later runs do not log
+  // in, because the account's login gate is closed.
   const wrong = () => here("/_scheduler/docs/_replicator/wrong-7");
   const isHeld = ({ json }: { json: unknown }) =>
     JSON.stringify(json).includes("so that the account is not locked");

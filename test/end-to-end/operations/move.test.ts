@@ -1,6 +1,6 @@
 /**
- * `tandem move` with every command of docs/coming-from-couchdb.md, between a server that acts as
- * the CouchDB and another one.
+ * `tandem move`, with every command of docs/coming-from-couchdb.md. One server plays the old
+ * CouchDB, and jobs move between it and another server.
  */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -46,7 +46,7 @@ function tandem(server: TandemProcess, words: readonly string[]): Promise<Ran> {
 
 const move = (...words: readonly string[]) => tandem(node, ["move", ...words, "--from", old.url]);
 
-/** The commands of the page's blocks, with these servers. */
+/** The commands of the page's code blocks, with the addresses of the test's servers. */
 const [THERE = [], BACK = []] = pageCommands(PAGE);
 function ofPage(words: readonly string[]): Promise<Ran> {
   return tandem(
@@ -61,7 +61,8 @@ function replication(target: string, more: object = {}): object {
 }
 
 /**
- * Resolves when the job has copied everything: it has completed, or is parked with its checkpoint.
+ * Resolves when the job has copied everything: it has completed, or has written its checkpoint and
+ * is parked.
  */
 function caughtUp(server: TandemProcess, id: string) {
   return server.onceAnswered(
@@ -70,7 +71,9 @@ function caughtUp(server: TandemProcess, id: string) {
   );
 }
 
-/** Numbers of documents read by the runs of a job on this node, latest run first. */
+/**
+ * Returns the number of documents that each run of a job on this node has read, latest run first.
+ */
 async function readCounts(id: string): Promise<readonly number[]> {
   const { body } = await node.call("GET", `/_tandem/jobs/_replicator%2F${id}/runs`);
   return body.runs.map(({ docs_read }: { readonly docs_read: number }) => docs_read);
@@ -79,7 +82,7 @@ async function readCounts(id: string): Promise<readonly number[]> {
 const jobCount = async (server: TandemProcess) =>
   (await server.call("GET", "/_scheduler/jobs")).body.total_rows;
 
-test("replications are adopted, continue from their checkpoints, and are given back", async () => {
+test("replications are adopted, continue from their checkpoints, and can be returned to the old server", async () => {
   await old.call("PUT", "/_replicator/first", replication("first", { continuous: true }));
   const selector = { _id: { $regex: "1$" } };
   await old.call("PUT", "/_replicator/part", replication("part", { continuous: true, selector }));
@@ -127,7 +130,7 @@ test("replications are adopted, continue from their checkpoints, and are given b
   expect(body.runs.map((run: { readonly docs_read: number }) => run.docs_read)).toEqual([0]);
 });
 
-test("a document changed on both sides is named, and neither version is overwritten", async () => {
+test("a document changed on both sides is reported by its id, and neither version is overwritten", async () => {
   const replicator = "/a%2F_replicator";
   await old.call("PUT", replicator);
   await old.call("PUT", `${replicator}/_security`, { members: { names: ["ann"] } });
@@ -161,7 +164,7 @@ test("a document changed on both sides is named, and neither version is overwrit
   await old.call("DELETE", replicator);
 });
 
-test("documents keep every number and their member order, there and back", async () => {
+test("documents keep every number and the order of members when they are moved and moved back", async () => {
   const database = "/b%2F_replicator";
   const members = '"n":369553424691494913,"f":[1.0,1e3,-0.0],"o":{"1":1,"0":2}';
   const selector = '"selector":{"n":{"$gt":9007199254740993}}';
@@ -184,7 +187,7 @@ test("documents keep every number and their member order, there and back", async
   await old.call("DELETE", database);
 });
 
-test("a move is refused until this node has adopted the uuid of the old server, which it does only while no job runs", async () => {
+test("a move is refused until this node has the uuid of the old server, which it accepts only while no job runs", async () => {
   const directory = processes.directory();
   const open = () => processes.open({ directory, ini: "[replicator]\n" });
   let other = await open();
@@ -214,7 +217,7 @@ test("a move is refused until this node has adopted the uuid of the old server, 
   expect([taken.code, taken.errors]).toEqual([0, ""]);
 });
 
-test("wrong usage ends with 2", async () => {
+test("wrong usage of tandem move ends with exit code 2", async () => {
   expect((await tandem(node, ["move"])).code).toBe(2);
   expect((await tandem(node, ["move", "take", "--from", "ftp://x"])).code).toBe(2);
   expect((await tandem(node, ["move", "take", "--from", node.url])).code).toBe(2);

@@ -1,4 +1,4 @@
-/** A replication of a CouchDB of any version resumes here at its checkpoint. */
+/** A replication of any version of CouchDB resumes here from its checkpoint. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { parseReplication, replicationId } from "../../../src/replicator/index.ts";
@@ -22,7 +22,7 @@ test.each([
   ["version 2", 2],
   ["version 1", 3],
 ])(
-  "a checkpoint under an id of %s is found, and written under the current id",
+  "a checkpoint under an id of %s is found, and a new one is written under the current id",
   async (_, index) => {
     const database = `films-${index}`;
     await load(node, database, films);
@@ -44,7 +44,7 @@ test.each([
     const entry = { session_id: "s", recorded_seq: changes.last_seq, docs_written: 20 };
     const log = { session_id: "s", source_last_seq: changes.last_seq, history: [entry] };
     await node.call("PUT", `/${database}-copy`);
-    // The replicator looks for older checkpoints only if the target is not empty.
+    // The replicator searches for older checkpoints only if the target is not empty.
     await node.call("PUT", `/${database}-copy/other`, {});
     for (const side of [database, `${database}-copy`]) {
       const path = `/${side}/_local/${olderBaseIds[index]}`;

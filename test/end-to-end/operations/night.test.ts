@@ -1,6 +1,6 @@
 /**
- * An incident at night: jobs fail in eighteen ways next to healthy ones. They are found with their
- * causes, reported in groups, and fixed group by group, with one command each.
+ * An incident at night: jobs fail in eighteen ways, next to healthy jobs. The failing jobs are
+ * found with their causes and reported in groups. One command fixes each group.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -26,35 +26,35 @@ const fixture = (name: string) =>
 
 const GOOD_COUNT = 20;
 const COUNT_OF_EACH = 3;
-/** Exceeds the number of wrong passwords with which a server locks an account. */
+/** Exceeds the number of wrong passwords after which a server locks an account. */
 const COUNT_OF_LOGINS = 8;
 const DOCUMENT_COUNT = 8;
-/** Number of groups fixed at the same time. */
+/** Number of groups that are fixed concurrently. */
 const FIXED_AT_ONCE = 6;
 /**
- * Failure classes for which a node probes the server, so that the jobs may recover before the
- * command is run.
+ * Failure classes for which the node probes the server. Jobs with such failures may recover before
+ * the command is run.
  */
 const PROBED = new Set(["dns", "unreachable", "timeout", "tls"]);
 const ADMIN = "admin:of-admin";
 const RIGHT = "right-password";
 
-/** One of the ways to fail. */
+/** One of the ways in which jobs fail. */
 interface Fault {
   readonly class: string;
   readonly side: "source" | "target";
   readonly host: string;
-  /** Status and words of the cause, as shown to operators. */
+  /** Pattern of the status and message of the cause, as shown to operators. */
   readonly words: RegExp;
   readonly job: (number: number) => Readonly<Record<string, unknown>>;
-  /** Number of jobs. Default: `COUNT_OF_EACH`. */
+  /** Number of jobs with this fault. Default: `COUNT_OF_EACH`. */
   readonly count?: number;
   heal(): Promise<unknown> | unknown;
-  /** Command that fixes the group after `heal`. Default: retries the group. */
+  /** Command that fixes the group after `heal`. By default, the command retries the group. */
   readonly command?: readonly string[];
 }
 
-/** Body of an alert message. */
+/** Body of a message with alerts. */
 interface Message {
   readonly status: string;
   readonly count: number;
@@ -73,7 +73,7 @@ const faults = new Map<string, Fault>();
 const messages: Message[] = [];
 /** A server without accounts. */
 let remote: TandemProcess;
-/** A server with accounts, which it locks after wrong passwords, as CouchDB 3.5 does. */
+/** A server with accounts. It locks an account after wrong passwords, as CouchDB 3.5 does. */
 let peer: TandemProcess;
 let node: TandemProcess;
 
@@ -95,7 +95,7 @@ const refusal =
   async () => ({ status, headers: { "content-type": type, "retry-after": "0" }, body });
 const errorOf = (error: string, reason: string): string => JSON.stringify({ error, reason });
 
-/** A fault of the server at `url`, or of a database there. */
+/** Adds a fault of the server at `url`, or of a database on this server. */
 function addFault(
   name: string,
   url: string,
@@ -122,7 +122,10 @@ async function openProxy(): Promise<HttpProxy> {
   return proxy;
 }
 
-/** A proxy in front of the remote server that returns this response until it is fixed. */
+/**
+ * Opens a proxy in front of the remote server. Until the fault is fixed, the proxy returns this
+ * response.
+ */
 async function openFault(
   name: string,
   failureClass: string,
@@ -146,7 +149,7 @@ const withoutRoom: Intercept = (request, forward) => {
 };
 const refuseRoom = refusal(507, errorOf("insufficient_storage", "no space left"));
 
-/** A filter for all documents but design documents. */
+/** A filter that keeps all documents except design documents. */
 const KEEP = "function (doc) { return !doc._id.startsWith('_'); }";
 const LOGIN_PAGE = "<html><head><title>Welcome</title></head><body>Please log in</body></html>";
 const BAD_GATEWAY = "<html><body><h1>502 Bad Gateway</h1><hr>nginx</body></html>";
@@ -250,7 +253,8 @@ beforeAll(async () => {
     heal: () => remote.call("DELETE", `/strict/_design/v?rev=${design.rev}`),
   });
   const { port } = new URL(remote.url);
-  // The reported cause is the unresolvable name, although what fails is the reading of the filter.
+  // The reported cause is the unresolvable host name, although the step that fails is reading the
+  // filter.
   await fill(remote.call, "filtered");
   await remote.call("PUT", "/filtered/_design/f", { filters: { keep: KEEP } });
   addFault("name", `http://films.localhost:${port}`, {
@@ -327,7 +331,7 @@ async function atPeer(method: string, path: string, body?: unknown, user = ADMIN
   return { status: response.status, body: await response.json() };
 }
 
-/** Makes a user of the peer a member of a database. */
+/** Makes a user of this server a member of a database. */
 function openTo(database: string, name: string): Promise<unknown> {
   const members = { names: [name], roles: [] };
   return atPeer("PUT", `/${database}/_security`, { members });
@@ -340,7 +344,7 @@ async function openMemory(config: ReturnType<typeof readConfig>): Promise<Runnin
   return server;
 }
 
-/** A server over TLS whose certificate is not trusted at first. */
+/** Opens a server over TLS. Its certificate is not trusted at first. */
 async function openSecure(): Promise<string> {
   const configFile = join(directory, "secure.ini");
   const [certificate, key] = ["server.pem", "server-key.pem"].map(fixture);
@@ -354,7 +358,7 @@ async function openSecure(): Promise<string> {
 
 let onMessage = (): void => {};
 
-/** The URL of a receiver of alerts. */
+/** Opens a receiver of alerts, and returns its URL. */
 async function openReceiver(): Promise<string> {
   const receiver = createServer(async (request, response) => {
     let text = "";
@@ -371,7 +375,9 @@ async function openReceiver(): Promise<string> {
   return `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/`;
 }
 
-/** Resolves once messages with this status have reported this many jobs. Returns the messages. */
+/**
+ * Resolves once messages with this status have reported this number of jobs. Returns the messages.
+ */
 async function reported(status: string, count: number): Promise<readonly Message[]> {
   for (;;) {
     const found = messages.filter((message) => message.status === status);
@@ -396,8 +402,8 @@ async function openBlackHole(behind: string) {
   const [line] = await once(createInterface({ input: child.stdout }), "line");
   child.kill("SIGSTOP");
   const port = Number(line);
-  // Fills the accept queue, for which two connections suffice. None is awaited, because further
-  // ones are established only when the process resumes.
+  // Fills the accept queue; two connections suffice. The connections are not awaited, because those
+  // beyond the queue are only established when the process resumes.
   for (let number = 0; number < 4; number++) {
     const socket = connect({ port, host: "127.0.0.1" });
     socket.on("error", () => {});
@@ -422,7 +428,7 @@ const jobsWith = async (query: string): Promise<any> =>
 const placeOf = ({ class: failureClass, side, host }: Omit<Fault, "job" | "heal" | "words">) =>
   `${failureClass} ${side} ${host}`;
 
-/** Class, side and host of each failing job, in order. */
+/** Lists class, side and host of each failing job, in order. */
 async function failures(): Promise<readonly string[]> {
   const { jobs } = await jobsWith("failing=true");
   // biome-ignore lint/suspicious/noExplicitAny: as above.
@@ -432,7 +438,7 @@ async function failures(): Promise<readonly string[]> {
 const ofGroup = (fault: Fault) => Array.from({ length: countOf(fault) }, () => placeOf(fault));
 const isAbout = (name: string, documentId: string) => documentId.replace(/-\d+$/, "") === name;
 
-test("failing jobs are found with their causes, and one command fixes each group", async () => {
+test("every failing job is found with its cause, and one command fixes each group", async () => {
   const all = [...faults.values()];
   const expected = all.flatMap(ofGroup).toSorted();
   const badCount = expected.length;
@@ -442,7 +448,7 @@ test("failing jobs are found with their causes, and one command fixes each group
   await expectProof();
   await expectMetricsToAgree();
   const firing = await reported("firing", badCount);
-  // Each job is reported once, in a message about several jobs with the same cause.
+  // Each job is reported once. One message covers all jobs with the same cause.
   expect(firing.flatMap(({ alerts }) => alerts)).toHaveLength(badCount);
   expect(firing.length).toBeLessThan(badCount);
   for (const { alerts } of firing) {
@@ -450,7 +456,7 @@ test("failing jobs are found with their causes, and one command fixes each group
     expect(kinds.size).toBe(1);
   }
 
-  // Retrying with the wrong password does not lock the account either.
+  // Retrying with the wrong password does not lock the account.
   await tandem("jobs", "retry", "--error", "unauthorized", "--yes");
   await node.onceAnswered(failures, (found) => isDeepStrictEqual(found, expected));
   expect((await atPeer("GET", "/films", undefined, `copier:${RIGHT}`)).status).toBe(200);
@@ -468,7 +474,10 @@ test("failing jobs are found with their causes, and one command fixes each group
   await reported("resolved", badCount);
 });
 
-/** Fixes the cause, and then the group with one command, which finds exactly its jobs. */
+/**
+ * Fixes the cause of a fault. Then fixes the group with one command, which must find exactly the
+ * jobs of the group.
+ */
 async function fix(fault: Fault): Promise<void> {
   await fault.heal();
   const group = ["--error", fault.class, "--side", fault.side, "--host", fault.host];
@@ -476,7 +485,7 @@ async function fix(fault: Fault): Promise<void> {
   if (!PROBED.has(fault.class)) expect(printed).toContain(`${countOf(fault)} jobs found`);
 }
 
-/** Checks the class, status and words of each job. */
+/** Checks the class, status and message of each job's failure. */
 async function expectCauses(): Promise<void> {
   const { jobs, total_rows: total } = await jobsWith("failing=true");
   const listed = await tandem("jobs", "list", "--failing", "--limit", "200");
@@ -494,7 +503,7 @@ async function expectCauses(): Promise<void> {
   }
 }
 
-/** Checks the groups of the API and of the command line. */
+/** Checks the groups in the API and on the command line. */
 async function expectGroups(): Promise<void> {
   const { body } = await node.call("GET", "/_tandem/failing");
   const printed = (await tandem("jobs", "failing")).replaceAll(/\s+/g, " ");
@@ -515,7 +524,7 @@ async function expectGroups(): Promise<void> {
   }
 }
 
-/** Checks that each job that is called caught up has copied everything. */
+/** Checks that each job reported as caught up has copied everything. */
 async function expectProof(): Promise<void> {
   const { jobs } = await jobsWith("behind=false");
   for (const { doc_id: id, failing, target } of jobs) {
@@ -528,8 +537,8 @@ async function expectProof(): Promise<void> {
 }
 
 /**
- * Jobs continue during the scrape: the lists before and after it have to be equal, or it is
- * repeated.
+ * Compares the metrics with the list of jobs. Jobs continue during the scrape, so the comparison is
+ * repeated until the lists before and after the scrape are equal.
  */
 async function expectMetricsToAgree(): Promise<void> {
   const before = await failures();

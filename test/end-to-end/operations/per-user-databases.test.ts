@@ -1,4 +1,7 @@
-/** Every command and every text of docs/per-user-databases.md, between processes. */
+/**
+ * Runs every command of docs/per-user-databases.md between processes, and checks every text of the
+ * page.
+ */
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -28,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-/** The page with the addresses of the servers in this test. */
+/** Returns the page, with the addresses of the servers in this test. */
 const page = () =>
   PAGE.replaceAll("https://a.example/", `${source.url}/`).replaceAll(
     "https://b.example/",
@@ -45,7 +48,7 @@ async function askSource(method: string, path: string, body?: object): Promise<v
   expect([method, path, status]).toEqual([method, path, 201]);
 }
 
-/** Runs commands one after the other, and returns the output of each. */
+/** Runs commands one after the other, and returns the output of each command. */
 async function run(block: readonly (readonly string[])[]): Promise<readonly string[]> {
   const env = { ...process.env, NETRC: join(folder, "none"), TANDEM_SERVER: node.url };
   const outputs: string[] = [];
@@ -85,7 +88,7 @@ test("the commands of docs/per-user-databases.md create, show and repair the job
   await node.call("PUT", "/tenants%2F_replicator");
   expect((await node.call("POST", "/tenants%2F_replicator/_bulk_docs", body)).status).toBe(201);
   await onceParked("database=tenants/_replicator", 1);
-  // The source of the additional job matches the rule as well.
+  // The source of the additional job also matches the rule.
   await onceParked("rule=users", COUNT + 1);
   for (const output of await run(own)) expect(output).not.toBe("");
 

@@ -1,6 +1,7 @@
 /**
- * Rules between servers, with every command of docs/whole-servers.md: databases created and deleted
- * meanwhile, changing security objects, killed nodes. Larger with `TANDEM_DATABASES=500`.
+ * Rules between servers, with every command of docs/whole-servers.md. In the meantime, databases
+ * are created and deleted, security objects change, and nodes are killed. `TANDEM_DATABASES=500`
+ * runs a larger test.
  */
 import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -75,7 +76,7 @@ function tandem(
   });
 }
 
-/** Waits until the rule's status matches. */
+/** Waits until the status of the rule matches. */
 function onceStatus(expected: Readonly<Record<string, unknown>>) {
   return onceAnswered(
     nodes,
@@ -84,14 +85,14 @@ function onceStatus(expected: Readonly<Record<string, unknown>>) {
   );
 }
 
-/** The page with the addresses of the servers in this test. */
+/** Returns the page, with the addresses of the servers in this test. */
 const page = () =>
   PAGE.replaceAll("https://a.example/", `${source.url}/`).replaceAll(
     "https://b.example/",
     `${target.url}/`,
   );
 
-/** The words of the shell commands on the page, block by block. */
+/** Returns the words of the shell commands on the page, by code block. */
 function commands(): readonly (readonly (readonly string[])[])[] {
   const withSecrets = page()
     .replaceAll(`--all ${source.url}/`, `--all ${withCredentials(source)}/`)
@@ -102,7 +103,7 @@ function commands(): readonly (readonly (readonly string[])[])[] {
 const name = (number: number) => `user-${number}x`;
 const securityOf = (member: string) => ({ members: { names: [member], roles: [] } });
 
-test("the commands of docs/whole-servers.md copy a server, follow it by a rule, show and change the rule, and remove it", async () => {
+test("the commands of docs/whole-servers.md copy a server, create, show and change a rule for it, and remove the rule", async () => {
   const [rule = ""] = pageJson(page());
   writeFileSync(join(folder, "users.json"), rule);
   for (let number = 0; number < COUNT; number++) await fill(name(number));
@@ -160,7 +161,7 @@ test("the commands of docs/whole-servers.md copy a server, follow it by a rule, 
   expect((await ask(target, "GET", `/${name(last)}`)).status).toBe(200);
 });
 
-test("differing servers are reported database by database, and repaired", async () => {
+test("verify reports each of several differing databases, and verify --repair repairs them", async () => {
   const sides = [withCredentials(source), withCredentials(target)];
   const chosen = ["--all", ...sides, "--databases", "shop-*", "--except", "shop-old", "--security"];
   for (const database of ["shop-a", "shop-b", "shop-old"]) await fill(database);
@@ -179,7 +180,8 @@ test("differing servers are reported database by database, and repaired", async 
   );
   expect(output).toContain("shop-gone: only at the target");
   const repaired = await tandem(["verify", ...chosen, "--repair"]);
-  // Missing databases are created and filled. The security object of an existing database stays.
+  // Missing databases are created and filled. The security object of an existing database is not
+  // changed.
   expect(repaired.output).toContain("3 databases compared: 1 differs");
   expect((await ask(target, "GET", "/shop-c/first")).body).toMatchObject({ of: "shop-c" });
   const copied = { databases: 3, docs_written: 0 };
@@ -195,7 +197,7 @@ test("differing servers are reported database by database, and repaired", async 
   expect(await tandem(["verify", ...chosen])).toMatchObject({ code: 0 });
 });
 
-test("a database that cannot be copied is named, and the others are copied", async () => {
+test("a database that cannot be copied is reported by name, and the others are copied", async () => {
   const sides = [withCredentials(source), `${withCredentials(target)}/{1}`];
   for (const database of ["odd-7", "odd-x"]) await fill(database);
   const ran = await tandem(["replicate", "--all", ...sides, "--databases", "odd-*"]);
@@ -209,7 +211,7 @@ test.each([
   ["replicate", ["nosuch*"], [], "no database matches 'nosuch*'"],
   ["verify", ["nosuch*"], [], "no database matches 'nosuch*'"],
   ["verify", ["no*", "shop-a"], ["shop-*"], "no database matches 'no*', 'shop-a', except 'shop-*'"],
-])("%s --all fails if no database matches --databases %j --except %j", async (...given) => {
+])("%s --all fails if --databases %j --except %j matches no database", async (...given) => {
   const [command, databases, except, reason] = given;
   const sides = [withCredentials(source), withCredentials(target)];
   const exceptions = except.length === 0 ? [] : ["--except", ...except];
@@ -221,7 +223,7 @@ test.each([
   [["--databases", "a*"], "--databases requires --all"],
   [["--overwrite-security", "a*"], "--overwrite-security requires --all"],
   [["--all", "--since", "7"], "--since cannot be combined with --all"],
-])("replicate %j is wrong usage", async (flags, reason) => {
+])("replicate %j is reported as wrong usage", async (flags, reason) => {
   const ran = await tandem(["replicate", source.url, target.url, ...flags]);
   expect([ran.code, ran.output]).toEqual([2, expect.stringContaining(reason)]);
 });

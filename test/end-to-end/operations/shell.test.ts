@@ -1,4 +1,4 @@
-/** `tandem replicate` and `tandem verify`: without a server, with meaningful exit codes. */
+/** `tandem replicate` and `tandem verify` work without a server, and have meaningful exit codes. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
@@ -37,7 +37,7 @@ function start(...flags: string[]) {
   return { child, ended };
 }
 
-test("a copy is verified, and what is missing afterwards is repaired", async () => {
+test("verify reports documents that changed or are missing in a copy, and verify --repair copies them", async () => {
   const source = `${server.url}/films`;
   const target = `${server.url}/films-copy`;
   const copied = await start("replicate", source, target, "--create-target").ended;
@@ -56,7 +56,7 @@ test("a copy is verified, and what is missing afterwards is repaired", async () 
   expect(repaired).toMatchObject({ code: 0, text: expect.stringContaining("2 documents copied") });
 });
 
-test("a missing target is reported with the option that creates it", async () => {
+test("the message about a missing target contains the option that creates it", async () => {
   const source = `${server.url}/films`;
   const copied = await start("replicate", source, `${server.url}/none`).ended;
   expect(copied.code).toBe(1);
@@ -67,7 +67,7 @@ test("a missing target is reported with the option that creates it", async () =>
   expect(nothing.text).toContain(`could not open ${server.url}/none/\n`);
 });
 
-test("a copy reports how much it omits", async () => {
+test("a copy reports the number of omitted documents", async () => {
   const docs = [{ _id: "small" }, { _id: "large", text: "x".repeat(100) }, { _id: "gone" }];
   await load(
     server,
@@ -84,7 +84,7 @@ test("a copy reports how much it omits", async () => {
   expect((await server.call("GET", "/partial-copy")).body.doc_count).toBe(1);
 });
 
-test("a comparison names conflicts, deletions and attachments, whichever side lacks them", async () => {
+test("a comparison reports conflicts, deletions and attachments, whichever side lacks them", async () => {
   const rev = (generation: number, letter: string) => `${generation}-${letter.repeat(32)}`;
   const write = async (database: string, docs: unknown[]) => {
     await server.call("PUT", `/${database}`);
@@ -135,7 +135,7 @@ test("a comparison names conflicts, deletions and attachments, whichever side la
   });
 });
 
-test("attachments of equal length are compared by their bytes if one side has them compressed", async () => {
+test("attachments of equal length are compared by their bytes if one side stores them compressed", async () => {
   const names = ["zipped", "equal", "other"];
   for (const name of names) await server.call("PUT", `/${name}-texts`);
   const put = (name: string, text: string, type: string) =>
@@ -155,7 +155,7 @@ test("attachments of equal length are compared by their bytes if one side has th
       ],
     });
   const text = "some text, ".repeat(50);
-  // A server stores attachments of the configured types compressed.
+  // The server compresses attachments of the configured types.
   await put("zipped", text, "text/plain");
   await put("equal", text, "application/octet-stream");
   await put("other", text.toUpperCase(), "application/octet-stream");
@@ -166,7 +166,8 @@ test("attachments of equal length are compared by their bytes if one side has th
       return { digest, encoding, length };
     }),
   );
-  // All three digests differ, although two documents have the same bytes. All lengths are equal.
+  // The three digests differ, although two of the documents have the same bytes. All lengths are
+  // equal.
   expect(new Set(digests.map(({ digest }) => digest)).size).toBe(3);
   expect(digests.map(({ encoding }) => encoding)).toEqual(["gzip", undefined, undefined]);
   expect(new Set(digests.map(({ length }) => length))).toEqual(new Set([text.length]));
@@ -186,7 +187,7 @@ test("attachments of equal length are compared by their bytes if one side has th
 });
 
 test.each([[[]], [["--json"]]] as const)(
-  "a copy with failed documents is not a success, with the flags %j",
+  "a copy with failed documents does not count as successful, with the flags %j",
   async (flags) => {
     const name = `refused${flags.length}`;
     await load(server, name, ['{"_id":"good"}', '{"_id":"bad"}']);
@@ -213,7 +214,7 @@ test.each([[[]], [["--json"]]] as const)(
   },
 );
 
-test("an attachment that differs within a revision is reported as not repaired, and repaired after a purge", async () => {
+test("an attachment that differs within the same revision is reported as not repaired, and is repaired after a purge", async () => {
   const doc = (data: string) => ({
     _id: "flag",
     _rev: `1-${"f".repeat(32)}`,
@@ -243,7 +244,7 @@ test("an attachment that differs within a revision is reported as not repaired, 
   });
 });
 
-test("a repair counts what the target accepted, and lists what it refused with the reasons", async () => {
+test("a repair counts the documents that the target accepted, and lists the refused documents with reasons", async () => {
   await load(server, "guarded-source", ['{"_id":"good"}', '{"_id":"b\\u001bad"}']);
   const refuse =
     'function (doc) { if (doc._id !== "good") throw {forbidden: "closed \u001b[31m"}; }';
@@ -259,7 +260,7 @@ test("a repair counts what the target accepted, and lists what it refused with t
   expect(text).not.toContain("\u001b");
 });
 
-test("failed documents of a run are remembered by later runs until they arrive", async () => {
+test("failed documents of a run are retried by later runs until they arrive", async () => {
   const source = `${server.url}/remembered`;
   const target = `${proxy.url}/remembered-copy`;
   await load(server, "remembered", ['{"_id":"good"}', '{"_id":"bad"}']);
@@ -279,7 +280,7 @@ test("failed documents of a run are remembered by later runs until they arrive",
   expect((await server.call("GET", "/remembered-copy/bad")).status).toBe(200);
 });
 
-test("an interrupted copy explains how to resume, and resumes", async () => {
+test("an interrupted copy explains how to resume it, and can be resumed", async () => {
   const target = `${proxy.url}/films-late`;
   const released = deferred();
   proxy.intercept(async (request, forward) => {
@@ -298,7 +299,7 @@ test("an interrupted copy explains how to resume, and resumes", async () => {
 });
 
 test.each([["SIGINT"], ["SIGTERM"], ["SIGHUP"]] as const)(
-  "a copy interrupted by %s is not a success in JSON",
+  "a copy interrupted by %s is not reported as a success in JSON",
   async (signal) => {
     const released = deferred();
     proxy.intercept(async (request, forward) => {
@@ -319,7 +320,7 @@ test.each([["SIGINT"], ["SIGTERM"], ["SIGHUP"]] as const)(
   },
 );
 
-describe("document ids from a file", () => {
+describe("document ids can be read from a file", () => {
   const file = join(processes.directory(), "ids");
   const copy = (text: string, target: string) => {
     writeFileSync(file, text);
@@ -352,7 +353,7 @@ describe("document ids from a file", () => {
   });
 });
 
-test("a password is never printed", async () => {
+test("passwords are never printed", async () => {
   const source = "http://user:word-4711@127.0.0.1:1/films";
   const { code, text } = await start("replicate", source, `${server.url}/none`).ended;
   expect(code).toBe(1);

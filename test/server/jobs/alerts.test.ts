@@ -1,4 +1,4 @@
-/** `[alerts]`: a receiver is notified of job events over HTTP. */
+/** `[alerts]` notifies a receiver of job events over HTTP. */
 import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type Server } from "node:http";
@@ -34,7 +34,7 @@ function changed(): void {
   for (const go of wake.splice(0)) go();
 }
 
-/** Waits for messages and announced events. */
+/** Waits for a matching message or announced event. */
 async function until<T>(find: () => T | undefined): Promise<T> {
   for (;;) {
     const found = find();
@@ -77,7 +77,7 @@ beforeEach(() => {
   refusals = [];
 });
 
-test("a failing job is reported once, signed, without secrets, and repeated until it is received", async () => {
+test("a failing job is reported in one signed message without secrets, which is repeated until it is received", async () => {
   refusals = [500, 302];
   const source = "http://jan:hunter2@127.0.0.1:9/nowhere?token=hunter2";
   await ask("PUT", "/_replicator/bad", { source, target: "b", continuous: true });
@@ -95,7 +95,7 @@ test("a failing job is reported once, signed, without secrets, and repeated unti
   expect(headers["x-tandem-signature"]).toBe(`sha256=${expected}`);
   expect(Math.abs(Date.parse(body.sent) - Date.now())).toBeLessThan(600_000);
   expect(text).not.toContain("hunter2");
-  // The job keeps failing, but the next message is about something else.
+  // The job continues to fail, but the next message reports another event.
   const tries = () => announced.filter(({ name }) => name === "replication.crashed").length;
   const before = tries();
   await until(() => (tries() > before ? true : undefined));
@@ -116,7 +116,7 @@ test("the end of a job is reported", async () => {
   expect(body.job).toMatchObject({ doc_id: "once", state: "completed" });
 });
 
-test("a rejected message is dropped, and the next one is sent", async () => {
+test("a rejected message is dropped, and the next message is sent", async () => {
   refusals = [400];
   await ask("PUT", "/_replicator/rejected", { source: "nowhere", target: "d" });
   const { fields } = await until(() => announced.find(({ name }) => name === "alerts.rejected"));
@@ -142,7 +142,7 @@ test("a rejected message is dropped, and the next one is sent", async () => {
   await ask("POST", "/_tandem/jobs/_cancel?all=true");
 });
 
-test("jobs that fail for the same cause share a message", async () => {
+test("jobs that fail for the same cause are reported in one message", async () => {
   await set("alerts", "group_sec", "0");
   await set("replicator.egress", "deny", "127.0.0.0/8");
   const docs = Array.from({ length: 5 }, (_, index) => ({
@@ -189,7 +189,7 @@ test("a rule that cannot list its source is reported, until it is removed", asyn
   expect(resolved).toMatchObject({ breach: firing.body.id, rule: "lost" });
 });
 
-test("egress rules apply to the receiver as well", async () => {
+test("egress rules also apply to connections to the receiver", async () => {
   await set("replicator.egress", "deny", "127.0.0.0/8");
   await ask("PUT", "/_replicator/denied", { source: "from", target: "too", create_target: true });
   const { fields } = await until(() =>
@@ -203,7 +203,7 @@ test("egress rules apply to the receiver as well", async () => {
   expect((await message("finished", "completed")).body.job.doc_id).toBe("denied");
 });
 
-test("settings are validated, and the secret is not shown", async () => {
+test("settings of alerts are validated, and the secret is not shown", async () => {
   expect((await ask("GET", "/_node/_local/_config/alerts/secret")).body).toBe("****");
   for (const [key, text] of [
     ["url", "ftp://host/"],

@@ -1,10 +1,13 @@
-/** `/_tandem/commands`: commands for many jobs continue, can be cancelled, and can be undone. */
+/**
+ * `/_tandem/commands`: commands for many jobs continue in the background, can be cancelled, and can
+ * be undone.
+ */
 import { beforeEach, expect, test } from "vitest";
 import type { OpenApi } from "../../api/api.fixture.ts";
 import { ADMIN } from "../../api/api.fixture.ts";
 import { openApiNode, openWholeApi, type WholeApiNode } from "../whole-api.fixture.ts";
 
-/** More jobs than a command changes before it responds. */
+/** Exceeds the number of jobs that a command changes before it responds. */
 const MANY = 1_100;
 const NEVER = new AbortController().signal;
 
@@ -37,7 +40,7 @@ async function pausedCount(): Promise<number> {
   return (await world.ask("GET /_tandem/jobs?paused=true&limit=0")).json.total_rows;
 }
 
-test("a short command responds when it has ended", async () => {
+test("a command for a few jobs responds after it has ended", async () => {
   await addJobs(3);
   const { status, json, headers } = await world.ask("POST /_tandem/jobs/_pause?all=true", {
     body: { why: "maintenance" },
@@ -57,7 +60,7 @@ test("a short command responds when it has ended", async () => {
   expect(job.json.control).toMatchObject([{ action: "pause", command: id }]);
 });
 
-test("a command for many jobs continues after its response, and is undone as a whole", async () => {
+test("a command for many jobs continues after its response, and can be undone as a whole", async () => {
   await addJobs(MANY);
   await world.ask("POST /_tandem/jobs/_replicator%2Fjob-00007/_pause");
   const paused = await world.ask("POST /_tandem/jobs/_pause?all=true");
@@ -69,13 +72,14 @@ test("a command for many jobs continues after its response, and is undone as a w
   expect(running.done).toBeLessThan(MANY);
   const undoing = await world.ask(`POST /_tandem/commands/${id}/_undo`);
   expect([undoing.status, undoing.json.error]).toEqual([409, "conflict"]);
-  // Each job is processed once, even if two nodes continue the command concurrently.
+  // Each job is processed only once, even if two nodes continue the command concurrently.
   const { bulk } = node.replicator;
   await Promise.all([bulk.finish(id, NEVER), bulk.finish(id, NEVER)]);
   const ended = (await world.ask(`GET /_tandem/commands/${id}`)).json;
   expect(ended).toMatchObject({ state: "completed", done: MANY, changed: MANY - 1, failed: 0 });
   expect(await pausedCount()).toBe(MANY);
-  // A job that is resumed and paused again after the command stays paused.
+  // If a job is resumed and paused again after the command, undoing the command leaves the job
+  // paused.
   await world.ask("POST /_tandem/jobs/_replicator%2Fjob-00009/_resume");
   await world.ask("POST /_tandem/jobs/_replicator%2Fjob-00009/_pause");
   const undone = await world.ask(`POST /_tandem/commands/${id}/_undo`);
@@ -86,7 +90,7 @@ test("a command for many jobs continues after its response, and is undone as a w
   expect(await pausedCount()).toBe(2);
 });
 
-test("a cancelled command stops, and what it has changed can be undone", async () => {
+test("a cancelled command stops, and its changes can be undone", async () => {
   await addJobs(MANY);
   const { id } = (await world.ask("POST /_tandem/jobs/_pause?all=true")).json;
   expect((await world.ask(`DELETE /_tandem/commands/${id}`)).json).toEqual({ ok: true });
@@ -101,7 +105,7 @@ test("a cancelled command stops, and what it has changed can be undone", async (
   expect(await pausedCount()).toBe(0);
 });
 
-test("a command applies to the jobs that matched when it began", async () => {
+test("a command applies to the jobs that matched its filter when the command began", async () => {
   await addJobs(3);
   await world.ask("POST /_tandem/jobs/_replicator%2Fjob-00000/_pause");
   const resumed = await world.ask("POST /_tandem/jobs/_resume?paused=true");
@@ -119,7 +123,7 @@ test("a command applies to the jobs that matched when it began", async () => {
   ]);
 });
 
-test("jobs that a command cannot be applied to are counted", async () => {
+test("a command counts the jobs to which it cannot be applied", async () => {
   await addJobs(2);
   await world.ask("POST /_tandem/jobs/_replicator%2Fjob-00000/_pause");
   const { json, headers } = await world.ask("POST /_tandem/jobs/_retry?all=true");

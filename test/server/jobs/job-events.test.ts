@@ -1,4 +1,4 @@
-/** `GET /_tandem/events`: job events as a client of server-sent events sees them. */
+/** `GET /_tandem/events`: job events, received as server-sent events. */
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../../src/server/index.ts";
 import { call } from "../../support/open-process.ts";
@@ -28,7 +28,7 @@ interface Message {
   readonly data: any;
 }
 
-/** Messages as they arrive, without the first, which only contains the position. */
+/** Yields messages as they arrive. Omits the first message, which only contains the position. */
 async function* follow(query = "", headers: Record<string, string> = {}): AsyncGenerator<Message> {
   const stopping = new AbortController();
   feeds.add(stopping);
@@ -53,7 +53,7 @@ async function* follow(query = "", headers: Record<string, string> = {}): AsyncG
 }
 let opened: ((id: string) => void) | undefined;
 
-/** Follows from now on: resolves once no later event can be missed. */
+/** Follows the feed from now on. Resolves once no later event can be missed. */
 async function followFromNow(query = ""): Promise<AsyncGenerator<Message>> {
   const begun = new Promise<string>((resolve) => {
     opened = resolve;
@@ -68,7 +68,7 @@ async function followFromNow(query = ""): Promise<AsyncGenerator<Message>> {
   })();
 }
 
-/** Messages up to and including the first with this change. */
+/** Returns messages up to and including the first message with this change. */
 async function until(messages: AsyncGenerator<Message>, change: string): Promise<Message[]> {
   const seen: Message[] = [];
   for (;;) {
@@ -82,7 +82,7 @@ async function until(messages: AsyncGenerator<Message>, change: string): Promise
 const changesOf = (messages: readonly Message[]): string[] =>
   messages.flatMap(({ data }) => data.changes);
 
-test("the events of a job are sent in order, with the row of the job lists", async () => {
+test("the events of a job are sent in order, each with the row that job lists show", async () => {
   const messages = await followFromNow();
   await ask("PUT", "/_replicator/life", { source: "a", target: "life", create_target: true });
   const run = await until(messages, "completed");
@@ -95,7 +95,7 @@ test("the events of a job are sent in order, with the row of the job lists", asy
   expect(gone?.data).toMatchObject({ id: row.id, job: null, matches: false });
 });
 
-test("a reconnecting client misses nothing, whether it sends its position in the header or in the URL", async () => {
+test("a reconnecting client misses no event, whether it sends its position in the header or in the URL", async () => {
   const messages = await followFromNow();
   await ask("PUT", "/_replicator/back", { source: "a", target: "back", create_target: true });
   const [added] = await until(messages, "added");
@@ -107,7 +107,7 @@ test("a reconnecting client misses nothing, whether it sends its position in the
   expect(fromUrl.map((message) => message.id)).toEqual(all.map((message) => message.id));
 });
 
-test("past events are returned in pages, newest first, to the start of the log", async () => {
+test("past events are returned in pages, newest first, back to the start of the log", async () => {
   const messages = await followFromNow();
   await ask("PUT", "/_replicator/past", { source: "a", target: "past", create_target: true });
   const run = await until(messages, "stopped");
@@ -120,7 +120,7 @@ test("past events are returned in pages, newest first, to the start of the log",
     past.push(...body.events);
     before = body.before;
   }
-  // Pages may have fewer events than the limit, because those of removed jobs are left out.
+  // A page may have fewer events than the limit, because events of removed jobs are omitted.
   expect(pageCount).toBeGreaterThanOrEqual(past.length / 3);
   const places = past.map(({ place }) => place);
   expect(places).toEqual(places.toSorted().reverse());
@@ -130,7 +130,7 @@ test("past events are returned in pages, newest first, to the start of the log",
   expect(none.events).toEqual([]);
 });
 
-/** Past events for a query, from all pages. */
+/** Returns the past events that match a query, from all pages. */
 async function pastOf(query: string): Promise<readonly string[]> {
   const found: string[] = [];
   for (let before: string | null = ""; before !== null; ) {
@@ -143,7 +143,7 @@ async function pastOf(query: string): Promise<readonly string[]> {
   return found;
 }
 
-test("events of removed jobs have the job's name, and are found by it", async () => {
+test("events of removed jobs contain the job's name, and are found by this name", async () => {
   const messages = await followFromNow();
   await ask("PUT", "/of%2F_replicator");
   for (const name of ["one", "two"]) {
@@ -168,7 +168,7 @@ test("events of removed jobs have the job's name, and are found by it", async ()
   expect(await pastOf("kind=removed&endpoint=elsewhere.example")).toEqual([]);
 });
 
-test("events of a removed rule's jobs are found by the rule", async () => {
+test("events of a removed rule's jobs are found by the rule's name", async () => {
   const messages = await followFromNow("?rule=nightly");
   const rule = { source: "local", target: "nightly-{db}", databases: ["a"] };
   const { status } = await ask("PUT", "/_tandem/rules/nightly", rule);
@@ -180,7 +180,7 @@ test("events of a removed rule's jobs are found by the rule", async () => {
   expect(await pastOf("rule=nightly&kind=removed")).toEqual(["nightly/a removed"]);
 });
 
-test("filters report only jobs that start or stop matching", async () => {
+test("a filtered feed reports only jobs that match, start to match or stop matching the filter", async () => {
   const messages = await followFromNow("?failing=true");
   await ask("PUT", "/_replicator/good", { source: "a", target: "good", create_target: true });
   await ask("PUT", "/_replicator/bad", { source: "nowhere", target: "bad", create_target: true });
@@ -196,7 +196,7 @@ test("filters report only jobs that start or stop matching", async () => {
   expect(new Set(back.map(({ data }) => data.job.doc_id))).toEqual(new Set(["bad"]));
 });
 
-test("pauses are reported with the user who requested them", async () => {
+test("pause events contain the user who requested the pause", async () => {
   const messages = await followFromNow("?database=_replicator&paused=true");
   const job = { source: "a", target: "held", create_target: true, continuous: true };
   await ask("PUT", "/_replicator/held", job);

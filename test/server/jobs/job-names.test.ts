@@ -1,4 +1,4 @@
-/** Names of jobs: accepted wherever an id is, shown in lists, and found by `name=`. */
+/** Names of jobs are accepted in place of ids, shown in lists, and searched with `name=`. */
 import { beforeEach, expect, test, vi } from "vitest";
 import type { OpenApi } from "../../api/api.fixture.ts";
 import { ADMIN } from "../../api/api.fixture.ts";
@@ -54,7 +54,7 @@ test.each([
   expect(await named(name)).toEqual(expected);
 });
 
-test("a name with slashes finds the job of the document", async () => {
+test("a name with slashes refers to the job of the document", async () => {
   for (const name of ALL) {
     const { status, json } = await world.ask(`GET /_tandem/jobs/${encodeURIComponent(name)}`);
     expect([status, json.name]).toEqual([200, name]);
@@ -63,7 +63,7 @@ test("a name with slashes finds the job of the document", async () => {
   expect([status, json.error]).toEqual([404, "not_found"]);
 });
 
-test("a transient job is found by the beginning of its id", async () => {
+test("a prefix of a transient job's id finds the job", async () => {
   const stopping = new AbortController();
   const body = { source: "http://far.example/x", target: "x", continuous: true };
   const added = deferred<unknown>();
@@ -80,7 +80,7 @@ test("a transient job is found by the beginning of its id", async () => {
   await asked;
 });
 
-test("commands apply to the jobs with a name", async () => {
+test("a command with a name applies to the jobs with this name", async () => {
   const { json } = await world.ask("POST /_tandem/jobs/_pause?name=_replicator/copy-*");
   expect(json).toMatchObject({ ok: true, matched: 2, changed: 2 });
 });

@@ -1,4 +1,7 @@
-/** Queries and commands of operators for several jobs over HTTP, and named refusals. */
+/**
+ * Operators query several jobs, and apply commands to them, over HTTP. Each refusal names its
+ * reason.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../../src/server/index.ts";
 import { call } from "../../support/open-process.ts";
@@ -28,7 +31,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-test("a failing job shows its last failure, with the side and the host", async () => {
+test("a failing job shows its last failure, with the endpoint's side and host", async () => {
   const { body } = await ask("GET", "/_tandem/jobs?failing=true");
   expect(body).toMatchObject({ total_rows: 1, offset: 0, bookmark: null });
   expect(body.jobs[0]).toMatchObject({
@@ -49,7 +52,7 @@ test("a failing job shows its last failure, with the side and the host", async (
   });
 });
 
-test("failing jobs are grouped, and found by the properties of the group", async () => {
+test("failing jobs are grouped, and the group's properties used as a filter find its jobs", async () => {
   const { body } = await ask("GET", "/_tandem/failing");
   expect(body).toEqual({
     total_rows: 1,
@@ -76,7 +79,7 @@ test("failing jobs are grouped, and found by the properties of the group", async
   expect((await ask("GET", "/_tandem/jobs?side=target")).body.total_rows).toBe(0);
 });
 
-test("servers and groups are shown with their jobs", async () => {
+test("lists of servers and groups show the numbers of their jobs", async () => {
   const later = { source: "https://far.invalid/a", target: "b", continuous: true };
   await ask("PUT", "/_tandem/budgets/far.invalid", { read: { requests_per_sec: 5 } });
   await ask("PUT", "/extra%2F_replicator");
@@ -104,7 +107,7 @@ test("servers and groups are shown with their jobs", async () => {
   await ask("POST", "/_tandem/jobs/_cancel?source=far.invalid");
 });
 
-test("a budget is created, changed, removed, and then missing", async () => {
+test("a budget is created, changed and removed, and is then not found", async () => {
   const path = "/_tandem/budgets/near.invalid";
   const put = (rate: number) => ask("PUT", path, { read: { requests_per_sec: rate } });
   expect(await put(5)).toMatchObject({ status: 201, body: { ok: true } });
@@ -117,7 +120,7 @@ test("a budget is created, changed, removed, and then missing", async () => {
   expect((await ask("DELETE", path)).status).toBe(200);
 });
 
-test("a bookmark leads to the next page", async () => {
+test("a bookmark in a request leads to the next page", async () => {
   const seen: string[] = [];
   let query = "limit=1&database=_replicator";
   for (let page = 0; page < 3; page++) {
@@ -145,7 +148,7 @@ test.each([
   expect(body.reason).toContain(reason);
 });
 
-test("a command with an unknown filter changes nothing", async () => {
+test("a command with an unknown filter is refused, and changes nothing", async () => {
   const refused = await ask("POST", "/_tandem/jobs/_pause?sorce=x&all=true");
   expect([refused.status, refused.body.reason]).toEqual([
     400,
@@ -155,7 +158,7 @@ test("a command with an unknown filter changes nothing", async () => {
   expect((await ask("GET", "/_tandem/jobs?paused=true")).body.total_rows).toBe(0);
 });
 
-test("a command applies to the jobs that a filter finds", async () => {
+test("a command applies to the jobs that match its filter", async () => {
   const paused = await ask("POST", "/_tandem/jobs/_pause?failing=true");
   expect(paused.body).toEqual({ ok: true, matched: 1, changed: 1 });
   const { body } = await ask("GET", "/_tandem/jobs?paused=true");
@@ -167,7 +170,7 @@ test("a command applies to the jobs that a filter finds", async () => {
   expect(retried.body).toEqual({ ok: true, matched: 3, changed: 0 });
 });
 
-test("documents of _scheduler/docs are selected by keys, and in either direction", async () => {
+test("documents of _scheduler/docs can be selected by keys, and listed in either direction", async () => {
   const shown = async (query: string) => {
     const { body } = await ask("GET", `/_scheduler/docs/_replicator?${query}`);
     return [body.total_rows, body.docs.map((doc: { doc_id: string }) => doc.doc_id)];

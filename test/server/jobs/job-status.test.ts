@@ -1,5 +1,5 @@
 /**
- * Lists that show a job over HTTP while it runs, and after its end (RFC 016, "Monitoring
+ * Lists that show a job over HTTP while the job runs, and after it has ended (RFC 016, "Monitoring
  * Endpoints").
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-/** The ids in each list. */
+/** Returns the ids in each list. */
 async function shownIds(): Promise<Record<string, string[]>> {
   const { body: scheduler } = await ask("GET", "/_scheduler/jobs");
   const { body: tasks } = await ask("GET", "/_active_tasks");
@@ -30,7 +30,7 @@ async function shownIds(): Promise<Record<string, string[]>> {
   };
 }
 
-test("a running job is in all lists, with the members that CouchDB shows", async () => {
+test("a running job is in all lists, with the same members as in CouchDB", async () => {
   const body = { source: "a", target: "running", create_target: true, continuous: true };
   const { body: started } = await ask("POST", "/_replicate", body);
   const id = started._local_id;
@@ -48,7 +48,7 @@ test("a running job is in all lists, with the members that CouchDB shows", async
   expect(await shownIds()).toEqual({ jobs: [], tasks: [] });
 });
 
-test("an ended transient job is in no list, and is found by its id", async () => {
+test("an ended transient job is not listed, but can be found by its id", async () => {
   const body = { source: "a", target: "ended", create_target: true };
   const { body: answer } = await ask("POST", "/_replicate", body);
   expect(answer).toMatchObject({ ok: true, session_id: expect.any(String) });
@@ -60,7 +60,7 @@ test("an ended transient job is in no list, and is found by its id", async () =>
   expect(job).toMatchObject({ state: "completed", info: { docs_written: 1 }, doc_id: null });
 });
 
-test("an ended job of a document is listed among the documents, with its state", async () => {
+test("an ended job of a document is listed in _scheduler/docs with its state", async () => {
   const ended = new Promise<unknown>((resolve) => {
     announce = (name, fields) => name === "replication.ended" && resolve(fields?.state);
   });

@@ -1,4 +1,7 @@
-/** Several users request one copy: each of them sees only their own job under the common id. */
+/**
+ * Several users request the same replication. Each user sees only their own job under the common
+ * id.
+ */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../../src/server/index.ts";
 
@@ -10,7 +13,7 @@ beforeAll(async () => {
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );
   config.configuration.set("chttpd_auth", "iterations", "10");
-  // The second job is not retried within the test.
+  // The second job must not be retried within the test.
   config.configuration.set("replicator", "max_backoff_penalty_sec", "3600");
   config.configuration.set("replicator", "min_backoff_penalty_sec", "3600");
   server = await openServer(config, { event() {} });
@@ -37,7 +40,7 @@ async function ask(method: string, path: string, as: string | undefined, body?: 
   return { status: response.status, body: (await response.json()) as any };
 }
 
-test("each user sees only their own job by the replication id that both have", async () => {
+test("each user sees only their own job by the replication id that the jobs of both users have", async () => {
   const copy = { source: "a", target: "b", continuous: true };
   const { body: first } = await ask("POST", "/_replicate", "joe:pw", copy);
   const { status, body: second } = await ask("POST", "/_replicate", "ann:pw", copy);
@@ -62,7 +65,7 @@ test("each user sees only their own job by the replication id that both have", a
   expect(await seen("ann:pw")).toEqual([401, "unauthorized"]);
 });
 
-test("the response to a failed replication names the job, which its user finds afterwards", async () => {
+test("the response to a failed replication contains the job's id, with which the user can find the job", async () => {
   const { body } = await ask("POST", "/_replicate", "joe:pw", { source: "missing", target: "b" });
   expect(body).toMatchObject({ error: "db_not_found", _local_id: expect.any(String) });
   const path = `/_scheduler/jobs/${encodeURIComponent(body._local_id)}`;

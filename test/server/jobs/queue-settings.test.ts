@@ -1,4 +1,4 @@
-/** Configuration of shares and of the activity timeout, and how a change reaches the queue. */
+/** Configuration of shares and of the activity timeout, and its effect on the queue. */
 import { expect, test } from "vitest";
 import { valuesNow } from "../../../src/base/index.ts";
 import { createSystemRuntime } from "../../../src/host/index.ts";
@@ -56,7 +56,10 @@ test.each([
   expect(() => open(`[replicator]\n${line}`)).toThrow(message);
 });
 
-/** A function whose promise resolves with the next commit of the store. */
+/**
+ * Returns a function. Each call of this function returns a promise that resolves at the next commit
+ * of the store.
+ */
 function nextCommits(kv: KeyValueStore): () => Promise<void> {
   let next = deferred();
   const transact = kv.transact.bind(kv);
@@ -69,7 +72,7 @@ function nextCommits(kv: KeyValueStore): () => Promise<void> {
   return () => next.promise;
 }
 
-test("a change takes effect on the queue", async () => {
+test("a changed setting takes effect on the queue", async () => {
   const runtime = createSystemRuntime();
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
   const jobs = new Jobs(runtime, Subspace.fromTuple(["jobs"]));
@@ -105,7 +108,7 @@ test("a change takes effect on the queue", async () => {
   configuration.set("replicator", "activity_timeout_sec", "30");
   await once(timeoutSec, 30);
   configuration.delete("replicator.shares", "bob");
-  // The value in the file applies again.
+  // After the setting is removed, the value in the file applies again.
   await onceShares(50);
   stopping.abort();
   await updater;

@@ -1,4 +1,4 @@
-/** Checks of a replication before it is created, against a whole node. */
+/** A whole node checks a replication before the replication is created. */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -28,14 +28,14 @@ const CHECK = "/_tandem/replications/_check";
 
 const check = async (document: object, as = ROOT) => (await ask("POST", CHECK, as, document)).json;
 
-/** An address of this server, for another user. */
+/** Returns an endpoint at this server, with these credentials. */
 function remote(name: string, username: string, password: string) {
   return { url: `${server.url}/${name}`, auth: { basic: { username, password } } };
 }
 
 beforeAll(async () => {
   const config = readConfig(
-    // Jobs do not run, so their states stay the same.
+    // Jobs do not run, so that their states stay the same.
     { port: 0, store: "memory" },
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );
@@ -64,7 +64,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-test("a document over the maximum length is not checked", async () => {
+test("a document that exceeds the maximum length is not checked", async () => {
   const document = { source: "films", target: "open", pad: "x".repeat(2_000_000) };
   expect(await ask("POST", CHECK, ROOT, document)).toMatchObject({
     status: 413,
@@ -72,7 +72,7 @@ test("a document over the maximum length is not checked", async () => {
   });
 });
 
-test("a valid request succeeds, and nothing is written", async () => {
+test("the check of a valid request succeeds, and writes nothing", async () => {
   const before = (await ask("GET", "/_replicator", ROOT)).json;
   const document = { _id: "fine", source: remote("films", "root", "secret"), target: "open" };
   expect(await check(document)).toEqual({
@@ -90,7 +90,7 @@ test("a valid request succeeds, and nothing is written", async () => {
   expect((await ask("GET", "/_tandem/jobs?limit=0", ROOT)).json.total_rows).toBe(0);
 });
 
-test("a target to be created may be missing; otherwise it has to exist", async () => {
+test("a target may be missing if the replication creates it, and must exist otherwise", async () => {
   const target = remote("later", "root", "secret");
   const made = await check({ source: "films", target, create_target: true });
   expect([made.ok, made.target.state]).toEqual([true, "new"]);
@@ -103,7 +103,7 @@ test("a target to be created may be missing; otherwise it has to exist", async (
   expect((await ask("GET", "/later", ROOT)).status).toBe(404);
 });
 
-test("reports each invalid member, and which endpoints are reachable", async () => {
+test("reports each invalid member, and whether each endpoint is reachable", async () => {
   const document = { source: "films", target: 5, worker_batch_size: "many", continuous: 1 };
   const checked = await check(document);
   expect([...checked.faults].sort()).toEqual([
@@ -121,7 +121,7 @@ test("reports each invalid member, and which endpoints are reachable", async () 
   expect(json).toEqual({ error: checked.error, reason: checked.reason });
 });
 
-test("reports an endpoint that cannot be opened with the reason of a run", async () => {
+test("reports an endpoint that cannot be opened, with the same reason as a run", async () => {
   const away = `http://127.0.0.1:${await closedPort()}/films`;
   const wrong = remote("films", "joe", "wrong");
   const refused = await check({ source: away, target: wrong });
@@ -139,7 +139,7 @@ test("reports an endpoint that cannot be opened with the reason of a run", async
   expect(JSON.stringify([refused, hidden, denied])).not.toMatch(/wrong|pw/);
 });
 
-test("waits a few seconds for a server that does not answer, for a few checks at a time", async () => {
+test("waits a few seconds for an unresponsive server, and limits the number of checks that wait", async () => {
   const { port } = silent.address() as AddressInfo;
   const source = `http://127.0.0.1:${port}/films`;
   const all = await Promise.all(
@@ -156,7 +156,7 @@ test("waits a few seconds for a server that does not answer, for a few checks at
   expect(waited?.json.target.state).toBe("open");
 });
 
-test("reports an existing name and a job with the same replication, except the document's own", async () => {
+test("reports an existing document name, and another job with the same replication, but not the document's own job", async () => {
   const document = { source: "films", target: "open", continuous: true };
   const { json: written } = await ask("PUT", "/_replicator/first", ROOT, document);
   const taken = await check({ _id: "first", source: "films", target: "hidden" });
@@ -173,7 +173,7 @@ test("reports an existing name and a job with the same replication, except the d
   expect([edit.ok, edit.name_taken, edit.job]).toEqual([true, false, null]);
 });
 
-test("queries endpoints only for users who may write the document, with the rights of its owner", async () => {
+test("queries endpoints only for users who may write the document, with the rights of the document's owner", async () => {
   const source = {
     url: `${server.url}/films`,
     auth: { basic: { username: "root", password: "secret" } },
@@ -201,7 +201,7 @@ test("queries endpoints only for users who may write the document, with the righ
   expect([asked.error, asked.source]).toEqual(["forbidden", null]);
 });
 
-test("users who may not write replications may not check them", async () => {
+test("users who may not write replication documents may not check them", async () => {
   const document = { source: "films", target: "open" };
   expect((await ask("POST", CHECK, RITA, document)).status).toBe(403);
   expect((await ask("POST", CHECK, undefined, document)).status).toBe(401);
@@ -215,7 +215,7 @@ test("users who may not write replications may not check them", async () => {
   expect((await ask("POST", `${CHECK}?database=none`, ROOT, document)).status).toBe(404);
 });
 
-test("users who are not administrators learn only of their own jobs, or those of the checked database", async () => {
+test("users who are not administrators see only their own jobs, and jobs of the database that they check", async () => {
   await ask("PUT", "/team%2f_replicator", ROOT);
   const document = { source: remote("films", "root", "secret"), target: "open", continuous: true };
   await ask("PUT", "/team%2f_replicator/theirs", ROOT, { ...document, owner: "root" });
@@ -225,7 +225,7 @@ test("users who are not administrators learn only of their own jobs, or those of
   expect(JSON.stringify(seen)).not.toMatch(/theirs|team/);
 });
 
-test("the name of a document that the caller may not read is not reported as taken", async () => {
+test("does not reveal that a document name exists to users who may not read the document", async () => {
   await ask("PUT", "/_node/_local/_config/couchdb/users_db_security_editable", ROOT, "true");
   await ask("PUT", "/_users/_security", ROOT, {});
   const users = `${CHECK}?database=_users`;
@@ -236,7 +236,7 @@ test("the name of a document that the caller may not read is not reported as tak
   }
 });
 
-test("users who are not administrators cannot scan ports", async () => {
+test("users who are not administrators cannot scan ports with checks", async () => {
   const web = createServer((_, response) => response.writeHead(404).end("<p>"));
   await new Promise<void>((resolve) => web.listen(0, "127.0.0.1", resolve));
   try {

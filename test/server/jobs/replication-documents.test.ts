@@ -1,5 +1,5 @@
 /**
- * Access to `_replicator` databases, against a whole node; as in CouchDB 3.5 unless stated
+ * Access to `_replicator` databases of a whole node. Behaves like CouchDB 3.5 unless stated
  * otherwise.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
@@ -8,7 +8,7 @@ import { openServer, type RunningServer, readConfig } from "../../../src/server/
 const ROOT = "root:secret";
 const ALICE = "alice:pw";
 const BOB = "bob:pw";
-/** An admin of `team/_replicator`, and of nothing else. */
+/** A user who is an admin only of `team/_replicator`. */
 const CHIEF = "chief:pw";
 
 let server: RunningServer;
@@ -40,7 +40,7 @@ async function readText(path: string, as: string): Promise<string> {
 
 beforeAll(async () => {
   const config = readConfig(
-    // Jobs do not run, so the documents stay as written.
+    // Jobs do not run, so that the documents stay as they were written.
     { port: 0, store: "memory", nodeType: "api_frontend" },
     { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" },
   );
@@ -87,7 +87,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
   const read = async (as?: string, query = "") =>
     (await ask("GET", `/${database}/${id}${query}`, as)).json;
 
-  test("belongs to its writer, and hides credentials from others", async () => {
+  test("belongs to its writer, and hides credentials from other users", async () => {
     const { rev } = (await put(ALICE)).json;
     expect(await read(ALICE)).toEqual({ _id: id, _rev: rev, ...BODY, owner: "alice" });
     const shown = { _id: id, _rev: rev, ...STRIPPED, owner: "alice" };
@@ -105,7 +105,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
   });
 
   test.each(["http//u:hidden@h/a", "http:/u:hidden@h/a", " http://u:hid/hidden@h/a"])(
-    "does not show others a password in a mistyped URL, or in a member with a mistyped name: %s",
+    "does not show a password to other users, even in a mistyped URL, or in a member with a mistyped name: %s",
     async (url) => {
       const notes = [{ url: "https://u:hidden@h/?t=hidden" }];
       const target = { url: BODY.target.url, passwort: "hidden", Headers: { Cookie: "hidden" } };
@@ -121,7 +121,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     },
   );
 
-  test("shows other users the numbers of a selector unchanged, even if a URL has hidden credentials", async () => {
+  test("shows the numeric values in a selector to other users exactly, even if credentials in a URL are hidden", async () => {
     const selector = '{"n":[369553424691494913,1.0,1e3,-0.0],"m":"a@b","o":{"2":1,"1":0}}';
     const url = JSON.stringify('https://u:hidden@h/a"\\');
     const rest = `"selector":${selector},"u":[${url},"\\u00e9",1.0]`;
@@ -133,7 +133,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     expect(shown).not.toContain("hidden");
   });
 
-  test("is written by its owner alone", async () => {
+  test("can be changed only by its owner", async () => {
     const { rev } = (await put(ALICE)).json;
     expect(await put(BOB, { _rev: rev })).toMatchObject(OTHERS);
     expect(await put(BOB, { _rev: rev, owner: "alice" })).toMatchObject(OTHERS);
@@ -149,7 +149,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     expect((await ask("DELETE", `/${database}/${id}?rev=${last}`, ALICE)).status).toBe(200);
   });
 
-  test("cannot be created for another user, whose rights it would use", async () => {
+  test("cannot be created in the name of another user, because its job would have the rights of that user", async () => {
     expect(await put(BOB, { owner: "root" })).toMatchObject(OTHERS);
     const docs = [{ ...BODY, _id: id, _rev: "1-b", owner: "root" }];
     const bulk = { docs, new_edits: false };
@@ -170,13 +170,13 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     });
   });
 
-  test("without an owner belongs to the server admin who writes it", async () => {
+  test("without an owner gets the server admin who writes it as its owner", async () => {
     await put(ROOT, { owner: null });
     expect((await read(ROOT)).owner).toBe("root");
   });
 });
 
-test("only server admins list `_replicator`; all users with access list others", async () => {
+test("only server admins may list `_replicator`; all users with access may list other replicator databases", async () => {
   for (const list of ["_all_docs", "_changes"]) {
     expect((await ask("GET", `/_replicator/${list}`, ALICE)).status).toBe(401);
     const { json } = await ask("GET", `/team%2f_replicator/${list}?include_docs=true`);
@@ -185,7 +185,7 @@ test("only server admins list `_replicator`; all users with access list others",
   }
 });
 
-test("an admin of the database reads and deletes other users' documents, and does not change them", async () => {
+test("an admin of the database may read and delete other users' documents, but not change them", async () => {
   const path = `/team%2f_replicator/${id}`;
   const { rev } = (await ask("PUT", path, ALICE, BODY)).json;
   expect((await ask("GET", path, CHIEF)).json).toMatchObject(BODY);
@@ -194,7 +194,7 @@ test("an admin of the database reads and deletes other users' documents, and doe
   expect((await ask("DELETE", `${path}?rev=${rev}`, CHIEF)).status).toBe(200);
 });
 
-describe("a reference to a secret of the server", () => {
+describe("a reference to a secret of the node", () => {
   const body = (url = "http://127.0.0.1:1/a") => ({
     source: { url, auth: { basic: { username: "jan", password: "env:CREDENTIAL_A" } } },
     target: "b",
@@ -202,7 +202,7 @@ describe("a reference to a secret of the server", () => {
   const reason =
     "`source.basic.password` refers to a secret of the server, which requires server admin rights";
 
-  test("requires a server admin, in documents and in bodies", async () => {
+  test("requires a server admin, both in documents and in request bodies", async () => {
     for (const [method, path] of [
       ["PUT", `/_replicator/${id}`],
       ["POST", "/_replicate"],
@@ -213,7 +213,7 @@ describe("a reference to a secret of the server", () => {
     expect((await ask("PUT", `/_replicator/${id}`, ROOT, body())).status).toBe(201);
   });
 
-  test("is not sent elsewhere by the owner of a document that an admin wrote", async () => {
+  test("cannot be redirected to another server by the owner of a document that an admin wrote", async () => {
     await ask("PUT", `/_replicator/${id}`, ROOT, { ...body(), owner: "alice" });
     const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
     const edited = { ...json, ...body("http://127.0.0.1:9/mine") };
@@ -226,7 +226,7 @@ describe("a masked secret", () => {
   const source = "http://jan:secret@127.0.0.1:1/a";
   const masked = "http://jan:*****@127.0.0.1:1/a";
 
-  test("stands for the stored secret in an edit, and is refused if the edit changes the server", async () => {
+  test("stands for the stored secret in an edit, and is refused if the edit changes the server's URL", async () => {
     await ask("PUT", `/_replicator/${id}`, ALICE, { source, target: "b" });
     const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
     const edited = { ...json, source: masked, continuous: true };
@@ -240,7 +240,7 @@ describe("a masked secret", () => {
     expect((await ask("GET", `/_replicator/${id}`, ALICE)).json).toEqual(after);
   });
 
-  test("is refused in a document of another user", async () => {
+  test("is refused in a document that belongs to another user", async () => {
     await ask("PUT", `/_replicator/${id}`, ALICE, { source, target: "b" });
     const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
     const edited = { ...json, source: masked, owner: "bob" };
@@ -249,13 +249,13 @@ describe("a masked secret", () => {
     expect(copy.json.reason).toContain("`source` is masked");
   });
 
-  test("is refused in a `_replicate` body, for which no secret is stored", async () => {
+  test("is refused in a `_replicate` body, because no secret is stored for it", async () => {
     const refused = await ask("POST", "/_replicate", ALICE, { source: masked, target: "b" });
     expect(refused.json.reason).toContain("`source` is masked");
   });
 });
 
-test("a selector with an operator outside a field is refused as in a query", async () => {
+test("a selector with an operator outside a field is refused, as in a query", async () => {
   const reason = "One or more conditions is missing a field name.";
   const body = { source: "http://127.0.0.1:1/a", target: "http://127.0.0.1:1/b" };
   for (const selector of [{ $gt: 5 }, { $in: [1] }]) {

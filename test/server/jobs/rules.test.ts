@@ -1,6 +1,6 @@
 /**
- * `/_tandem/rules` over the API of a node that runs no jobs: accepted and shown rules, and dry
- * runs.
+ * `/_tandem/rules` on a node that runs no jobs: which rules are accepted, how they are shown, and
+ * dry runs.
  */
 import { expect, test } from "vitest";
 import { openVirtualNode } from "../../support/virtual-node.ts";
@@ -60,7 +60,7 @@ test("a rule is created, shown with its status, changed and removed", async () =
   expect(await ask("DELETE /_tandem/rules/users")).toMatchObject({ status: 404 });
 });
 
-test("a rule over the maximum length is refused, and nothing of it is stored", async () => {
+test("a rule that exceeds the maximum length is refused, and no part of it is stored", async () => {
   const ask = await open();
   const long = { ...RULE, databases: ["x".repeat(1_000_000)] };
   expect(await ask("PUT /_tandem/rules/users", long)).toMatchObject({
@@ -70,7 +70,7 @@ test("a rule over the maximum length is refused, and nothing of it is stored", a
   expect(await ask("GET /_tandem/rules/users")).toMatchObject({ status: 404 });
 });
 
-test("the numeric parameters of a rule are not reformatted when it is shown or changed", async () => {
+test("the numeric parameters of a rule keep their format when the rule is shown or changed", async () => {
   const { ask } = await openWholeApi();
   const request = (text: string, body?: string) =>
     ask(text, { headers: BASIC, ...(body === undefined ? {} : { body }) });
@@ -89,7 +89,7 @@ test("the numeric parameters of a rule are not reformatted when it is shown or c
   expect((await request("GET /_tandem/rules")).text).toContain(parameters);
 });
 
-test("rules are listed in pages, ordered by name", async () => {
+test("the list of rules is ordered by name, and split into pages", async () => {
   const ask = await open();
   for (const name of ["c", "a", "b"]) await ask(`PUT /_tandem/rules/${name}`, RULE);
   const first = (await ask("GET /_tandem/rules?limit=2")).json as {
@@ -102,7 +102,7 @@ test("rules are listed in pages, ordered by name", async () => {
   expect(second.json).toMatchObject({ total_rows: 3, bookmark: null, rules: [{ name: "c" }] });
 });
 
-test("secrets are masked, and a mask stands for the stored secret when the rule is written", async () => {
+test("secrets in rules are masked, and a mask in a written rule stands for the stored secret", async () => {
   const ask = await open();
   const source = {
     url: "https://a.example/",
@@ -149,7 +149,7 @@ test.each<[string, unknown, string]>([
     " bytes; at most 32768 are allowed",
   ],
   ["GET /_tandem/rules?x=1", undefined, "Unknown parameter x. Choose from: limit, bookmark"],
-])("%s with %j is answered with 400 and a reason", async (request, body, reason) => {
+])("%s with %j gets status 400 and a reason", async (request, body, reason) => {
   const ask = await open();
   expect(await ask(request, body)).toMatchObject({
     status: 400,
@@ -157,7 +157,7 @@ test.each<[string, unknown, string]>([
   });
 });
 
-test("a dry run reports changes to databases and jobs, and makes none", async () => {
+test("a dry run reports the changes to databases and jobs without making them", async () => {
   const node = openVirtualNode({ config: { parkAfterSec: 2 } });
   const { world, replicator, rulePlans } = node;
   const owner = { userName: "root" };
@@ -188,7 +188,7 @@ test("a dry run reports changes to databases and jobs, and makes none", async ()
   }
 });
 
-test("a dry run names the targets whose security objects a rule would overwrite", async () => {
+test("a dry run of a rule lists the targets whose security objects the rule would overwrite", async () => {
   const node = openVirtualNode({ config: { parkAfterSec: 2 } });
   const { world, kv, databases, rulePlans } = node;
   const names = ["user-a", "user-b", "user-c", "copy-user-a", "copy-user-b"];
@@ -210,7 +210,7 @@ test("a dry run names the targets whose security objects a rule would overwrite"
   expect((await plan(["copy-*"])).overwritten).toMatchObject({ count: 1, first: ["copy-user-a"] });
 });
 
-test("a dry run over the API reports new jobs and overwritten security objects", async () => {
+test("a dry run over the API lists new jobs and overwritten security objects", async () => {
   const ask = await open();
   await ask("PUT /user-a");
   const { json } = await ask("PUT /_tandem/rules/users?dry_run=true", RULE);

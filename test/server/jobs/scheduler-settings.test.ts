@@ -1,10 +1,10 @@
-/** A scheduler setting that changes while a node runs. */
+/** A setting of the scheduler is changed while a node runs. */
 import { expect, test } from "vitest";
 import { openServer, readConfig } from "../../../src/server/index.ts";
 
-// The time limit is shorter than the prepayment of the fair share, after which the scheduler wakes
-// by itself.
-test("a larger max_jobs starts a waiting job without an additional cycle", {
+// The time limit is shorter than the time for which the fair share is prepaid, because the
+// scheduler wakes by itself after this time.
+test("raising max_jobs starts a waiting job without an additional scheduler cycle", {
   timeout: 10_000,
 }, async () => {
   const config = readConfig({ port: 0, store: "memory" }, {});

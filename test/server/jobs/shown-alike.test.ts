@@ -1,5 +1,6 @@
 /**
- * The API, the command line, the metrics and the events agree on a job, whatever happened to it.
+ * The API, the command line, the metrics and the events agree on the state of a job after any
+ * history.
  */
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -29,7 +30,7 @@ const RUN_COUNT = Number(process.env.SHOWN_ALIKE_RUNS ?? 4);
 const STEP_MS = 1_300;
 const FROM_THE_BEGINNING = "0".repeat(24);
 const STATES = ["pending", "running", "crashing", "completed", "failed"] as const;
-/** The members of a row that stay the same between two events of the job. */
+/** The members of a row that do not change between two events of the job. */
 const STABLE_MEMBERS = [
   "state",
   "failing",
@@ -42,7 +43,7 @@ const STABLE_MEMBERS = [
 // biome-ignore lint/suspicious/noExplicitAny: JSON of the server
 type Row = any;
 
-/** The server of the command line: the API of the world that is compared. */
+/** The server that the command line uses: the API of the world under comparison. */
 let served: OpenApi;
 const server = createServer(async ({ method, url }, response) => {
   const { status, text } = await served.ask(`${method} ${url}`);
@@ -56,7 +57,7 @@ afterAll(() => {
   server.closeAllConnections();
 });
 
-test("all views agree on a retried job, including after its node is lost", async () => {
+test("all views agree on a retried job, even after its node is lost", async () => {
   const world = await openWorld();
   for (const event of ["add", "accept", "crashed", "accept", "pause", "expire", "resume"]) {
     await world.happen({ event, job: 0, failure: "timeout" });
@@ -67,7 +68,7 @@ test("all views agree on a retried job, including after its node is lost", async
   await world.kv.close();
 });
 
-test(`all views agree on any history of jobs (${RUN_COUNT} runs)`, async () => {
+test(`all views agree after any history of jobs (${RUN_COUNT} runs)`, async () => {
   const steps = fc.array(JOB_STEP, { minLength: 20, maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(steps, async (drawn) => {
@@ -87,7 +88,10 @@ test(`all views agree on any history of jobs (${RUN_COUNT} runs)`, async () => {
 
 type World = Awaited<ReturnType<typeof openWorld>>;
 
-/** Two documents and a transient job. Time stands still between the steps. */
+/**
+ * Opens a world with two documents and a transient job. The clock advances only in steps of the
+ * test.
+ */
 async function openWorld() {
   let nowMs = Date.UTC(2026, 0, 1);
   const system = createSystemRuntime();
@@ -138,7 +142,7 @@ async function openWorld() {
       prove(step);
       if (step.event !== "accept") return;
       await compareNow(api);
-      // Begins each accepted job, as a node does.
+      // Starts a run of each accepted job, as a node does.
       for (const job of [0, 1, 2]) await history.apply({ ...step, event: "begin", job });
     },
   };
@@ -154,8 +158,8 @@ async function compare({ api, follower, checkProofs }: World): Promise<void> {
 }
 
 /**
- * Compares all views at this moment, except for what a client of the events cannot know: no event
- * reports an acceptance.
+ * Compares all views at this moment. Excludes what a client of the event feed cannot know, because
+ * no event reports that a job was accepted.
  */
 async function compareNow(api: OpenApi): Promise<readonly Row[]> {
   const { jobs: rows, total_rows: total } = (await api.ask("GET /_tandem/jobs")).json;
@@ -240,7 +244,7 @@ async function compareMetrics(api: OpenApi, rows: readonly Row[]): Promise<void>
   expect(new Map(shown)).toEqual(causes);
 }
 
-/** The lag in words: paused and ended jobs have none. */
+/** Returns the lag as the command line shows it. Paused and ended jobs have no lag. */
 function lagWord({ lag_sec, paused, state }: Row): string {
   if (lag_sec !== null) return `${lag_sec} s`;
   return paused || ["completed", "failed"].includes(state) ? "-" : "unknown";
@@ -248,9 +252,9 @@ function lagWord({ lag_sec, paused, state }: Row): string {
 
 async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<void> {
   const [, ...all] = (await tandem(api, "list")).trimEnd().split("\n");
-  // Indented lines continue the row above them.
+  // Indented lines continue the preceding row.
   const lines = all.filter((line) => !line.startsWith(" "));
-  // Long names are shortened.
+  // The command line shortens long names.
   expect(lines.map((line) => line.split(/ {2,}/).slice(1, 3))).toEqual(
     rows.map((row) => [stateWord(row), lagWord(row)]),
   );
@@ -270,7 +274,7 @@ async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<v
   }
 }
 
-/** The output of a command. */
+/** Returns the output of a command. */
 async function tandem(api: OpenApi, ...flags: readonly string[]): Promise<string> {
   served = api;
   const { port } = server.address() as AddressInfo;
@@ -292,7 +296,7 @@ interface Message {
   readonly data: Row;
 }
 
-/** The events after a position, until there are no more. */
+/** Returns the events after a position, to the end of the log. */
 async function messagesSince(api: OpenApi, since: string): Promise<readonly Message[]> {
   const { text } = await api.ask(`GET /_tandem/events?since=${since}&timeout=0`);
   const blocks = text.split("\n\n").filter((block) => block.includes("event: "));
@@ -305,7 +309,7 @@ async function messagesSince(api: OpenApi, since: string): Promise<readonly Mess
   });
 }
 
-/** The rows of a new client that begins at the first event. */
+/** Returns the rows that a new client has after it has read all events from the first. */
 async function replayed(api: OpenApi): Promise<ReadonlyMap<string, Row>> {
   const rows = new Map<string, Row>();
   for (const { event, data } of await messagesSince(api, FROM_THE_BEGINNING)) {
@@ -314,11 +318,11 @@ async function replayed(api: OpenApi): Promise<ReadonlyMap<string, Row>> {
   return rows;
 }
 
-/** A client that has followed from the beginning: it knows the last event of each job. */
+/** A client that has followed the feed from the beginning. It has the last event of each job. */
 class Follower {
   readonly reported = new Map<string, Row>();
   readonly #api: OpenApi;
-  /** Names of jobs by their ids in events. */
+  /** Names of jobs, by the ids that events contain. */
   readonly #names = new Map<string, string>();
   #since = FROM_THE_BEGINNING;
 
@@ -354,7 +358,7 @@ function stableMembersOf(row: Row): Row {
   return Object.fromEntries(STABLE_MEMBERS.map((member) => [member, row[member]]));
 }
 
-/** The document of a job, or its id. */
+/** Returns the id of the job's document, or the job's id if it has no document. */
 function nameOf({ doc_id: document, id, database }: Row): string {
   return document === null ? id : `${database}/${document}`;
 }

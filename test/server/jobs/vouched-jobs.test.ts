@@ -1,6 +1,7 @@
 /**
- * Users who are identified by a token or a proxy and have the name of a directory user: their jobs
- * have the roles that were vouched for, and none of the directory user's rights.
+ * Users who are identified by a token or a proxy, and have the same name as a user in the
+ * directory. Their jobs have the roles in the token or from the proxy, and none of the directory
+ * user's rights.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -12,13 +13,13 @@ type Headers = Readonly<Record<string, string>>;
 
 const KEY = Buffer.from("a key that is long enough for SHA-256");
 const ROOT = password("root", "secret");
-/** User who may read `secret` because of a role in the directory. */
+/** User who may read `secret`, because the directory gives this user a role. */
 const JOE = password("joe", "pw");
 
 let server: RunningServer;
 /** A server without administrators. */
 let party: RunningServer;
-/** The documents whose jobs have ended a run, and the callback for the next end of a run. */
+/** The documents whose jobs have ended a run, and a callback for the next time a run ends. */
 const ended = new Set<string | undefined>();
 let tell = (): void => {};
 
@@ -33,7 +34,7 @@ beforeAll(async () => {
   configuration.set("chttpd", "authentication_handlers", names.join(", "));
   configuration.set("chttpd_auth", "iterations", "10");
   configuration.set("jwt_keys", "hmac:_default", KEY.toString("base64"));
-  // A crashed job is not retried within a test.
+  // A crashed job must not be retried within a test.
   configuration.set("replicator", "max_backoff_penalty_sec", "3600");
   configuration.set("replicator", "min_backoff_penalty_sec", "3600");
   const trace = {
@@ -84,7 +85,7 @@ async function ask(method: string, path: string, as: Headers, body?: object, at 
 const replicate = (as: Headers, source: string, more: object = {}) =>
   ask("POST", "/_replicate", as, { source, target: "loot", ...more });
 
-/** The status of a replication document's job after a run of it has ended. */
+/** Returns the status of a replication document's job after one of its runs has ended. */
 async function jobOfDocument(id: string, at = server) {
   while (!ended.delete(id)) {
     await new Promise<void>((reported) => {
@@ -100,15 +101,22 @@ const FORBIDDEN = { status: 403, body: { error: "forbidden" } };
 test.each([
   ["a token", token],
   ["a proxy", async (name: string, roles?: readonly string[]) => proxied(name, roles)],
-] as const)("%s with an administrator's name lends no rights to a job", async (_, as) => {
-  expect(await replicate(await as("root"), "_users")).toMatchObject(FORBIDDEN);
-  expect(await replicate(await as("joe"), "secret")).toMatchObject(FORBIDDEN);
-  expect(await replicate(await as("unknown", ["reader"]), "secret")).toMatchObject({ status: 200 });
-  expect(await replicate(await as("unknown", ["_admin"]), "_users")).toMatchObject({ status: 200 });
-  expect(await replicate(JOE, "secret")).toMatchObject({ status: 200 });
-});
+] as const)(
+  "%s with an administrator's name gives a job no administrator's rights",
+  async (_, as) => {
+    expect(await replicate(await as("root"), "_users")).toMatchObject(FORBIDDEN);
+    expect(await replicate(await as("joe"), "secret")).toMatchObject(FORBIDDEN);
+    expect(await replicate(await as("unknown", ["reader"]), "secret")).toMatchObject({
+      status: 200,
+    });
+    expect(await replicate(await as("unknown", ["_admin"]), "_users")).toMatchObject({
+      status: 200,
+    });
+    expect(await replicate(JOE, "secret")).toMatchObject({ status: 200 });
+  },
+);
 
-test("a repeated request with a token of other roles uses those roles", async () => {
+test("a repeated request whose token has other roles uses the new roles", async () => {
   const source = "secret";
   const body = { continuous: true, doc_ids: ["one"] };
   const first = await replicate(await token("tim", ["reader"]), source, body);
@@ -122,7 +130,7 @@ test("a repeated request with a token of other roles uses those roles", async ()
   });
 });
 
-test("a user vouched for by another handler neither sees nor cancels a user's job, and has their own", async () => {
+test("a user identified by another handler neither sees nor cancels the job of a user with the same name, and has a separate job", async () => {
   const body = { source: "secret", target: "other", continuous: true };
   const { body: joes } = await ask("POST", "/_replicate", JOE, body);
   const path = `/_scheduler/jobs/${encodeURIComponent(joes._local_id)}`;
@@ -131,7 +139,8 @@ test("a user vouched for by another handler neither sees nor cancels a user's jo
     expect((await ask("GET", path, as)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, { ...body, cancel: true })).status).toBe(404);
-    // Starts a run of this user. A run with the same id as joe's would be blocked by joe's job.
+    // Starts a run as this user. If its id were equal to that of joe's run, joe's job would block
+    // it.
     await ask("POST", "/_replicate", as, body);
     expect((await ask("GET", path, as)).body.state).toBe("crashing");
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(200);
@@ -139,7 +148,7 @@ test("a user vouched for by another handler neither sees nor cancels a user's jo
   expect((await ask("GET", path, JOE)).body.state).toBe("running");
 });
 
-test("a replication document keeps the rights with which its owner wrote it, whoever changes it later", async () => {
+test("a replication document keeps the rights with which its owner wrote it, even if another user changes it later", async () => {
   const copy = { source: "secret", target: "loot" };
   const place = "/_replicator/copy";
   const { body: written } = await ask("PUT", place, await token("joe"), copy);
@@ -150,12 +159,12 @@ test("a replication document keeps the rights with which its owner wrote it, who
   const changed = await ask("PUT", place, ROOT, { ...stored, worker_batch_size: 7 });
   expect(changed.status).toBe(201);
   expect(await jobOfDocument("copy")).toMatchObject(refused);
-  // Written with the user's password, the same document has the directory user's rights.
+  // If the user logs in with the password, the same document has the directory user's rights.
   expect((await ask("PUT", "/_replicator/joes", JOE, copy)).status).toBe(201);
   expect(await jobOfDocument("joes")).toMatchObject({ state: "completed" });
 });
 
-test("a document belongs to another user if another handler vouches for the same name", async () => {
+test("a document belongs to a different user if another handler identified a user with the same name", async () => {
   const tokens = await token("joe");
   const users = { directory: JOE, token: tokens, proxy: proxied("joe") };
   const target = {
@@ -182,7 +191,7 @@ test("a document belongs to another user if another handler vouches for the same
   }
 });
 
-test("a job ends when its owner is deleted from the directory, even if a security object still names them; the job of a vouched user continues", async () => {
+test("a job ends when its owner is deleted from the directory, even if a security object still names the owner; a token user's job continues", async () => {
   const user = { name: "may", type: "user", roles: [], password: "pw" };
   const place = "/_users/org.couchdb.user:may";
   const { body: created } = await ask("PUT", place, ROOT, user);
@@ -199,7 +208,7 @@ test("a job ends when its owner is deleted from the directory, even if a securit
   expect(await replicate(await token("may"), "named")).toMatchObject({ status: 200 });
 });
 
-test("without administrators, an unknown name is a user without roles", async () => {
+test("without administrators, a user with an unknown name has no roles", async () => {
   for (const name of ["a", "b", "_replicator"]) await ask("PUT", `/${name}`, {}, undefined, party);
   for (const name of ["a", "b"]) await ask("PUT", `/${name}/_security`, {}, {}, party);
   const copy = { source: "a", target: "b", owner: "tim" };
@@ -207,7 +216,7 @@ test("without administrators, an unknown name is a user without roles", async ()
   expect(await jobOfDocument("tims", party)).toMatchObject({ state: "completed" });
 });
 
-test("a job that refers to a secret sends nothing once its author is no longer an administrator", async () => {
+test("a job that refers to a secret stops sending requests once its author is no longer an administrator", async () => {
   const seen: unknown[] = [];
   const far = createServer((request, response) => {
     seen.push(request.headers["x-key"]);

@@ -11,7 +11,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-/** Resolves with the status. Unlike `fetch`, it lets the caller choose the host. */
+/** Resolves to the status. Unlike `fetch`, this function lets the caller choose the Host header. */
 function ask(method: string, path: string, headers: OutgoingHttpHeaders): Promise<number> {
   return new Promise((resolve, reject) => {
     const asked = request(`${server.url}${path}`, { method, headers }, (answer) => {
@@ -49,7 +49,7 @@ test.each([
   "0.0.0.0",
   "[::]",
   "[fe80::1]",
-])("refuses reads and writes for the host %j", async (host) => {
+])("refuses reads and writes if the request's host is %j", async (host) => {
   for (const [method, path] of [
     ["PUT", "/films"],
     ["PUT", "/_node/_local/_config/log/level"],
@@ -60,7 +60,7 @@ test.each([
   }
 });
 
-test("refuses a foreign forwarded host, and a user name with any password", async () => {
+test("refuses a foreign forwarded host, and refuses a user name with any password", async () => {
   const forwarded = { Host: "127.0.0.1", "X-Forwarded-Host": "evil.example" };
   expect(await ask("GET", "/_all_dbs", forwarded)).toBe(403);
   const named = { Host: "evil.example", Authorization: `Basic ${btoa("any:thing")}` };

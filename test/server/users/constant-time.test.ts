@@ -1,4 +1,4 @@
-/** The time to compare secrets does not depend on where they differ. */
+/** The time to compare two secrets does not depend on the position of their first difference. */
 import crypto from "node:crypto";
 import { syncBuiltinESMExports } from "node:module";
 import { afterAll, beforeAll, beforeEach, expect, type MockInstance, test, vi } from "vitest";

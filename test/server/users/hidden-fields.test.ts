@@ -1,6 +1,6 @@
 /**
- * Queries of users who see only parts of the documents: indexes contain fields that must stay
- * hidden from them.
+ * Queries by users who see only parts of the documents. Indexes contain fields that must stay
+ * hidden from these users.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../../src/server/index.ts";
@@ -52,7 +52,7 @@ const find = async (body: object, as = MEMBER) =>
 
 const namesIn = (answer: { docs: { name: string }[] }) => answer.docs.map(({ name }) => name);
 
-test("an administrator's query uses the index and shows its statistics", async () => {
+test("a query by an administrator uses the index and shows its statistics", async () => {
   const answer = await find({ selector: { email: { $gt: "m" } } }, ROOT);
   expect(namesIn(answer)).toEqual(["ben", "ann"]);
   expect(answer.execution_stats).toMatchObject({ total_keys_examined: 2 });
@@ -62,7 +62,7 @@ test.each([
   ["a range over a hidden field", { selector: { email: { $gt: "zoe@", $lt: "zoe@b" } } }],
   ["an empty range over it", { selector: { email: { $gt: "zoe@b", $lt: "zoe@c" } } }],
   ["an index by name", { selector: { email: "mia@b.example" }, use_index: "email" }],
-])("%s gives the same response whatever the field contains", async (_, query) => {
+])("%s gets the same response whatever the hidden field contains", async (_, query) => {
   const answer = await find({ ...query, limit: 1, skip: 0 });
   expect(answer).toEqual({ docs: [], bookmark: "nil", warning: expect.anything() });
   expect(answer.warning).toContain("No matching index found");
@@ -75,19 +75,19 @@ test("a partial index does not reveal which documents it contains", async () => 
   expect(answer.bookmark).toBe("id:org.couchdb.user%3Aeve");
 });
 
-test("sorting by a hidden field fails, as without an index", async () => {
+test("sorting by a hidden field fails, as it does without an index", async () => {
   const query = { selector: { email: { $gt: null } }, sort: ["email"] };
   expect(await find(query)).toMatchObject({ error: "no_usable_index" });
 });
 
-test("a bookmark of an administrator's query is refused", async () => {
+test("a bookmark from an administrator's query is refused", async () => {
   const selector = { email: { $gt: null } };
   const { bookmark } = await find({ selector, limit: 1 }, ROOT);
   expect(bookmark).toMatch(/^index:/);
   expect(await find({ selector, bookmark })).toMatchObject({ error: "invalid_bookmark" });
 });
 
-test("neither `_explain` nor `_index` shows the indexes", async () => {
+test("neither `_explain` nor `_index` shows the indexes to these users", async () => {
   const body = { selector: { email: "a" }, use_index: "email" };
   const { json } = await ask("POST", "/_users/_explain", MEMBER, body);
   expect(json.index.name).toBe("_all_docs");

@@ -1,4 +1,4 @@
-/** Limits for wrong passwords. */
+/** Limits for attempts with wrong passwords. */
 import { expect, test } from "vitest";
 import type { Clock } from "../../../src/base/index.ts";
 import { LoginLockout } from "../../../src/server/users/login-lockout.ts";
@@ -35,7 +35,7 @@ function open(changed: object = {}) {
   return { pass, events, fail, isLocked };
 }
 
-test("the fifth wrong password locks out the user from that address only", () => {
+test("the fifth wrong password from an address locks out the user at this address only", () => {
   const { events, fail, isLocked } = open();
   fail(JAN, 4);
   expect(isLocked(JAN)).toBe(false);
@@ -44,11 +44,11 @@ test("the fifth wrong password locks out the user from that address only", () =>
   expect(events).toEqual(["users.login-refused"]);
   expect(isLocked({ ...JAN, peer: "192.0.2.2" })).toBe(false);
   expect(isLocked({ ...JAN, name: "eva" })).toBe(false);
-  // A new password has a new salt.
+  // A new password has a new salt, so that the lock no longer applies.
   expect(isLocked({ ...JAN, salt: "t" })).toBe(false);
 });
 
-test("the lock ends a configured time after the first failure", () => {
+test("a lock ends a configured time after the first failed login", () => {
   const { pass, fail, isLocked } = open();
   fail(JAN, 1);
   pass(200_000);
@@ -61,7 +61,7 @@ test("the lock ends a configured time after the first failure", () => {
   expect(isLocked(JAN)).toBe(false);
 });
 
-test("in warn mode no user is locked out, and off counts nothing", () => {
+test("in warn mode no user is locked out, and in off mode no failed logins are counted", () => {
   const warning = open({ mode: "warn" });
   warning.fail(JAN, 5);
   expect(warning.isLocked(JAN)).toBe(false);
@@ -72,7 +72,7 @@ test("in warn mode no user is locked out, and off counts nothing", () => {
   expect(off.events).toEqual([]);
 });
 
-test("invented names use bounded memory: the oldest count is dropped", () => {
+test("failed logins with invented names use bounded memory, because the oldest count is dropped", () => {
   const { fail, isLocked } = open();
   fail(JAN, 5);
   for (const name of ["a", "b"]) fail({ ...JAN, name }, 1);

@@ -1,4 +1,6 @@
-/** Responses for a read-only operator. `route-access.test.ts` checks where the role has access. */
+/**
+ * Responses for a read-only operator. `route-access.test.ts` checks which routes this role may use.
+ */
 import { beforeEach, expect, test } from "vitest";
 import type { User } from "../../../src/api/index.ts";
 import { ADMIN, type OpenApi } from "../../api/api.fixture.ts";
@@ -36,7 +38,7 @@ test.each([
   "GET /_scheduler/docs/_replicator/job",
   "GET /_tandem/jobs",
   "GET /_tandem/jobs/_replicator%2Fjob",
-])("%s shows the jobs of all users, without credentials", async (request) => {
+])("%s shows a read-only operator the jobs of all users, without credentials", async (request) => {
   current = READER;
   const { status, text } = await world.ask(request);
   expect(status).toBe(200);
@@ -44,7 +46,7 @@ test.each([
   expect(text).not.toContain("hidden");
 });
 
-test("a job of any user is shown by its id, and refused to a user without the role", async () => {
+test("a read-only operator sees any user's job by its id, and a user without the role does not", async () => {
   current = READER;
   const { jobs } = (await world.ask("GET /_scheduler/jobs")).json;
   const path = `GET /_scheduler/jobs/${encodeURIComponent(jobs[0].id)}`;
@@ -54,7 +56,7 @@ test("a job of any user is shown by its id, and refused to a user without the ro
   expect((await world.ask(path)).status).toBe(401);
 });
 
-test("documents, lists of databases and the configuration are not shown", async () => {
+test("a read-only operator does not see documents, lists of databases or the configuration", async () => {
   current = READER;
   for (const [path, status] of [
     ["/films/one", 403],
@@ -68,7 +70,7 @@ test("documents, lists of databases and the configuration are not shown", async 
   }
 });
 
-test("a change is refused with the name of the role, and nothing changes", async () => {
+test("a change by a read-only operator is refused, and the reason contains the name of the role", async () => {
   current = READER;
   const before = (await world.ask("GET /_tandem/jobs/_replicator%2Fjob")).json;
   for (const request of [

@@ -1,5 +1,5 @@
 /**
- * User documents with several leaves: any of them may win, and none grants its owner additional
+ * User documents with several leaves. Any leaf may win, and no leaf grants its owner additional
  * rights.
  */
 import { SignJWT } from "jose";
@@ -71,7 +71,7 @@ async function signUp(roles: readonly string[] = []): Promise<string> {
   return (await ask("PUT", path(), ROOT, body)).json.rev;
 }
 
-/** A sibling of the first revision, as a replication writes it. */
+/** Writes a sibling of the first revision, as a replication writes it. */
 async function graft(as: string | undefined, changed: object, generation = 1, hash = "0") {
   const { _rev, ...body } = (await ask("GET", path(), ROOT)).json;
   const _revisions = { start: generation, ids: [hash.repeat(32)] };
@@ -86,8 +86,8 @@ async function liveLeaves(): Promise<number> {
   return json._rev === undefined ? 0 : 1 + (json._conflicts ?? []).length;
 }
 
-describe("a conflicted user document", () => {
-  test("refuses its user with the password of any leaf, and with a session", async () => {
+describe("a user document with conflicts", () => {
+  test("admits its user neither with the password of any leaf nor with a session", async () => {
     await signUp();
     const login = await ask("POST", "/_session", undefined, { name, password: "pw" });
     await graft(ROOT, {});
@@ -102,14 +102,14 @@ describe("a conflicted user document", () => {
     expect(response.status).toBe(401);
   });
 
-  test("admits the user again once an administrator has resolved it", async () => {
+  test("admits its user again once an administrator has resolved the conflict", async () => {
     await signUp();
     const { rev } = await graft(ROOT, {});
     await ask("DELETE", `${path()}?rev=${rev}`, ROOT);
     expect((await session(own())).json.userCtx.name).toBe(name);
   });
 
-  test("is not changed by a database administrator except by deleting a leaf", async () => {
+  test("cannot be changed by a database administrator, except by deleting a leaf", async () => {
     await signUp();
     const { rev } = await graft(ROOT, { roles: ["_tandem_reader"] });
     const keeper = "keeper:pw";
@@ -119,15 +119,15 @@ describe("a conflicted user document", () => {
 });
 
 describe("the owner of a user document", () => {
-  test("cannot add a leaf next to it, whose roles would return when the winner is deleted", async () => {
+  test("cannot add another leaf, whose roles would apply once the winner is deleted", async () => {
     await signUp(["editor"]);
     expect((await graft(own(), {})).json).toMatchObject([{ error: "forbidden" }]);
-    // It is refused even if it would be the winner itself.
+    // The leaf is refused even if it would be the winner.
     expect((await graft(own(), {}, 9, "f")).json).toMatchObject([{ error: "forbidden" }]);
     expect(await liveLeaves()).toBe(1);
   });
 
-  test("can change the password, delete the document, and replicate a change of it", async () => {
+  test("can change the password, delete the document, and replicate a change to the document", async () => {
     const rev = await signUp(["editor"]);
     const { _rev, ...body } = (await ask("GET", path(), own())).json;
     const [, hash] = rev.split("-");
@@ -149,7 +149,7 @@ describe("a token", () => {
       .setExpirationTime("1h")
       .sign(Buffer.from("a key of tokens"));
 
-  test("does not impersonate the directory user of the same name", async () => {
+  test("does not get the rights of the directory user with the same name", async () => {
     const rev = await signUp(["editor"]);
     const as = await token();
     expect((await session(as)).json.userCtx).toEqual({ name, roles: [] });

@@ -1,4 +1,4 @@
-/** A database for each user: `[couch_peruser]`. */
+/** A separate database for each user: `[couch_peruser]`. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { SETTINGS } from "../../../src/server/settings/config.ts";
 import { Configuration } from "../../../src/server/settings/configuration.ts";
@@ -26,7 +26,7 @@ afterEach(async () => {
   await node.kv.close();
 });
 
-/** A process that maintains the databases with these settings. */
+/** Starts a process that maintains the databases with these settings. */
 function start(given = ENABLED): Configuration {
   const configuration = new Configuration({
     given: [parseIni(given)],
@@ -61,7 +61,10 @@ const putUser = (name: string, { deleted = false, roles = [] as string[] } = {})
 const created = (database: string) =>
   node.event("users.database-created", (fields) => fields.database === database);
 
-/** All changes so far are processed: the new user comes after them. */
+/**
+ * Waits until all previous changes are processed. Adds a user for this, because changes are
+ * processed in order.
+ */
 async function caughtUp(): Promise<void> {
   const name = `z${node.events.length}`;
   await putUser(name);
@@ -81,7 +84,7 @@ const names = (): Promise<string[]> => node.kv.read((tx) => node.databases.names
 const ofUsers = async (): Promise<string[]> =>
   (await names()).filter((name) => name.startsWith("userdb-"));
 
-test("existing and new users get a database each, with themselves as admin and member", async () => {
+test("each existing or new user gets a database, whose only named admin and member is the user", async () => {
   for (let number = 0; number < 45; number++) await putUser(`u${number}`);
   const configuration = start("");
   await node.createDatabase("other");
@@ -91,14 +94,14 @@ test("existing and new users get a database each, with themselves as admin and m
   await putUser("ä");
   await created("userdb-c3a4");
   expect((await ofUsers()).length).toBe(46);
-  // The security object is the one that CouchDB writes.
+  // The security object is the same as the one that CouchDB writes.
   expect(await security("userdb-c3a4")).toEqual({
     members: { roles: ["_admin"], names: ["ä"] },
     admins: { roles: ["_admin"], names: ["ä"] },
   });
 });
 
-test("changing a user adds them to a security object that lacks them, and changes nothing else", async () => {
+test("changing a user adds the user to a security object without this user, and changes nothing else", async () => {
   start();
   await putUser("ann");
   await created("userdb-616e6e");
@@ -112,7 +115,7 @@ test("changing a user adds them to a security object that lacks them, and change
   });
 });
 
-test("a deleted user loses access to their database, which is deleted only if configured", async () => {
+test("a deleted user loses access to the user's database, which is deleted only if so configured", async () => {
   const configuration = start();
   await putUser("ann");
   await putUser("bob");
@@ -129,7 +132,7 @@ test("a deleted user loses access to their database, which is deleted only if co
   expect(await names()).not.toContain("userdb-626f62");
 });
 
-test("each change is processed once, by one of several processes", async () => {
+test("each change is processed once, by only one of several processes", async () => {
   for (let number = 0; number < 30; number++) await putUser(`u${number}`);
   for (let process = 0; process < 3; process++) start();
   await caughtUp();
@@ -138,7 +141,7 @@ test("each change is processed once, by one of several processes", async () => {
   expect(new Set(made.map(({ fields }) => fields.database)).size).toBe(31);
 });
 
-test("a restarted process continues at its last position", async () => {
+test("a restarted process continues at the last position of the previous process", async () => {
   start();
   await putUser("ann");
   await created("userdb-616e6e");
@@ -147,14 +150,14 @@ test("a restarted process continues at its last position", async () => {
   await putUser("bob");
   start();
   await created("userdb-626f62");
-  // A database is re-created only after a change of its user.
+  // A database is re-created only after its user was changed.
   expect(await ofUsers()).toEqual(["userdb-626f62"]);
   await putUser("ann", { roles: ["a"] });
   await caughtUp();
   expect(await ofUsers()).toContain("userdb-616e6e");
 });
 
-test("a changed prefix gives existing users a new database, and keeps the old one", async () => {
+test("after the prefix is changed, existing users get a new database, and the old database is kept", async () => {
   const configuration = start();
   await putUser("ann");
   await created("userdb-616e6e");
@@ -163,7 +166,7 @@ test("a changed prefix gives existing users a new database, and keeps the old on
   expect(await names()).toContain("userdb-616e6e");
 });
 
-test("no name leads to the database of another user", async () => {
+test("no user name maps to the database of another user", async () => {
   start();
   await putUser("ann");
   await putUser("\u0006\u0001\u0006\u000e\u0006\u000e");
@@ -171,7 +174,7 @@ test("no name leads to the database of another user", async () => {
   expect(await security("userdb-616e6e")).toMatchObject({ admins: { names: ["ann"] } });
 });
 
-test("a user whose name is invalid for a database is skipped", async () => {
+test("a user whose name cannot be used for a database is skipped", async () => {
   start();
   await putUser("u".repeat(400));
   await node.event("users.database-refused");

@@ -1,4 +1,4 @@
-/** Session cookies and proxy tokens, which derive from one secret. */
+/** Session cookies and proxy tokens, which are both derived from one secret. */
 import { createHmac } from "node:crypto";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../../src/server/index.ts";
@@ -47,14 +47,14 @@ const proxied = (name: string, token: string) => ({
 });
 
 test.each(["sha1", "sha256"])(
-  "a proxy computes %s tokens from the secret, as for CouchDB",
+  "a proxy can compute %s tokens from the secret, as with CouchDB",
   async (hash) => {
     const token = createHmac(hash, SECRET).update("pat").digest("hex");
     expect(await nameOf(proxied("pat", token))).toBe("pat");
   },
 );
 
-test("a session signature is not a valid proxy token, whatever the salt", async () => {
+test("the signature of a session is not a valid proxy token, whatever the salt", async () => {
   const login = await ask("POST", "/_session", {}, { name: "root", password: "secret" });
   const value = /^AuthSession=([^;]+)/.exec(login.cookie)?.[1] ?? "";
   const bytes = Buffer.from(value, "base64url");
@@ -65,7 +65,7 @@ test("a session signature is not a valid proxy token, whatever the salt", async 
   expect(await nameOf({ Cookie: `AuthSession=${value}` })).toBe("root");
 });
 
-test("without a configured secret, no proxy token is valid", async () => {
+test("if no secret is configured, every proxy token is invalid", async () => {
   const path = "/_node/_local/_config/chttpd_auth/secret";
   await fetch(`${server.url}${path}`, { method: "DELETE", headers: basic(ROOT) });
   for (const key of ["", SECRET, "undefined"]) {
@@ -74,7 +74,7 @@ test("without a configured secret, no proxy token is valid", async () => {
   }
 });
 
-test("an empty salt is refused, and never stored for a new password", async () => {
+test("an empty salt is refused, and is never stored with a new password", async () => {
   const path = "/_users/org.couchdb.user:sal";
   const user = { name: "sal", type: "user", roles: [] };
   const hashed = { password_scheme: "simple", salt: "", password_sha: "0".repeat(40) };

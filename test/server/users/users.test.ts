@@ -1,4 +1,4 @@
-/** Users, sessions and tokens, against a whole node. */
+/** Users, sessions and tokens, tested with a whole node. */
 import { createHmac, generateKeyPairSync } from "node:crypto";
 import { SignJWT } from "jose";
 // @ts-expect-error: the package brings no types.
@@ -8,7 +8,7 @@ import { openServer, type RunningServer, readConfig } from "../../../src/server/
 
 let server: RunningServer;
 let count = 0;
-/** A name that no test has used. */
+/** User name that no other test uses. */
 let name = "";
 
 beforeAll(async () => {
@@ -19,7 +19,7 @@ beforeAll(async () => {
   config.configuration.set("chttpd_auth", "iterations", "10");
   config.configuration.set("couchdb", "users_db_security_editable", "true");
   server = await openServer(config, { event() {} });
-  // Lets everyone sign up, as before CouchDB 3.
+  // Lets everyone create a user, as before CouchDB 3.
   await ask("PUT", "/_users/_security", { as: ROOT, body: {} });
 });
 
@@ -75,7 +75,7 @@ describe("user documents", () => {
     expect(json).not.toHaveProperty("password");
   });
 
-  test("store no password, even if the deletion contains one", async () => {
+  test("do not store a password, even if the body of the deletion contains one", async () => {
     const _rev = await signUp();
     const body = document({ _rev, _deleted: true, password: "later" });
     const { status, json } = await ask("PUT", pathOf(name), { as: ROOT, body });
@@ -85,7 +85,7 @@ describe("user documents", () => {
     expect(left.json).not.toHaveProperty("password");
   });
 
-  test("can be created anonymously, without roles", async () => {
+  test("can be created by anonymous clients, without roles", async () => {
     expect((await ask("PUT", pathOf(name), { body: document() })).status).toBe(201);
     expect((await ask("GET", "/_session", { as: `${name}:pw` })).json.userCtx.name).toBe(name);
   });
@@ -107,7 +107,7 @@ describe("user documents", () => {
     expect(answer).toMatchObject({ status: 403, json: { error: "forbidden", reason } });
   });
 
-  test("have no system role, not even from an administrator", async () => {
+  test("cannot have a system role, even if an administrator writes them", async () => {
     const body = document({ roles: ["_admin"] });
     expect(await ask("PUT", pathOf(name), { as: ROOT, body })).toMatchObject({
       status: 403,
@@ -115,7 +115,7 @@ describe("user documents", () => {
     });
   });
 
-  test("get the role of a read-only operator from server administrators only, and keep it", async () => {
+  test("get the role of a read-only operator only from server administrators, and keep it", async () => {
     const chief = name;
     await signUp();
     await ask("PUT", "/_users/_security", { as: ROOT, body: { admins: { names: [chief] } } });
@@ -144,7 +144,7 @@ describe("user documents", () => {
     }
   });
 
-  test("are changed and deleted by their users, who cannot grant themselves roles", async () => {
+  test("can be changed and deleted by their users, who cannot grant themselves roles", async () => {
     const rev = await signUp({ roles: ["a"] });
     const as = `${name}:pw`;
     const promoted = document({ _rev: rev, roles: ["a", "b"] });
@@ -160,7 +160,7 @@ describe("user documents", () => {
     expect((await ask("GET", "/_session", { as: `${name}:new` })).status).toBe(401);
   });
 
-  test("are hidden from others, who cannot change or delete them", async () => {
+  test("are hidden from other users, who can neither change nor delete them", async () => {
     const rev = await signUp();
     const path = pathOf(name);
     name = `${name}-other`;
@@ -200,12 +200,12 @@ describe("user documents", () => {
       "simple",
       { password_scheme: "simple", password_sha: "92d8a25a4bf8c3a9bd0c6ac6f3ee5d4d3f8d3e38" },
     ],
-  ])("with a wrong %s hash admit no user", async (_, members) => {
+  ])("with an invalid %s hash do not admit a user", async (_, members) => {
     await signUp({ password: undefined, salt: "s", ...members });
     expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(401);
   });
 
-  test("of older servers admit their users: simple, and pbkdf2 with SHA-1", async () => {
+  test("from older servers admit their users: with the schemes simple and pbkdf2 with SHA-1", async () => {
     const { createHash, pbkdf2Sync } = await import("node:crypto");
     const sha = createHash("sha1").update("pwsalt").digest("hex");
     await signUp({
@@ -245,7 +245,7 @@ describe("an excessively expensive hash", () => {
     expect(json).toMatchObject([{ error: "forbidden", reason }]);
   });
 
-  test("is not verified once the limit is lower", async () => {
+  test("is not verified after the limit is lowered", async () => {
     const setting = "/_node/_local/_config/chttpd_auth/max_iterations";
     await signUp();
     await ask("PUT", setting, { as: ROOT, body: '"9"' });
@@ -261,7 +261,7 @@ describe("an excessively expensive hash", () => {
   });
 });
 
-test("after five wrong passwords a client is refused, even with the right one", async () => {
+test("after five wrong passwords a client is refused, even with the correct password", async () => {
   await signUp();
   const logIn = (password: string) => ask("POST", "/_session", { body: { name, password } });
   for (let count = 0; count < 5; count++) expect((await logIn("wrong")).status).toBe(401);
@@ -277,7 +277,7 @@ test("after five wrong passwords a client is refused, even with the right one", 
   expect((await ask("GET", "/_session", { as: ROOT })).status).toBe(200);
 });
 
-test("wrong passwords through a trusted proxy lock out only the client that sent them", async () => {
+test("wrong passwords sent through a trusted proxy lock out only the client that sent them", async () => {
   const setting = "/_node/_local/_config/tandem/trusted_proxies";
   await signUp();
   const logIn = (client: string, password: string) =>
@@ -290,7 +290,7 @@ test("wrong passwords through a trusted proxy lock out only the client that sent
     for (let count = 0; count < 6; count++) await logIn("192.0.2.1", "wrong");
     expect((await logIn("192.0.2.1", "pw")).status).toBe(403);
     expect((await logIn("192.0.2.2", "pw")).status).toBe(200);
-    // The owner of an IPv6 address has its whole /64.
+    // An IPv6 user typically controls a whole /64 network.
     for (let count = 0; count < 6; count++) await logIn(`2001:db8::${count}:1`, "wrong");
     expect((await logIn("2001:db8::ffff:1", "pw")).status).toBe(403);
     expect((await logIn("2001:db8:0:1::1", "pw")).status).toBe(200);
@@ -301,7 +301,7 @@ test("wrong passwords through a trusted proxy lock out only the client that sent
   expect(refused).toMatchObject({ status: 400, json: { error: "bad_request" } });
 });
 
-test("concurrent wrong passwords are not all verified", async () => {
+test("concurrent wrong passwords are not all verified, so that the limit of attempts holds", async () => {
   await signUp();
   const guesses = Array.from({ length: 20 }, (_, number) =>
     ask("POST", "/_session", { body: { name, password: `wrong-${number}` } }),
@@ -311,7 +311,7 @@ test("concurrent wrong passwords are not all verified", async () => {
   expect(statuses.filter((status) => status === 403).length).toBeGreaterThanOrEqual(14);
 });
 
-test("logins of one user do not delay those of another", async () => {
+test("logins of one user do not delay logins of another user", async () => {
   const setting = "/_node/_local/_config/chttpd_auth/iterations";
   const lockout = "/_node/_local/_config/chttpd_auth_lockout/mode";
   await ask("PUT", setting, { as: ROOT, body: '"100000"' });
@@ -342,7 +342,7 @@ describe("the public fields of users", () => {
     await ask("DELETE", `${setting}/users_db_public`, { as: ROOT });
   });
 
-  test("all users read them, and nothing else", async () => {
+  test("can be read by all users, who can read no other fields", async () => {
     await signUp({ city: "Oslo", note: 1.5 });
     const path = pathOf(name);
     expect((await ask("GET", path)).status).toBe(404);
@@ -354,7 +354,7 @@ describe("the public fields of users", () => {
   });
 
   test.each(["_revs_diff", "_missing_revs"])(
-    "are not revealed by %s: a document of another user looks missing",
+    "are not revealed by %s: another user's document looks like a missing one",
     async (question) => {
       const rev = await signUp();
       const id = `org.couchdb.user:${name}`;
@@ -376,7 +376,7 @@ describe("the public fields of users", () => {
     },
   );
 
-  test("are listed if the configuration says so", async () => {
+  test("are listed if the configuration permits it", async () => {
     await signUp({ city: "Oslo" });
     await ask("PUT", `${setting}/public_fields`, { as: ROOT, body: '"city"' });
     const list = `/_users/_all_docs?include_docs=true&key="org.couchdb.user:${name}"`;
@@ -408,7 +408,7 @@ describe("passwords", () => {
     await ask("DELETE", "/_node/_local/_config/chttpd_auth/password_regexp", { as: ROOT });
   });
 
-  /** Signs up a user under other password settings. */
+  /** Creates a user under other password settings. */
   async function signUpBefore(): Promise<Record<string, unknown>> {
     await configure("iterations", "20");
     await signUp({ extra: "kept" });
@@ -418,7 +418,7 @@ describe("passwords", () => {
   const stored = async () => (await ask("GET", pathOf(name), { as: ROOT })).json;
   const logIn = (password: string) => ask("POST", "/_session", { body: { name, password } });
 
-  test("are rehashed at a login with the current scheme; the session continues", async () => {
+  test("are rehashed with the current scheme when the user logs in, and the session remains valid", async () => {
     const before = await signUpBefore();
     await logIn("wrong");
     expect(await stored()).toEqual(before);
@@ -432,7 +432,7 @@ describe("passwords", () => {
     expect(await stored()).toEqual(after);
   });
 
-  test("keep their hashes if the configuration says so", async () => {
+  test("keep their hashes if the configuration disables rehashing", async () => {
     const before = await signUpBefore();
     await configure("upgrade_hash_on_auth", "false");
     expect((await logIn("pw")).status).toBe(200);
@@ -442,7 +442,7 @@ describe("passwords", () => {
 });
 
 describe("a replication into _users", () => {
-  test("skips a user whose password is neither a string nor null", async () => {
+  test("skips user documents whose password is neither a string nor null", async () => {
     const copies = `copies-${name}`;
     await ask("PUT", `/${copies}`, { as: ROOT });
     for (const [user, password] of [
@@ -461,7 +461,7 @@ describe("a replication into _users", () => {
 });
 
 describe("replications of users", () => {
-  test("read and write only databases that their users may read and write", async () => {
+  test("read and write only databases that their users may read or write", async () => {
     await signUp();
     for (const database of ["own", "target", "secret"]) {
       await ask("PUT", `/${name}-${database}`, { as: ROOT });
@@ -488,7 +488,7 @@ describe("replications of users", () => {
   });
 });
 
-test("a local replication skips documents over the size limit", async () => {
+test("a local replication skips documents that exceed the size limit", async () => {
   await ask("PUT", `/${name}`, { as: ROOT });
   await ask("PUT", `/${name}/small`, { as: ROOT, body: {} });
   await ask("PUT", `/${name}/large`, { as: ROOT, body: { text: "ä".repeat(100) } });
@@ -514,7 +514,7 @@ describe("sessions", () => {
     ["a form without a name", form, "password=pw", "username"],
     ["JSON without a password", {}, { name: "x" }, "password"],
     ["JSON with a name that is not a string", {}, { name: 1, password: "pw" }, "username"],
-  ] as const)("are refused to %s, with the reason", async (_, headers, given, reason) => {
+  ] as const)("are refused to %s with a reason", async (_, headers, given, reason) => {
     const body = Array.isArray(given) ? new Uint8Array(given) : given;
     const response = await fetch(`${server.url}/_session`, {
       method: "POST",
@@ -528,7 +528,7 @@ describe("sessions", () => {
     });
   });
 
-  test("begin with a login by form or JSON, and end when the password changes", async () => {
+  test("begin with a login by form or JSON, and end when the password is changed", async () => {
     const rev = await signUp({ roles: ["a"] });
     const byForm = await ask("POST", "/_session", {
       body: `name=${name}&password=pw`,
@@ -550,7 +550,7 @@ describe("sessions", () => {
     expect((await ask("GET", "/_session", { headers })).json.userCtx.name).toBeNull();
   });
 
-  test("of configured administrators have the rights of a server admin", async () => {
+  test("of administrators in the configuration have the rights of a server admin", async () => {
     const { cookie } = await ask("POST", "/_session", {
       body: { name: "root", password: "secret" },
     });
@@ -569,14 +569,14 @@ describe("sessions", () => {
     [{ name: "nobody", password: "no" }, 401, "Name or password is incorrect."],
     [{ password: "no" }, 400, "request body must contain a username"],
     [null, 400, "request body must contain a username"],
-  ])("do not begin with %j", async (body, status, reason) => {
+  ])("do not begin after a login with %j", async (body, status, reason) => {
     expect(await ask("POST", "/_session", { body: JSON.stringify(body) })).toMatchObject({
       status,
       json: { reason },
     });
   });
 
-  test("are not accepted from a forged cookie", async () => {
+  test("are not accepted from a cookie that a client has forged", async () => {
     await signUp();
     const time = Math.floor(Date.now() / 1000)
       .toString(16)
@@ -591,7 +591,7 @@ describe("sessions", () => {
     });
   });
 
-  test("begin with a cookie of their own, whatever cookie came with the password", async () => {
+  test("begin with a new cookie, even if the request with the password contained another cookie", async () => {
     await signUp();
     const planted = await ask("POST", "/_session", { body: { name: "root", password: "secret" } });
     const headers = { Cookie: cookieOf(planted.cookie) };
@@ -600,7 +600,7 @@ describe("sessions", () => {
     expect(cookieOf(cookie)).not.toBe(cookieOf(planted.cookie));
     const session = await ask("GET", "/_session", { headers: { Cookie: cookieOf(cookie) } });
     expect(session.json.userCtx.name).toBe(name);
-    // With a wrong password, the session does not continue either.
+    // A login with a wrong password does not continue the session of the cookie either.
     const wrong = await ask("POST", "/_session", { headers, body: { name, password: "no" } });
     expect([wrong.status, cookieOf(wrong.cookie)]).toEqual([401, "AuthSession="]);
     const unknown = {
@@ -611,13 +611,13 @@ describe("sessions", () => {
     expect(cookieOf(fresh.cookie)).not.toBe(unknown.Cookie);
   });
 
-  test("wrong credentials are refused wherever they are sent", async () => {
+  test("wrong credentials are refused in every kind of request", async () => {
     for (const path of ["/", "/_session", "/_up"]) {
       expect((await ask("GET", path, { as: "root:no" })).status).toBe(401);
     }
   });
 
-  test("invalid base64 credentials are not treated as absent", async () => {
+  test("invalid base64 credentials are refused rather than treated as absent", async () => {
     const headers = { Authorization: "Basic root:secret" };
     expect(await ask("GET", "/_session", { headers })).toMatchObject({
       status: 400,
@@ -626,7 +626,7 @@ describe("sessions", () => {
   });
 });
 
-test("nano logs in and sends its session with each request", async () => {
+test("nano logs in, and sends its session cookie with each request", async () => {
   await signUp({ roles: ["a"] });
   const { default: nano } = await import("nano");
   const client = nano(server.url ?? "");
@@ -661,7 +661,7 @@ describe("other ways to authenticate", () => {
   const session = async (headers: Readonly<Record<string, string>>) =>
     ask("GET", "/_session", { headers });
 
-  test("a proxy names the user, and proves itself with the secret", async () => {
+  test("a proxy names the user, and authenticates itself with the secret", async () => {
     const claims = { "X-Auth-CouchDB-UserName": "pat", "X-Auth-CouchDB-Roles": "a, b" };
     expect((await session(claims)).json.userCtx.name).toBeNull();
     await configure("chttpd", "authentication_handlers", handlers("proxy"));
@@ -679,7 +679,7 @@ describe("other ways to authenticate", () => {
     await reset("chttpd_auth", "secret");
   });
 
-  test("a token is signed with a configured key and has the required claims", async () => {
+  test("a token must be signed with a configured key, and must have the required claims", async () => {
     const key = Buffer.from("a key that is long enough for SHA-256");
     const pair = generateKeyPairSync("ec", { namedCurve: "P-256" });
     const pem = pair.publicKey.export({ type: "spki", format: "pem" }).toString();
@@ -707,7 +707,7 @@ describe("other ways to authenticate", () => {
     const foreign = await token({})
       .setExpirationTime("1h")
       .sign(Buffer.from("x".repeat(32)));
-    // A token that is signed with the public key as if it were a shared secret.
+    // A forged token, which is signed with the public key as if that key were a shared secret.
     const confused = await token({}, { kid: "one" }).setExpirationTime("1h").sign(Buffer.from(pem));
     for (const text of [endless, past, foreign, confused]) {
       expect((await bearer(text)).status).toBe(401);
@@ -724,7 +724,7 @@ describe("other ways to authenticate", () => {
     await reset("chttpd", "authentication_handlers");
   });
 
-  test("a login is a form or JSON", async () => {
+  test("a login may be sent as a form or as JSON", async () => {
     for (const type of ["text/plain", "application/octet-stream"]) {
       const headers = { "Content-Type": type };
       const body = { name: "root", password: "secret" };
@@ -740,7 +740,7 @@ describe("other ways to authenticate", () => {
     expect(form.status).toBe(200);
   });
 
-  test("anonymous users are refused if a valid user is required", async () => {
+  test("anonymous users are refused if the configuration requires a valid user", async () => {
     await configure("chttpd", "require_valid_user", "true");
     expect(await ask("GET", "/")).toMatchObject({
       status: 401,
@@ -752,7 +752,7 @@ describe("other ways to authenticate", () => {
     await configure("chttpd", "WWW-Authenticate", "Negotiate");
     expect(await challenge()).toBe("Negotiate");
     await reset("chttpd", "WWW-Authenticate");
-    // The login page.
+    // The login page remains public.
     expect((await fetch(`${server.url}/_dashboard/`)).status).toBe(200);
     expect(
       (await ask("POST", "/_session", { body: { name: "root", password: "secret" } })).status,

@@ -1,8 +1,8 @@
 /**
- * A source with many documents and an empty target, both a round trip away, in virtual time. Each
- * server has one processor with a fixed time per document, byte and request. The link takes half a
- * round trip per direction and has unlimited bandwidth. Documents that are read individually are
- * sent in pieces, and the pieces of several take turns.
+ * A source with many documents and an empty target, both at a distance of one round trip, in
+ * virtual time. Each server has one processor with a fixed time per document, byte and request. The
+ * link takes half a round trip per direction and has unlimited bandwidth. Individually read
+ * documents are sent in pieces, and the pieces of several documents alternate.
  *
  * The servers answer like CouchDB, as far as a first replication needs, and count the requests in
  * flight.
@@ -14,30 +14,35 @@ import type { VirtualTime } from "../kernel/virtual-time.ts";
 export const SOURCE_URL = "http://source.test/films";
 export const TARGET_URL = "http://target.test/films";
 
-/** A processor that reads some 65,000 small documents per second, and one that writes 25,000. */
+/**
+ * Processor time per request, row, read and write. A processor reads about 65,000 small documents
+ * per second, or writes 25,000.
+ */
 const REQUEST_MS = 0.2;
 const ROW_MS = 0.002;
 const READ_MS = 0.015;
 const WRITE_MS = 0.04;
-/** Milliseconds per byte, at 50 MB per second. */
+/** Milliseconds for each byte, at 50 MB per second. */
 const BYTE_MS = 2e-5;
 const PIECE_BYTES = 65_536;
 const ZEROS = new Uint8Array(PIECE_BYTES);
 
 export interface DistantServersOptions {
   readonly roundTripMs: number;
-  /** Size of the document with this number, from 0. */
+  /** Size of the body of each document. */
   readonly bodyBytes: number;
   readonly attachmentBytes?: number;
-  /** Number of changes that the source has at this time. */
+  /** Returns the number of changes that the source has at this time. */
   readonly changeCount: (nowMs: number) => number;
-  /** Time at which the source has this many changes, if ever. */
+  /** Returns the time at which the source has this number of changes, if ever. */
   readonly changedAtMs?: (count: number) => number | undefined;
-  /** Factor on each processor's times at this moment. Default: 1. */
+  /** Returns the factor by which each processor is slower at this time. Default: 1. */
   readonly slownessAt?: (nowMs: number) => number;
-  /** Called for each `_bulk_docs` request, with the number of such requests in flight. */
+  /** Called when a `_bulk_docs` request begins, with the number of such requests in flight. */
   readonly onWrite?: (count: number, nowMs: number) => void;
-  /** Called for each read of an individual document, with the number of such reads in flight. */
+  /**
+   * Called when the read of an individual document begins, with the number of such reads in flight.
+   */
   readonly onRead?: (count: number, nowMs: number) => void;
 }
 
@@ -51,12 +56,12 @@ export class DistantServers {
   readonly #written = new Set<string>();
   readonly #writtenAtMs: number[] = [];
   #heldBytes = 0;
-  /** Number of requests by the last segment of their path. */
+  /** Number of requests, by the last segment of the request's path. */
   readonly requestCounts = new Map<string, number>();
-  /** Document requests in flight. */
+  /** Number of document requests in flight, by kind. */
   readonly underWay = { ...NONE_UNDER_WAY };
   readonly underWayMax = { ...NONE_UNDER_WAY };
-  /** Maximum of the bytes that were read and not yet written. */
+  /** Maximum number of bytes that the replicator had read and not yet written. */
   heldBytesMax = 0;
 
   constructor(time: VirtualTime, options: DistantServersOptions) {
@@ -68,7 +73,7 @@ export class DistantServers {
     return this.#written.size;
   }
 
-  /** Time at which this many documents were written. */
+  /** Returns the time at which this number of documents was written. */
   writtenAtMs(count: number): number {
     return this.#writtenAtMs[count] ?? Number.NaN;
   }
@@ -94,7 +99,7 @@ export class DistantServers {
     return responseOf(answer);
   };
 
-  /** Counts a request until it ends. */
+  /** Counts a request as in flight until the returned function is called. */
   #begin(kind: Counted): () => void {
     const count = ++this.underWay[kind];
     this.underWayMax[kind] = Math.max(this.underWayMax[kind], count);
@@ -109,8 +114,8 @@ export class DistantServers {
   }
 
   /**
-   * A document with its attachment as multipart. It begins when the source has found it, and
-   * streams at the processor's pace.
+   * Sends a document with its attachment as multipart. The response begins when the source has
+   * found the document, and is streamed at the processor's pace.
    */
   async #readIndividually(
     host: string,
@@ -174,7 +179,7 @@ export class DistantServers {
     return responseOf(json(201, { ok: true, id: name, rev: REVISION }));
   }
 
-  /** Resolves when the server's processor has done this work after everything queued before it. */
+  /** Resolves when the server's processor has done this work, after all work queued earlier. */
   async #work(host: string, durationMs: number, signal: AbortSignal): Promise<void> {
     const { nowMs } = this.#time;
     const slowness = this.#options.slownessAt?.(nowMs) ?? 1;
@@ -294,7 +299,7 @@ export class DistantServers {
   }
 }
 
-/** Document requests: bulk and individual. */
+/** Document requests in flight, by kind: bulk requests and individual requests. */
 const NONE_UNDER_WAY = { _bulk_get: 0, _bulk_docs: 0, read: 0, write: 0 };
 type Counted = keyof typeof NONE_UNDER_WAY;
 
@@ -302,7 +307,7 @@ function isCounted(kind: string): kind is Counted {
   return kind in NONE_UNDER_WAY;
 }
 
-/** The pieces of a response with one document and its attachment. */
+/** Yields the pieces of a response with one document and its attachment. */
 function* multipartDocument(text: string, attachmentBytes: number): Generator<Uint8Array> {
   yield Buffer.from(
     `--mixed\r\ncontent-type: multipart/related; boundary="related"\r\n\r\n` +

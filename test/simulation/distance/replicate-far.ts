@@ -1,6 +1,6 @@
 /**
- * One replication run between distant servers in virtual time: the real run and endpoints, without
- * jobs.
+ * One replication run between distant servers in virtual time. The run and the endpoints are real,
+ * and there is no job.
  */
 
 import { SecretsInUse } from "../../../src/http-client/index.ts";
@@ -24,11 +24,11 @@ import {
 
 export interface FarRun {
   readonly servers: DistantServers;
-  /** Duration in virtual time. */
+  /** Duration of the replication in virtual time. */
   readonly elapsedMs: number;
 }
 
-/** Runs the replication to its end, or until `untilMs`. */
+/** Runs the replication until it ends, or until `untilMs`. */
 export async function replicateFar(
   options: DistantServersOptions,
   members: object = {},

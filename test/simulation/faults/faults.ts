@@ -1,14 +1,14 @@
 /**
- * Faults of a simulated cluster. Each run enables some of the faults, each with a probability from
- * the seed, so that one run explores one kind of bad luck (FoundationDB's buggification). Faults
- * overlap, and each ends by itself.
+ * Faults of a simulated cluster. Each run enables some of the faults, and draws the probability of
+ * each from the seed, so that one run explores one kind of bad luck (FoundationDB's buggification).
+ * Faults overlap, and each fault ends by itself.
  */
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { World } from "../kernel/world.ts";
 
 export interface Fault {
   readonly name: string;
-  /** Starts the fault, and returns a function that ends it. */
+  /** Starts the fault. Returns a function that ends it. */
   strike(random: SeededRandom): () => void;
   readonly durationMsMax: number;
 }
@@ -32,8 +32,7 @@ export class Faults {
   }
 
   /**
-   * Starts faults until this time. Those already started end by themselves, or when everything is
-   * healed.
+   * Starts faults until this time. Each started fault ends by itself, or when everything is healed.
    */
   schedule(untilMs: number): void {
     const { time } = this.#world;

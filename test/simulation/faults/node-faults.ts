@@ -1,11 +1,11 @@
-/** Faults of a node. Each affects one random node. */
+/** Faults of a node. Each fault affects one random node. */
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { SimulatedNode } from "../kernel/simulated-node.ts";
 import type { Fault } from "./faults.ts";
 
 export type Nodes = () => readonly SimulatedNode[];
 
-/** Crashes the node. Another one is started in its place later. */
+/** Returns the fault that crashes a node. Another node is started in its place later. */
 export function crashes(nodes: Nodes, replace: () => void): Fault {
   return {
     name: "crash",
@@ -26,7 +26,10 @@ export function pauses(nodes: Nodes): Fault {
   };
 }
 
-/** Moves the node's wall clock by up to this much in either direction, then back. */
+/**
+ * Returns the fault that moves a node's wall clock by at most `stepMsMax` in either direction, and
+ * later moves the clock back.
+ */
 export function clockSteps(nodes: Nodes, stepMsMax: number): Fault {
   return {
     name: "clock step",

@@ -1,4 +1,4 @@
-/** Partitions between two parties, one-way or both ways. */
+/** Partitions between two parties, in one direction or in both. */
 import { CUTS } from "../kernel/link.ts";
 import type { Fault } from "./faults.ts";
 import type { Nodes } from "./node-faults.ts";

@@ -1,4 +1,4 @@
-/** Seeded properties of a node's clocks and of its connection to the store. */
+/** Seeded properties of a node's clocks, and of its connection to the store. */
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import type { NodeTraits } from "../kernel/simulated-node.ts";
 

@@ -2,7 +2,7 @@
 import type { World } from "../kernel/world.ts";
 import type { Fault } from "./faults.ts";
 
-/** Refuses commits for a while. */
+/** Returns the fault that makes the store refuse commits for a while. */
 export function fullStore({ condition }: World): Fault {
   return {
     name: "full store",
@@ -11,7 +11,10 @@ export function fullStore({ condition }: World): Fault {
   };
 }
 
-/** Slows down each step, sometimes beyond the time limit of a transaction. */
+/**
+ * Returns the fault that slows down each step of the store. A step may then take longer than a
+ * transaction may last.
+ */
 export function slowStore({ condition }: World): Fault {
   return {
     name: "slow store",

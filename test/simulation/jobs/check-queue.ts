@@ -1,6 +1,6 @@
 /**
- * Reads every row of a queue and reports inconsistencies: rows without a job, unreachable jobs,
- * wrong counters.
+ * Reads every row of a queue and reports inconsistencies: rows without a job, jobs that cannot be
+ * found, and wrong counters.
  */
 import { decodePlace, type Place } from "../../../src/jobs/group-record.ts";
 import type { Jobs, JobType } from "../../../src/jobs/index.ts";
@@ -61,7 +61,7 @@ export async function checkQueue(
     }
   }
 
-  // Actual rows.
+  // Actual rows, read from the store.
   const always = Number.MAX_SAFE_INTEGER;
   const ranges = [
     keys.pending.rangeUntil({ type, scheduledAtSec: always }),
@@ -76,7 +76,7 @@ export async function checkQueue(
   for (const range of ranges) {
     for await (const { key } of tx.getRange(range)) see(key);
   }
-  // A worker holds jobs of other types as well.
+  // A worker also holds jobs of other types.
   for (const range of await heldRanges(tx, jobs, keys, facts)) {
     for await (const { key } of tx.getRange(range))
       if (keys.held.unpack(key).type === type) see(key);
@@ -94,7 +94,10 @@ export async function checkQueue(
   return problems;
 }
 
-/** The lists of all workers that are registered, being cleared, or named by a job. */
+/**
+ * Returns the lists of all workers that are registered, that are being cleared, or that a job
+ * names.
+ */
 async function heldRanges(
   tx: ReadTransaction,
   jobs: Jobs,

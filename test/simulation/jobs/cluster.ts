@@ -1,6 +1,6 @@
 /**
- * Workers that run jobs under faults, from a seed. At the end all faults are healed, and every job
- * has to be finished or removed within the time that the queue guarantees.
+ * Workers that run jobs under faults. A seed determines the faults. At the end all faults are
+ * healed. Every job then has to be finished or removed within the time that the queue guarantees.
  */
 import { setMaxListeners } from "node:events";
 import type { Runtime } from "../../../src/base/index.ts";
@@ -27,23 +27,23 @@ const TYPE = "test";
 const SUBSPACE = Subspace.fromTuple(["jobs"]);
 const FAULTY_MS = 30_000;
 /**
- * Time allowed after the last fault: enough for several consecutive rescues of a job, each after an
- * activity timeout.
+ * Time allowed after the last fault. It suffices for several consecutive rescues of a job, each
+ * after an activity timeout.
  */
 const CALM_MS = 400_000;
 
 export interface JobsClusterOptions {
-  /** A world with a sabotaged store. */
+  /** Sabotaged store, used instead of a correct one. */
   readonly storage?: MemoryStorage;
   readonly workerCount?: number;
   readonly knobs?: Partial<JobsKnobs>;
-  /** A sabotaged queue, as workers see it. */
+  /** Opens the queue that workers use. A test may return a sabotaged one. */
   readonly openJobs?: (runtime: Runtime, subspace: Subspace) => Jobs;
 }
 
 export interface JobsOutcome {
   readonly problems: readonly string[];
-  /** Hash of the run's events, equal for two runs of one seed. */
+  /** Hash of the run's events. Two runs with the same seed have the same hash. */
   readonly fingerprint: string;
   readonly expelledCount: number;
   readonly acceptedCount: number;
@@ -83,7 +83,7 @@ class JobsCluster {
   async run(): Promise<JobsOutcome> {
     const world = this.#world;
     setMaxListeners(0, this.#stopping.signal);
-    // The observer is not subject to faults.
+    // The observer has no faults.
     const observer = world.openNode();
     const client = world.openNode(randomTraits(this.#random));
     const jobs = this.#recorded(this.#openNewest(client.runtime), client);
@@ -99,7 +99,7 @@ class JobsCluster {
     for (let count = 0; count < workerCount; count++) this.#openWorker();
     const creating = createJobs(client, jobs, TYPE, this.#knobs, this.#random.fork("creator"));
     this.#faults(client, observer).schedule(FAULTY_MS);
-    // The promise is awaited below. Until then, a rejection must not count as unhandled.
+    // The promise is awaited below. Until then, its rejection must not count as unhandled.
     creating.catch(() => {});
     await world.time.run(FAULTY_MS);
     for (const node of world.nodes) node.heal();

@@ -1,4 +1,4 @@
-/** Adds jobs, adds some again, and removes some. */
+/** Adds jobs, adds some of them again, and removes some of them. */
 import type { Jobs } from "../../../src/jobs/index.ts";
 import type { Transaction } from "../../../src/kv/index.ts";
 import { persistently } from "../kernel/persistently.ts";
@@ -26,7 +26,7 @@ export async function createJobs(
       await perform((tx) => jobs.resubmit(tx, name, scheduledAtSec, data));
     } else {
       const group = random.pick(groups);
-      // Some data needs more than one value of the store.
+      // Some jobs have data that does not fit into one value of the store.
       const padding = random.chance(0.05) ? { padding: "x".repeat(200_000) } : {};
       const data = { number, ...padding };
       await perform((tx) => jobs.add(tx, name, data, { scheduledAtSec, group }));

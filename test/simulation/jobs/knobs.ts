@@ -4,14 +4,16 @@ import type { SeededRandom } from "../kernel/seeded-random.ts";
 
 export interface JobsKnobs {
   readonly leaseMs: number;
-  /** A run writes at least once in five seconds. */
+  /** Activity timeout of the job type. A run writes at least once in five seconds. */
   readonly typeTimeoutSec: number;
   readonly fairShare: FairShare;
   readonly groups: readonly (string | undefined)[];
   readonly jobCount: number;
   /** Maximum number of jobs per acceptance. */
   readonly acceptCountMax: number;
-  /** Maximum wait for new jobs, after which a worker polls for jobs that have become due. */
+  /**
+   * Maximum time to wait for new jobs. Afterwards, a worker polls for jobs that have become due.
+   */
   readonly idleMs: number;
   /** Maximum number of bytes per page. Default: pages have the requested size. */
   readonly pageBytesMax: number | undefined;
@@ -20,14 +22,14 @@ export interface JobsKnobs {
 }
 
 export function drawKnobs(random: SeededRandom): JobsKnobs {
-  // With many groups some become empty.
+  // With many groups, some become empty.
   const named = random.pick([[], ["a", "b", "c"], [..."abcdefghijkl"]]);
   return {
     leaseMs: random.pick([2000, 5000, 10_000]),
     typeTimeoutSec: random.pick([12, 20, 40]),
     fairShare: {
       usageCoefficient: random.pick([0.1, 0.5, 0.9]),
-      // With the short interval usage decays within seconds, so that groups without jobs are
+      // With the short interval, usage decays within seconds, so that groups without jobs are
       // removed.
       intervalSec: random.pick([0.2, 0.2, 20]),
       instalmentSec: random.pick([1, 5, 15]),

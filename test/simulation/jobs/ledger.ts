@@ -1,7 +1,7 @@
 /**
- * Operations on jobs in commit order: each transaction adds rows that its commit stamps. The ledger
- * reads only keys that the queue reads, so that it adds no conflicts that would hide a fault.
- * `replay` checks it.
+ * Operations on jobs in commit order. Each transaction adds rows that its commit stamps. The ledger
+ * reads only keys that the queue reads, because additional conflicts would hide faults. `replay`
+ * checks the ledger.
  */
 import type { HeldJob, JobData, JobName, Jobs } from "../../../src/jobs/index.ts";
 import { jobKeys } from "../../../src/jobs/job-keys.ts";
@@ -30,8 +30,8 @@ export type Operation =
   | { readonly kind: "update"; readonly lock: string; readonly data?: string | undefined }
   | { readonly kind: "finish"; readonly lock: string; readonly data?: string | undefined }
   /**
-   * `struckAtMs`: time of the last fault of each node, or null. `nowSec`: on the clock of the node
-   * that detects the loss.
+   * `struckAtMs` is the time of each node's last fault, or null. `nowSec` is the time on the clock
+   * of the node that detects the loss.
    */
   | {
       readonly kind: "requeue";
@@ -45,7 +45,7 @@ export interface Entry {
   readonly operation: Operation;
 }
 
-/** Makes a queue record the operations of this node. */
+/** Makes a queue record the operations that this node performs. */
 export function recordJobs(
   jobs: Jobs,
   subspace: Subspace,
@@ -117,7 +117,7 @@ export function textOf(data: JobData): string {
   return text.length < SHOWN_LENGTH ? text : `${text.slice(0, SHOWN_LENGTH)}… ${hash(text)}`;
 }
 
-/** The original methods, before they are replaced. */
+/** Returns the original methods, before they are replaced. */
 function bound(jobs: Jobs) {
   return {
     add: jobs.add.bind(jobs),
@@ -137,7 +137,7 @@ function enter(tx: Transaction, { id }: JobName, operation: Operation): void {
   tx.setVersionstampedKey(LEDGER.packVersionstamped([id, stamp]), value);
 }
 
-/** All operations in order, job by job. */
+/** Returns all operations of all jobs, each job's operations in order. */
 export async function readLedger(tx: ReadTransaction): Promise<Entry[]> {
   const entries: Entry[] = [];
   for await (const { key, value } of tx.getRange(LEDGER.range())) {

@@ -1,6 +1,7 @@
 /**
- * The queue of earlier versions, for nodes that were not upgraded yet: one without groups, and one
- * without workers as well. Newer nodes have to read their records during an upgrade.
+ * The queues of earlier versions, for nodes that are not upgraded yet: one version has no groups,
+ * and the earlier one has no workers either. Newer nodes have to read the records of these queues
+ * during an upgrade.
  */
 import { assert, compareBytes, type Runtime } from "../../../src/base/index.ts";
 import { type AcceptOptions, Jobs } from "../../../src/jobs/index.ts";
@@ -12,7 +13,9 @@ import type { Key, Subspace, Transaction, VersionstampedBytes } from "../../../s
 export type RecordFormat = 1 | 2;
 
 const NULL = 0x00;
-/** Position of the format number in the packed tuple, after the type code of small integers. */
+/**
+ * Position of the format number in the packed tuple. The type code of small integers precedes it.
+ */
 const FORMAT_AT = 1;
 
 export class OlderJobs extends Jobs {
@@ -25,7 +28,9 @@ export class OlderJobs extends Jobs {
     this.#keys = jobKeys(subspace);
   }
 
-  /** Earlier versions stored the request within the data, without a format. */
+  /**
+   * Adds a job as earlier versions did: they stored the request among the data, without a format.
+   */
   override add(...[tx, job, data, options = {}]: Parameters<Jobs["add"]>) {
     const { scheduledAtSec, request = {} } = options;
     const { format: _, ...flat } = { ...request, ...data };
@@ -61,7 +66,7 @@ export class OlderJobs extends Jobs {
   }
 }
 
-/** A transaction that applies `change` to the job records that it writes. */
+/** Returns a transaction that applies `change` to the job records that it writes. */
 export function withRecords(
   tx: Transaction,
   keys: JobKeys,
@@ -84,7 +89,7 @@ export function withRecords(
   });
 }
 
-/** Converts a current record to an earlier format, unless that would lose information. */
+/** Converts a current record to an earlier format, unless the conversion would lose information. */
 function inFormat(format: RecordFormat, value: Uint8Array): Uint8Array {
   const facts = decodeFacts(value);
   if (facts.group !== undefined || facts.hasRequest) return value;

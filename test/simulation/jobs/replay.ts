@@ -1,7 +1,7 @@
 /**
- * A model of the queue in a few lines: it applies the ledger in order. Violations are operations by
- * a worker that does not hold the job, jobs lost without a fault, and jobs that differ from their
- * history.
+ * A model of the queue in a few lines, which applies the ledger in order. It reports three
+ * violations: an operation by a worker that does not hold the job, a job that is lost without a
+ * fault, and a job that differs from its history.
  */
 import type { Jobs, JobType } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
@@ -18,7 +18,7 @@ interface ModelJob {
   /** Data of the job, as returned by `textOf`. */
   readonly data: string;
   readonly dueAtSec: number;
-  /** Data set while the job ran. */
+  /** Data that was set while the job ran, for its next run. */
   readonly next?: string;
   readonly isResubmitted?: boolean;
   readonly holding?: Holding;
@@ -27,12 +27,13 @@ interface ModelJob {
 export interface ReplayOptions {
   readonly types: readonly JobType[];
   /**
-   * A node keeps a job if it has had no fault since it accepted the job, and for this long before.
+   * A node must keep a job if it had no fault for this long before it accepted the job, and has had
+   * none since.
    */
   readonly calmMs: number;
 }
 
-/** Problems with the operations and with the resulting jobs. */
+/** Returns problems with the operations and with the resulting jobs. */
 export async function checkLedger(
   tx: ReadTransaction,
   jobs: Jobs,
@@ -120,7 +121,7 @@ class Replay {
     return { state: "running", data, dueAtSec, holding: { lock, node, atMs } };
   }
 
-  /** A worker that lost a job must have had a fault. */
+  /** Checks that a worker that lost a job has had a fault. */
   #checkLoss(
     id: string,
     { holding }: ModelJob,
@@ -138,7 +139,7 @@ class Replay {
   }
 }
 
-/** Applies a request for a run. */
+/** Returns the job after another run of it was requested. */
 function requested(
   job: ModelJob | undefined,
   data: string | undefined,
@@ -151,8 +152,8 @@ function requested(
 }
 
 /**
- * Due time of a job that was returned to the queue because its worker was lost: now at the latest,
- * unless it was resubmitted.
+ * Returns the due time of a job that was returned to the queue because its worker was lost. The job
+ * is due now at the latest, unless it was resubmitted.
  */
 function dueAfterLoss({ isResubmitted, dueAtSec }: ModelJob, nowSec: number): number {
   return isResubmitted ? dueAtSec : Math.min(dueAtSec, nowSec);

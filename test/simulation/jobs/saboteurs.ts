@@ -1,4 +1,4 @@
-/** Sabotaged queues and stores: each breaks one rule, and has to be detected. */
+/** Sabotaged queues and stores. Each of them breaks one rule, and has to be detected. */
 import type { Runtime } from "../../../src/base/index.ts";
 import { type HeldJob, type JobData, type JobName, Jobs } from "../../../src/jobs/index.ts";
 import { type JobKeys, jobKeys } from "../../../src/jobs/job-keys.ts";
@@ -6,7 +6,7 @@ import { decodeFacts, encodeWaiting } from "../../../src/jobs/job-record.ts";
 import type { Subspace, Transaction, Versionstamp } from "../../../src/kv/index.ts";
 import { withRecords } from "./older-jobs.ts";
 
-/** Lets every former holder of a job write while any worker holds it. */
+/** Lets every former worker of a job write while any worker holds the job. */
 export class CarelessJobs extends Jobs {
   readonly #keys: JobKeys;
 
@@ -30,7 +30,7 @@ export class CarelessJobs extends Jobs {
   }
 }
 
-/** Takes jobs from live workers that send heartbeats. */
+/** Takes jobs from live workers that still send heartbeats. */
 export class ImpatientJobs extends Jobs {
   override async requeueSilent(
     tx: Transaction,
@@ -42,7 +42,7 @@ export class ImpatientJobs extends Jobs {
   }
 }
 
-/** Does not renew leases, and reports success. */
+/** Does not renew leases, but reports success. */
 export class SilentJobs extends Jobs {
   constructor(runtime: Runtime, subspace: Subspace) {
     super(runtime, subspace);
@@ -50,14 +50,14 @@ export class SilentJobs extends Jobs {
   }
 }
 
-/** Drops the data that a running job is given for its next run. */
+/** Drops the data that is set for the next run of a running job. */
 export class ForgetfulJobs extends Jobs {
   override async resubmit(tx: Transaction, job: JobName, scheduledAtSec: number): Promise<boolean> {
     return super.resubmit(tx, job, scheduledAtSec);
   }
 }
 
-/** Writes records of waiting jobs in the format without groups, even for jobs that have one. */
+/** Writes records of waiting jobs in the format without groups, even if a job has a group. */
 export class LossyJobs extends Jobs {
   readonly #keys: JobKeys;
 

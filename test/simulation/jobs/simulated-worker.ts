@@ -1,4 +1,4 @@
-/** A node that runs jobs: each writes occasionally, and finishes or runs again. */
+/** A node that runs jobs. Each job writes occasionally, and then finishes or runs again. */
 import { setMaxListeners } from "node:events";
 import { errorCode, waitAtMost } from "../../../src/base/index.ts";
 import {
@@ -13,7 +13,7 @@ import type { Transaction } from "../../../src/kv/index.ts";
 import type { SimulatedNode } from "../kernel/simulated-node.ts";
 import type { JobsKnobs } from "./knobs.ts";
 
-/** Fraction of jobs that do not notice that their worker was expelled: only the lock stops them. */
+/** Fraction of jobs that do not notice that their worker was expelled. Only the lock stops them. */
 const DEAF_RATIO = 0.2;
 const RUNNING_MAX = 8;
 
@@ -24,7 +24,7 @@ export interface SimulatedWorkerParts {
   readonly knobs: JobsKnobs;
   readonly stopping: AbortSignal;
   readonly onAccepted: (jobCount: number) => void;
-  /** A service ended for a reason other than the store. */
+  /** Called if a service ends for a reason other than a failure of the store. */
   readonly onDefect: (error: unknown) => void;
 }
 
@@ -107,13 +107,14 @@ export class SimulatedWorker {
       } catch (error) {
         if (errorCode(error) === "JOBS_WORKER_EXPELLED") throw error;
         if (errorCode(error) !== "KV_UNKNOWN_COMMIT" && !over.aborted) throw error;
-        // Jobs that were accepted despite the error are detected by their missing heartbeats.
+        // Jobs that were accepted despite the error are found later, because they send no
+        // heartbeats.
       }
     }
     await Promise.all(running);
   }
 
-  /** Runs a job. Stops when the job has been lost. */
+  /** Runs a job until it ends or is lost. */
   async #runJob(held: HeldJob, over: AbortSignal): Promise<void> {
     const { node, jobs } = this.#parts;
     const { kv, runtime, random } = node;

@@ -1,9 +1,9 @@
 /**
- * The network link between two parties. Several faults can close each direction independently: it
- * is open when all of them are over.
+ * The network link between two parties. Several faults can close each direction independently. A
+ * direction is open again when all of these faults are over.
  */
 
-/** Callers that arrive while it is closed pass when it opens. */
+/** A gate that may be closed. Callers that arrive while it is closed wait until it opens. */
 export class Gate {
   readonly #closings = new Set<symbol>();
   #waiting: (() => void)[] = [];
@@ -12,7 +12,7 @@ export class Gate {
     return this.#closings.size === 0;
   }
 
-  /** Closes the gate, and returns a function that reopens it and may be called twice. */
+  /** Closes the gate. Returns a function that ends this closure, and that may be called twice. */
   close(): () => void {
     const closing = Symbol("closing");
     this.#closings.add(closing);
@@ -21,7 +21,7 @@ export class Gate {
     };
   }
 
-  /** Opens the gate, whichever fault closed it. */
+  /** Opens the gate, even if several faults have closed it. */
   open(): void {
     this.#closings.clear();
     this.#release();
@@ -38,7 +38,7 @@ export class Gate {
   }
 }
 
-/** The directions that are cut: requests get lost, or responses, or both. */
+/** Messages that a cut loses: requests, responses, or both. */
 export const CUTS = ["requests", "answers", "both"] as const;
 export type Cut = (typeof CUTS)[number];
 
@@ -46,7 +46,7 @@ export class Link {
   readonly requests = new Gate();
   readonly answers = new Gate();
 
-  /** Cuts the link, and returns a function that heals this cut and may be called twice. */
+  /** Cuts the link. Returns a function that heals this cut, and that may be called twice. */
   cut(cut: Cut): () => void {
     const heals: (() => void)[] = [];
     if (cut !== "answers") heals.push(this.requests.close());

@@ -5,7 +5,9 @@ import type { SimulatedNode } from "./simulated-node.ts";
 
 const PAUSE_MS = 500;
 
-/** Runs a transaction whose effect is applied once, and retries it while the store refuses it. */
+/**
+ * Runs a transaction, retries it while the store refuses it, and applies its effect exactly once.
+ */
 export async function persistently<T>(
   { kv, runtime }: Pick<SimulatedNode, "kv" | "runtime">,
   body: (tx: Transaction) => Promise<T>,
@@ -14,7 +16,7 @@ export async function persistently<T>(
     try {
       return await kv.transact(body);
     } catch (error) {
-      // With KV_UNAVAILABLE, nothing was written.
+      // If the error is KV_UNAVAILABLE, nothing was written.
       if (errorCode(error) !== "KV_UNAVAILABLE") throw error;
       await runtime.clock.sleep(PAUSE_MS);
     }

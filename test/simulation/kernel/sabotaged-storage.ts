@@ -1,7 +1,10 @@
-/** Stores that break a guarantee. The code that uses them, or the final check, has to detect it. */
+/**
+ * Stores that break a guarantee. Either the code that uses such a store or the final check has to
+ * detect this.
+ */
 import { MemoryStorage } from "../../../src/kv/index.ts";
 
-/** Forgets the reads of transactions: two conflicting ones both commit. */
+/** Forgets the reads of transactions, so that two conflicting transactions both commit. */
 export class ForgetfulStorage extends MemoryStorage {
   override commit(...[request, nowMs]: Parameters<MemoryStorage["commit"]>) {
     return super.commit({ ...request, reads: [] }, nowMs);
@@ -20,7 +23,7 @@ export class TearingStorage extends MemoryStorage {
   }
 }
 
-/** Acknowledges a commit, and loses it. */
+/** Acknowledges a commit, but loses it. */
 export class LosingStorage extends MemoryStorage {
   #count = 0;
 

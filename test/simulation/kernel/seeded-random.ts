@@ -1,4 +1,7 @@
-/** Random numbers from a seed (sfc32): the same seed gives the same run. Not for secrets. */
+/**
+ * Random numbers from a seed (sfc32): the same seed leads to the same run. Not suitable for
+ * secrets.
+ */
 import type { Random } from "../../../src/base/index.ts";
 
 export class SeededRandom implements Random {
@@ -28,7 +31,7 @@ export class SeededRandom implements Random {
     return Uint8Array.from({ length: byteCount }, () => this.#next() & 0xff);
   }
 
-  /** Returns a generator that depends only on the seed and the label, not on earlier draws. */
+  /** Returns a generator that depends only on the seed and the label, but not on earlier draws. */
   fork(label: string): SeededRandom {
     return new SeededRandom(`${this.#seed}/${label}`);
   }
@@ -56,7 +59,7 @@ export class SeededRandom implements Random {
   }
 }
 
-/** FNV-1a, 32 bits. */
+/** FNV-1a hash of 32 bits. */
 export function hash(text: string, start = 0x811c9dc5): number {
   let value = start;
   for (let index = 0; index < text.length; index++) {

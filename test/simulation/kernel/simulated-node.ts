@@ -1,11 +1,11 @@
 /**
- * A node of a simulated cluster. It can be
+ * A node of a simulated cluster. The node may be in these conditions:
  *
- *   paused     it makes no progress; its earlier requests to the store are carried out, and it
- *              learns the results on waking
- *   cut off    its requests do not reach the store or a server, or the responses do not reach it,
- *              until the cut is healed
- *   crashed    it stops permanently, without notice
+ *   paused     It makes no progress. Its earlier requests to the store are carried out, and it
+ *              receives the results when it resumes.
+ *   cut off    Its requests do not reach the store or a server, or it does not receive the
+ *              responses, until the cut is healed.
+ *   crashed    It stops permanently, without notice.
  *
  * Its clocks run fast or slow and show the wrong time, and its wall clock can be set.
  */
@@ -31,13 +31,13 @@ export interface NodeTraits {
   /** Maximum one-way delay between node and store. */
   readonly delayMsMax: number;
   /**
-   * Ratios of commits that fail without a conflict, and of commits whose outcome the node does not
-   * learn.
+   * Ratios of commits that fail without a conflict, and of commits whose outcome is not reported to
+   * the node.
    */
   readonly conflictRatio: number;
   readonly unknownRatio: number;
   readonly tooOldRatio: number;
-  /** Policy of the node for repeating transactions. */
+  /** The node's policy for retrying transactions. */
   readonly retry: Partial<RetryPolicy>;
 }
 
@@ -51,7 +51,7 @@ const ORDINARY: NodeTraits = {
   retry: {},
 };
 
-/** Possible outcomes of a commit request that was on its way when its node crashed. */
+/** Possible outcomes of a commit request that was in flight when its node crashed. */
 const CRASH_FATES = ["carried out", "late", "lost"] as const;
 type CrashFate = (typeof CRASH_FATES)[number];
 const LATE_MS_MAX = 4000;
@@ -70,11 +70,12 @@ export class SimulatedNode {
   #announceCrash: () => void = () => {};
   #strikeCount = 0;
   #struckAtMs = Number.NEGATIVE_INFINITY;
-  /** Adjustment of the node's wall clock, in addition to the skew. */
+  /** Adjustment of the node's wall clock, in addition to its skew. */
   #steppedMs = 0;
   readonly #awake = new Gate();
   /**
-   * True while the engine starts a commit, so that its sleep adds no delay to that of `#commit`.
+   * True while the engine starts a commit, so that the engine's own sleep does not add to the delay
+   * of `#commit`.
    */
   #isCommitting = false;
 
@@ -91,24 +92,26 @@ export class SimulatedNode {
     this.kv = new KeyValueStore({ runtime: this.runtime, engine: this.#engine(), retry });
   }
 
-  /** Settles when the node crashes. Promises of the node's own work then stay pending. */
+  /** Settles when the node crashes. The promises of the node's own work then stay pending. */
   readonly crashed: Promise<void>;
 
   get isCrashed(): boolean {
     return this.#afterCrash !== undefined;
   }
 
-  /** Number of faults that may cost the node its jobs. */
+  /** Number of faults that may cause the node to lose its jobs. */
   get strikeCount(): number {
     return this.#strikeCount;
   }
 
-  /** Time of the node's last fault, or of the end of one. */
+  /** Time when the node's last fault began or ended. */
   get struckAtMs(): number {
     return this.#struckAtMs;
   }
 
-  /** Connection to a server. A fault there is no reason to lose a job. */
+  /**
+   * Returns the connection to a server. A fault of this connection is not a reason to lose a job.
+   */
   linkTo(host: string): Link {
     const link = this.#links.get(host) ?? new Link();
     this.#links.set(host, link);
@@ -120,7 +123,7 @@ export class SimulatedNode {
     this.#struckAtMs = this.#world.time.nowMs;
   }
 
-  /** Commits in flight are applied, applied late, or lost. */
+  /** Crashes the node. Each commit in flight is applied, applied late, or lost. */
   crash(): void {
     this.strike();
     this.#afterCrash = this.random.pick(CRASH_FATES);
@@ -128,12 +131,12 @@ export class SimulatedNode {
     this.#announceCrash();
   }
 
-  /** Pauses the node, and returns a function that resumes it. */
+  /** Pauses the node. Returns a function that resumes it. */
   pause(): () => void {
     return this.#struck(this.#awake.close());
   }
 
-  /** Moves the node's wall clock, and returns a function that restores it. */
+  /** Moves the node's wall clock. Returns a function that restores the clock. */
   stepClock(stepMs: number): () => void {
     this.#steppedMs += stepMs;
     return () => {
@@ -141,7 +144,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Cuts the node off from the store, and returns a function that heals the cut. */
+  /** Cuts the node off from the store. Returns a function that heals the cut. */
   cutOff(cut: Cut): () => void {
     return this.#struck(this.store.cut(cut));
   }
@@ -154,7 +157,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Resumes the node, heals its links, and ends its injected commit failures. */
+  /** Resumes the node, heals its links, and stops injecting commit failures. */
   heal(): void {
     this.#traits = { ...this.#traits, conflictRatio: 0, unknownRatio: 0, tooOldRatio: 0 };
     this.strike();
@@ -172,7 +175,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Settles like `promise`, but not while the node is paused. */
+  /** Settles like `promise`, but not before a paused node resumes. */
   async whenAwake<T>(promise: Promise<T>): Promise<T> {
     try {
       return await promise;
@@ -181,7 +184,7 @@ export class SimulatedNode {
     }
   }
 
-  /** One direction between node and store. */
+  /** Travels in one direction between node and store. */
   async #travel(gate: Gate): Promise<void> {
     const slowMsMax = this.#world.condition.delayMsMax;
     const delayMsMax = this.#traits.delayMsMax + slowMsMax;
@@ -193,8 +196,8 @@ export class SimulatedNode {
 
   #engine(): Engine {
     const { time, storage } = this.#world;
-    // The clock of the store. The engine sleeps before it takes a snapshot: that is the delay to
-    // the store.
+    // The clock of the store. The engine sleeps before it takes a snapshot, and this sleep is the
+    // delay to the store.
     const clock: Clock = {
       nowMs: () => EPOCH_MS + time.nowMs,
       monotonicMs: () => time.nowMs,
@@ -210,7 +213,7 @@ export class SimulatedNode {
     };
   }
 
-  /** Travels to the store and back, because nothing is known before the response. */
+  /** Travels to the store and back, because the node knows nothing before the response. */
   #readWay(): Promise<void> {
     const { requests, answers } = this.store;
     return this.whenAwake(this.#travel(requests).then(() => answers.passed()));
@@ -251,7 +254,7 @@ export class SimulatedNode {
   }
 
   /**
-   * Resolves if a request that was sent before the node crashed reaches the store, which may be
+   * Resolves if a request that was sent before the node crashed reaches the store. It may arrive
    * late.
    */
   async #survived(): Promise<void> {
@@ -281,8 +284,8 @@ export class SimulatedNode {
   }
 
   /**
-   * Waits for a change that the store announces. The announcement arrives like a response, so a cut
-   * link delays it.
+   * Waits for a change that the store announces. The announcement arrives like a response, so that
+   * a cut link delays it.
    */
   async #heard(fired: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
     await fired;
@@ -299,7 +302,9 @@ function rejectedBy(signal: AbortSignal | undefined): Promise<never> {
   });
 }
 
-/** Returns an injected error of unknown outcome, which must not cost the node a job. */
+/**
+ * Returns an injected error with an unknown outcome. Such an error must not cost the node a job.
+ */
 function unknown(injected: string): KeyValueError {
   return new KeyValueError("KV_UNKNOWN_COMMIT", { injected });
 }

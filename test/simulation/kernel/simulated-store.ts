@@ -1,4 +1,7 @@
-/** The condition of the store that all nodes share: full (refuses commits) or slow. */
+/**
+ * The condition of the store that all nodes share. A full store refuses commits, and a slow store
+ * delays each step.
+ */
 import { KeyValueError, type MemoryStorage } from "../../../src/kv/index.ts";
 
 export class StoreCondition {
@@ -12,7 +15,9 @@ export class StoreCondition {
     return () => void this.#fillings.delete(filling);
   }
 
-  /** Delays each step by up to this much, until the returned function is called. */
+  /**
+   * Delays each step of the store by at most `delayMsMax`, until the returned function is called.
+   */
   slowDown(delayMsMax: number): () => void {
     const slowness = { delayMsMax };
     this.#slownesses.add(slowness);
@@ -23,16 +28,14 @@ export class StoreCondition {
     return Math.max(0, ...[...this.#slownesses].map(({ delayMsMax }) => delayMsMax));
   }
 
-  /** Throws if the store refuses commits. Called for each commit. */
+  /** Throws if the store refuses commits. This is called for each commit. */
   check(): void {
     if (this.#fillings.size > 0)
       throw new KeyValueError("KV_UNAVAILABLE", { reason: "the disk is full" });
   }
 }
 
-/**
- * Lowers the limit of pages that are bounded by bytes, so that readers of long ranges need many.
- */
+/** Lowers the limit in bytes of each page, so that readers of long ranges need many pages. */
 export function withSmallPages(storage: MemoryStorage, pageBytesMax: number): void {
   const snapshot = storage.snapshot.bind(storage);
   storage.snapshot = () => {

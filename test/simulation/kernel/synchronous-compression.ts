@@ -1,6 +1,6 @@
 /**
- * Synchronous compression: that of the machine takes real time, during which virtual time would
- * pass.
+ * Synchronous compression. Asynchronous compression would take real time, during which virtual time
+ * would advance.
  */
 import { brotliDecompressSync, gunzipSync, gzipSync, inflateSync } from "node:zlib";
 import type { Compression } from "../../../src/base/index.ts";

@@ -1,17 +1,15 @@
 /**
- * Virtual time advances only when no task can run: a simulation of hours takes as long as its
- * steps. Sleepers are in a heap ordered by wake-up time; equal times wake in the order of falling
- * asleep.
+ * Virtual time advances only when no task can run, so that a simulation of hours takes only as long
+ * as its steps. Sleepers are in a heap, ordered by wake-up time. Sleepers with equal wake-up times
+ * wake in the order in which they fell asleep.
  */
 import { setImmediate as turn } from "node:timers/promises";
 import { patience } from "../../support/runner/patience.ts";
 
-/** Maximum calls of `run` per world. More calls mean that a test polls indefinitely. */
+/** Maximum number of calls of `run` per world. More calls mean that a test polls indefinitely. */
 const RUNS_MAX = 200_000;
 
-/**
- * Minimum sleep. Without it, a sleep too short to move the clock could be repeated indefinitely.
- */
+/** Minimum sleep. A sleep too short to move the clock could otherwise be repeated indefinitely. */
 const TICK_MS = 0.001;
 
 interface Sleeper {
@@ -27,7 +25,7 @@ export class VirtualTime {
   #order = 0;
   #runCount = 0;
 
-  /** Calls `wake` after this time, and returns a function that cancels it. */
+  /** Calls `wake` after this time. Returns a function that cancels the call. */
   schedule(durationMs: number, wake: () => void): () => void {
     const atMs = this.nowMs + (durationMs > 0 ? Math.max(durationMs, TICK_MS) : 0);
     const sleeper = { atMs, order: this.#order++, wake, cancelled: false };
@@ -57,13 +55,13 @@ export class VirtualTime {
 
   /**
    * Advances time until `untilMs`, until no sleeper is left, or until `isOver` returns true.
-   * Returns whether `isOver` did.
+   * Returns whether `isOver` returned true.
    */
   async run(untilMs: number, isOver: () => boolean = () => false): Promise<boolean> {
     patience.heard();
     if (++this.#runCount > RUNS_MAX) throw new Error(`Time was run ${RUNS_MAX} times`);
     for (;;) {
-      // All tasks that do not depend on time have run now.
+      // By now, all tasks that do not depend on time have run.
       await turn();
       if (isOver()) return true;
       const next = this.#pop(untilMs);
@@ -88,7 +86,10 @@ export class VirtualTime {
     heap[at] = sleeper;
   }
 
-  /** Removes and returns the sleeper that wakes next, unless that is after `untilMs`. */
+  /**
+   * Removes and returns the sleeper that wakes next. Does nothing if its wake-up time is after
+   * `untilMs`.
+   */
   #pop(untilMs: number): Sleeper | undefined {
     for (;;) {
       const first = this.#heap[0];

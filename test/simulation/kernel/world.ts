@@ -1,9 +1,9 @@
 /**
- * A cluster in one process, under virtual time and from a seed: nodes with their own clocks share
- * one in-memory store, over a network that can be slow or down. A node runs the real code; only the
- * clock, the network and the store are simulated.
+ * A cluster in one process, under virtual time. A seed determines its run. Nodes with their own
+ * clocks share one in-memory store, over a network that can be slow or down. A node runs the real
+ * code, and only the clock, the network and the store are simulated.
  *
- * A run is repeatable: `fingerprint` differs as soon as any announced event does.
+ * A run is repeatable: `fingerprint` changes if any announced event changes.
  */
 import type { Runtime, Trace } from "../../../src/base/index.ts";
 import { createSystemRuntime } from "../../../src/host/index.ts";
@@ -14,7 +14,7 @@ import { StoreCondition } from "./simulated-store.ts";
 import { SYNCHRONOUS_COMPRESSION } from "./synchronous-compression.ts";
 import { VirtualTime } from "./virtual-time.ts";
 
-/** The wall clock when a world begins: 2026-01-01. */
+/** Time of the wall clock when a world begins: 2026-01-01. */
 export const EPOCH_MS = Date.UTC(2026, 0, 1);
 
 export type EventListener = (
@@ -29,7 +29,7 @@ export class World {
   readonly storage: MemoryStorage;
   readonly condition = new StoreCondition();
   readonly nodes: SimulatedNode[] = [];
-  /** Called with every event of every node. */
+  /** Functions that are called with every event of every node. */
   readonly listeners: EventListener[] = [];
   #fingerprint = 0;
   #eventCount = 0;
@@ -51,7 +51,9 @@ export class World {
     return node;
   }
 
-  /** Advances time until `promise` settles. Rejects if it does not within `timeoutMs`. */
+  /**
+   * Advances time until `promise` settles. Rejects if `promise` does not settle within `timeoutMs`.
+   */
   async until<T>(promise: Promise<T>, timeoutMs = 3_600_000): Promise<T> {
     let isSettled = false;
     const settle = (): void => {
@@ -63,8 +65,8 @@ export class World {
   }
 
   /**
-   * The runtime of a simulated process. Digests are computed as usual; compression is synchronous,
-   * because virtual time cannot wait for real threads.
+   * Returns the runtime of a simulated process. Digests are computed as usual. Compression is
+   * synchronous, because virtual time cannot wait for real threads.
    */
   runtime(name: string, clock: Runtime["clock"], random: SeededRandom): Runtime {
     const trace: Trace = { event: (event, fields) => this.announce(name, event, fields) };
@@ -73,7 +75,8 @@ export class World {
   }
 
   /**
-   * Notifies all listeners. `node` may be the world itself, and `name` a finding of the simulation.
+   * Notifies all listeners. `node` may also be the world, and `name` may be a finding of the
+   * simulation.
    */
   announce(node: string, name: string, fields: Readonly<Record<string, unknown>>): void {
     this.#eventCount++;

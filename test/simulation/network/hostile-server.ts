@@ -1,7 +1,6 @@
 /**
- * A malicious server: its responses contain malformed or truncated JSON, wrong types, huge numbers,
- * invalid revisions, documents that were not requested, duplicate rows, errors, and endless
- * redirects.
+ * A malicious server. Its responses contain malformed or truncated JSON, wrong types, huge numbers,
+ * invalid revisions, unrequested documents, duplicate rows, errors, and endless redirects.
  */
 import type { FetchRequest } from "../../../src/http-client/index.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
@@ -49,7 +48,7 @@ export function hostile(serve: Serve, random: SeededRandom): Serve {
   };
 }
 
-/** Redirects to the same URL, a neighbouring path, or an address without a server. */
+/** Returns a redirect to the same URL, a neighbouring path, or an address without a server. */
 function redirect({ url }: FetchRequest, random: SeededRandom): Answer {
   const location = random.pick([url, `${url}x`, "http://nobody.test/", "::", ""]);
   return { ...plainAnswer(random.pick([301, 302, 303, 307, 308]), ""), headers: { location } };

@@ -1,7 +1,7 @@
 /**
- * The network between nodes and servers: it is slow, loses requests and responses, truncates
- * responses, makes a server accept half of a request, and can be cut in either direction. Clients
- * run the real code; a server is a function.
+ * The network between nodes and servers. It is slow, loses requests and responses, truncates
+ * responses, makes a server accept only half of a request, and can be cut in either direction.
+ * Clients run the real code, and a server is a function.
  */
 import { setMaxListeners } from "node:events";
 import {
@@ -23,7 +23,7 @@ export interface Answer {
 
 export type Serve = (request: FetchRequest) => Promise<Answer>;
 
-/** Fraction of requests that are affected while the network is bad. */
+/** Fraction of requests that a fault affects while the network is bad. */
 const FAULT_RATIO = 0.2;
 const FAULTS = ["lost", "unanswered", "broken off", "half taken", "503", "429"] as const;
 const LATENCY_MS_MAX = 40;
@@ -32,10 +32,10 @@ export class SimulatedNetwork {
   readonly #random: SeededRandom;
   readonly #servers: ReadonlyMap<string, Serve>;
   #isBad = true;
-  /** Number of affected requests. */
+  /** Number of requests that a fault has affected. */
   faultCount = 0;
 
-  /** `servers` contains the servers by host. */
+  /** `servers` contains the function of each server, by host. */
   constructor(random: SeededRandom, servers: ReadonlyMap<string, Serve>) {
     this.#random = random;
     this.#servers = servers;
@@ -45,7 +45,7 @@ export class SimulatedNetwork {
     this.#isBad = false;
   }
 
-  /** The network as seen by this node. A paused node neither sends nor receives. */
+  /** Returns the network as this node sees it. A paused node neither sends nor receives. */
   fetchFrom(node: SimulatedNode): Fetch {
     return (request) => {
       const { signal, inactivityTimeoutMs } = request;
@@ -109,12 +109,12 @@ function aborted<T>(signal: AbortSignal, promise: Promise<T>): Promise<T> {
   });
 }
 
-/** Body of a request that is not streamed. */
+/** Returns the body of a request that is not streamed. */
 export function textOf(body: FetchRequest["body"]): string {
   return body instanceof Uint8Array ? Buffer.from(body).toString() : String(body);
 }
 
-/** Returns the body of a `_bulk_docs` request with the first half of its documents. */
+/** Returns the body of a `_bulk_docs` request, reduced to the first half of its documents. */
 function halfOf({ body }: FetchRequest): string {
   const { docs, ...rest } = JSON.parse(textOf(body)) as { docs: unknown[] };
   return JSON.stringify({ ...rest, docs: docs.slice(0, Math.ceil(docs.length / 2)) });

@@ -1,5 +1,5 @@
 /**
- * A node that serves the API to the others with the real code, and fails for some documents,
+ * A node that serves the API to other nodes with the real code. It fails for some documents,
  * individually or in bulk.
  */
 import { setMaxListeners } from "node:events";
@@ -17,8 +17,7 @@ export const SERVER_HOST = "server.test:5984";
 export const SERVER_URL = `http://${SERVER_HOST}`;
 
 /**
- * Documents with this name make the server fail when they are read or written, until everything is
- * healed.
+ * The server fails when documents with this name are read or written, until all faults are healed.
  */
 const DAMAGED = /^damaged-/;
 
@@ -102,7 +101,7 @@ export class SimulatedServer {
   }
 }
 
-/** Whether the request reads or writes a document named like `DAMAGED`. */
+/** Whether the request reads or writes a document whose name matches `DAMAGED`. */
 function isOverDamaged({ url, body }: Pick<FetchRequest, "url" | "body">): boolean {
   const { pathname, searchParams } = new URL(url);
   const name = pathname.split("/").at(-1) ?? "";

@@ -1,5 +1,5 @@
 /**
- * Filter functions and selectors that run synchronously: the sandbox of a server is a thread, which
+ * Filter functions and selectors that run synchronously. A real server's sandbox is a thread, which
  * takes real time.
  */
 import { runInNewContext } from "node:vm";

@@ -1,7 +1,7 @@
 /**
- * A server with unreliable updates. It distorts `_db_updates` and `_dbs_info` in two ways: valid
- * but unusual, late or missing responses, from which a watcher still learns of each change; and
- * lies, which hide changes.
+ * A server with unreliable updates. It changes `_db_updates` and `_dbs_info` in two ways. Unusual
+ * but valid responses, and late or missing ones, still report each change to a watcher eventually.
+ * False responses hide changes.
  */
 import type { FetchRequest } from "../../../src/http-client/index.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
@@ -9,8 +9,8 @@ import type { VirtualTime } from "../kernel/virtual-time.ts";
 import { type Answer, plainAnswer, type Serve } from "./simulated-network.ts";
 
 /**
- * How an account may learn about changes at this server: from its update feed, from a comparison of
- * many databases per request, or from one request per database.
+ * How an account may detect changes on this server: with the update feed, with requests that
+ * compare many databases, or with one request per database.
  */
 const ACCESS = ["feed", "feed", "comparison", "single"] as const;
 const ODDITIES = ["repeated", "reordered", "ended early", "place forgotten"] as const;
@@ -39,7 +39,7 @@ export class UnreliableUpdates {
   readonly #time: VirtualTime;
   readonly #access: (typeof ACCESS)[number];
   #faults: readonly Fault[];
-  /** Earlier responses about each database. */
+  /** The earlier responses about each database. */
   readonly #oldPlaces = new Map<string, Place>();
   /** Number of faults by kind. */
   readonly counts = new Map<Fault, number>();
@@ -53,7 +53,7 @@ export class UnreliableUpdates {
     this.#faults = lies ? [...armed, ...LIES] : armed;
   }
 
-  /** Ends errors and delays. Unusual answers and false answers remain. */
+  /** Ends errors and delays. Unusual responses and false responses remain. */
   heal(): void {
     this.#faults = this.#faults.filter((fault) => !isTrouble(fault));
   }
@@ -72,8 +72,8 @@ export class UnreliableUpdates {
   async #updates(request: FetchRequest): Promise<Answer> {
     const url = new URL(request.url);
     const since = url.searchParams.get("since");
-    // The last sequence is reported correctly: a server that reports a later one has lost rows,
-    // which is another fault.
+    // The last sequence is reported correctly. A later sequence would mean that the server has lost
+    // rows, which is another fault.
     if (since === "now") return this.#serve(request);
     if (this.#strikes("place forgotten")) url.searchParams.set("since", "0");
     const answer = await this.#serve({ ...request, url: url.href });
@@ -117,7 +117,7 @@ function isTrouble(fault: Fault): boolean {
   return TROUBLES.some((trouble) => trouble === fault);
 }
 
-/** A response of status 200 with other JSON. */
+/** Returns a response with status 200 and other JSON. */
 function changed<T>(answer: Answer, change: (json: T) => T): Answer {
   if (answer.status !== 200) return answer;
   const json: T = JSON.parse(Buffer.from(answer.bytes).toString());

@@ -1,6 +1,6 @@
 /**
- * Invariants of replications that hold in the store at any time, and the content by which databases
- * are compared.
+ * Invariants of replications that hold in the store at any time, and the content that is compared
+ * between databases.
  */
 import type {
   AttachmentStore,
@@ -15,7 +15,7 @@ import { decodeJob } from "../../../src/replicator/jobs/job-data-record.ts";
 import { openIfExists } from "./scene.ts";
 import type { Pair } from "./topology.ts";
 
-/** A replication, and the id of its checkpoints. */
+/** A replication, together with the id of its checkpoints. */
 export interface CheckedLink extends Pair {
   readonly baseId: string;
   selects(documentId: string): boolean;
@@ -29,8 +29,8 @@ export interface CheckedParts {
 const ALL = { limit: 100_000 };
 
 /**
- * The checkpoint rule: no checkpoint passes a change that is neither on the target nor on the
- * failure list.
+ * Checks the checkpoint rule: no checkpoint passes a change that is neither on the target nor on
+ * the failure list.
  */
 export async function checkCheckpoints(
   tx: ReadTransaction,
@@ -44,7 +44,8 @@ export async function checkCheckpoints(
     const target = await openIfExists(tx, databases, link.target);
     if (source === undefined || target === undefined) continue;
     const listed = await readListed(tx, failureLists, link.baseId);
-    // A checkpoint counts if both sides have it: one side alone may refer to a deleted database.
+    // A checkpoint counts only if both sides have it. A checkpoint on one side may refer to a
+    // deleted database.
     const sides = [
       ...(removed.has(link.target) ? [] : [source]),
       ...(removed.has(link.source) ? [] : [target]),
@@ -62,7 +63,7 @@ export async function checkCheckpoints(
   return problems;
 }
 
-/** Exclusivity: at most one of the jobs with the same replication runs. */
+/** Checks exclusivity: at most one of the jobs with the same replication runs. */
 export async function checkOwners(tx: ReadTransaction, jobs: Jobs): Promise<string[]> {
   const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
   const running = new Map<string, string>();
@@ -79,7 +80,7 @@ export async function checkOwners(tx: ReadTransaction, jobs: Jobs): Promise<stri
   return problems;
 }
 
-/** Sequence in the replication log on this side. */
+/** Returns the sequence in the replication log on this side. */
 async function readCheckpoint(
   tx: ReadTransaction,
   database: Database,
@@ -98,7 +99,7 @@ async function readListed(
   return new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
 }
 
-/** Changes up to `sequence` that the target lacks, by id and revision. */
+/** Returns the changes up to `sequence` that the target lacks, by id and revision. */
 async function passedRevisions(
   tx: ReadTransaction,
   source: Database,
@@ -119,7 +120,10 @@ async function passedRevisions(
   );
 }
 
-/** Returns each leaf of each document: revision, body and attachments, by id and revision. */
+/**
+ * Returns revision, body and attachments of each leaf of each document. The keys consist of id and
+ * revision.
+ */
 export async function contentOf(
   tx: ReadTransaction,
   database: Database,
@@ -139,14 +143,14 @@ function shown({ deleted, body, attachments }: Document): string {
   const stubs = attachments.map(({ name, contentType, digest, length, revisionPosition }) =>
     JSON.stringify([name, contentType, digest, length, revisionPosition]),
   );
-  // Compares members rather than text, because a server may serialize a body again.
+  // Compares members rather than text, because a server may serialize a body differently.
   const members = Object.entries(JSON.parse(body.text)).sort();
   return JSON.stringify([deleted, members, stubs.toSorted()]);
 }
 
 /**
- * Whether a database knows a revision, as a leaf or as an ancestor. `text` is the document's id and
- * the revision.
+ * Whether a database has a revision, as a leaf or as an ancestor. `text` consists of the document's
+ * id and the revision.
  */
 export async function isPast(
   tx: ReadTransaction,

@@ -1,5 +1,6 @@
 /**
- * A client of simulated databases. It retries indefinitely, and its operations are applied once.
+ * A client of simulated databases. It retries indefinitely, and each of its operations is applied
+ * only once.
  */
 import { errorCode, Utf8Text } from "../../../src/base/index.ts";
 import type {
@@ -61,7 +62,7 @@ export class Client {
     });
   }
 
-  /** Calls `edit` in a transaction, and writes the edit that it returns, if any. */
+  /** Calls `edit` in a transaction, and writes the edit that `edit` returns, if any. */
   async write(name: string, edit: Edit): Promise<void> {
     await this.#unless("STORE_DATABASE_NOT_FOUND", async (tx) => {
       const opened = await this.node.databases.open(tx, name);
@@ -70,7 +71,7 @@ export class Client {
     });
   }
 
-  /** Stages bytes for a document; `undefined` if that failed. */
+  /** Stages bytes for a document. Returns `undefined` if staging fails. */
   async stage(name: string, bytes: Uint8Array): Promise<StagedContent | undefined> {
     const { kv, databases, attachments } = this.node;
     const chunks = (async function* () {
@@ -97,7 +98,7 @@ export class Client {
   }
 }
 
-/** An attachment with this name, new in its revision. */
+/** Returns an attachment with this name, added in the document's new revision. */
 export function staged(name: string, content: StagedContent): AttachmentEdit {
   return { kind: "staged", name, contentType: "application/octet-stream", content };
 }

@@ -1,7 +1,7 @@
 /**
- * Complete nodes (store, databases, queue, replicator, scheduler) that replicate under faults, from
- * a seed, with several concurrent workloads. At the end all faults are healed, and the workloads
- * have to reach their goals.
+ * Complete nodes (store, databases, queue, replicator, scheduler) that replicate under faults, with
+ * several concurrent workloads. A seed determines the faults. At the end all faults are healed. The
+ * workloads then have to reach their goals.
  */
 import { setMaxListeners } from "node:events";
 import type { DatabaseHook } from "../../../src/databases/index.ts";
@@ -38,25 +38,25 @@ import { drawWorkloads, type WorkloadName } from "./workloads/draw-workloads.ts"
 const FAULTY_MS = 20_000;
 const CALM_MS = 600_000;
 const POLL_MS = 1000;
-/** Documents with this name are refused by targets until the end. */
+/** Targets refuse documents with this name until the faults end. */
 const REFUSED = /^refused-/;
 
 export interface ReplicationClusterOptions {
   readonly storage?: MemoryStorage;
-  /** Workloads in addition to continuous replications. Default: drawn from the seed. */
+  /** Workloads in addition to continuous replications. By default, they are drawn from the seed. */
   readonly workloads?: readonly WorkloadName[];
   readonly endpointsOver?: (endpoints: Endpoints) => void;
   readonly fetchOver?: (fetch: Fetch) => Fetch;
   readonly openJobs?: (...parts: ConstructorParameters<typeof Jobs>) => Jobs;
-  /** Time in which the goals have to be reached. */
+  /** Time within which the goals have to be reached. */
   readonly calmMs?: number;
 }
 
 export interface ReplicationOutcome {
   readonly problems: readonly string[];
-  /** Hash of the run's events, equal for two runs of one seed. */
+  /** Hash of the run's events. Two runs with the same seed have the same hash. */
   readonly fingerprint: string;
-  /** Number of observations by kind. */
+  /** Number of observed events, by kind. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
@@ -93,7 +93,7 @@ class ReplicationCluster {
     if (pageBytesMax !== undefined) withSmallPages(world.storage, pageBytesMax);
     this.#observations = new Observations(world);
     this.#topology = new Topology(this.#random);
-    // The observer is not subject to faults.
+    // The observer has no faults.
     const observer = composeNode(world.openNode());
     this.#clientNode = world.openNode(randomTraits(this.#random));
     const clientNode = this.#clientNode;
@@ -132,7 +132,7 @@ class ReplicationCluster {
     for (let count = 0; count < nodeCount; count++) this.#openNode();
     this.#faults().schedule(FAULTY_MS);
     const working = Promise.all(workloads.map((workload) => workload.start?.(FAULTY_MS)));
-    // The promise is awaited below. Until then, a rejection must not count as unhandled.
+    // The promise is awaited below. Until then, its rejection must not count as unhandled.
     working.catch(() => {});
     await this.#watch(workloads, FAULTY_MS);
     this.#heal();
@@ -208,7 +208,7 @@ class ReplicationCluster {
     for (const node of this.#world.nodes) node.heal();
   }
 
-  /** Advances time, and checks the store soon after a checkpoint was written. */
+  /** Advances time. Checks the store soon after each checkpoint. */
   async #watch(workloads: readonly Workload[], untilMs: number): Promise<void> {
     const { time } = this.#world;
     const { observer } = this.#scene;
@@ -225,7 +225,7 @@ class ReplicationCluster {
     }
   }
 
-  /** Waits until no goal is missing. Reports missing goals when the time is over. */
+  /** Waits until all goals are reached. Reports the missing goals when the time is over. */
   async #settle(workloads: readonly Workload[]): Promise<void> {
     const world = this.#world;
     const untilMs = world.time.nowMs + (this.#options.calmMs ?? CALM_MS);
@@ -266,7 +266,7 @@ class ReplicationCluster {
   }
 }
 
-/** The methods of each workload that only read, bound to it. */
+/** Returns the read-only methods of each workload, bound to the workload. */
 function bound(workloads: readonly Workload[]) {
   return workloads.map((workload) => ({
     check: workload.check?.bind(workload),

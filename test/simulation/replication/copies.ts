@@ -1,7 +1,7 @@
 /**
- * Records which node held a running job and which copied into its target, in commit order: stamped
- * rows in the transactions themselves. It complements the ledger of the queue (`jobs/ledger.ts`),
- * which contains writes that verify the lock; copies do not.
+ * Records, in commit order, which node held a running job and which node copied into the job's
+ * target. The records are stamped rows, written in the transactions themselves. The ledger of the
+ * queue (`jobs/ledger.ts`) contains only writes that verify the lock, and copies do not verify it.
  */
 import type { DatabaseHook } from "../../../src/databases/index.ts";
 import type { HeldJob, JobData, Jobs } from "../../../src/jobs/index.ts";
@@ -19,12 +19,12 @@ import type { SimulatedNode } from "../kernel/simulated-node.ts";
 
 const COPIES = Subspace.fromTuple(["copies"]);
 
-/** Documents with this name request a replication that another one also requests. */
+/** Documents with this name request a replication that another document also requests. */
 export const TWIN = "twin";
 
 /**
- * Recorded operations. `accept` is the start of a run that may be too short to be recorded
- * otherwise. Of two runs with the same replication, one ends without copying.
+ * Recorded operations. `accept` is the start of a run, because a short run may cause no other
+ * record. If two runs have the same replication, one of them ends without copying.
  */
 type Operation = "accept" | "hold" | "copy";
 
@@ -34,7 +34,7 @@ function note(tx: Transaction, database: string, node: SimulatedNode, operation:
   tx.setVersionstampedKey(COPIES.packVersionstamped([database, stamp]), value);
 }
 
-/** Causes a queue to record the databases that jobs of this node copy into. */
+/** Makes a queue record the databases into which jobs of this node copy. */
 export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   const accept = jobs.accept.bind(jobs);
   const update = jobs.update.bind(jobs);
@@ -51,8 +51,8 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
     async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData) {
       const before = await jobs.get(tx, held);
       await update(tx, held, data, request);
-      // The target is not recorded at acceptance: if two jobs have the same replication, the second
-      // finds that the first is running, and does not replace it.
+      // The target is not recorded at acceptance. If two jobs have the same replication, the second
+      // job finds that the first is running, and does not copy in its place.
       const stored = { data: data ?? {}, request: request ?? before?.request };
       const { history, replication } = decodeJob(stored);
       const target = replication?.target;
@@ -63,7 +63,7 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   });
 }
 
-/** Records that this node copies into one of these databases. */
+/** Records copies by this node into one of these databases. */
 export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>): DatabaseHook {
   return {
     appliesTo: (database) => databases.has(database),
@@ -75,8 +75,9 @@ export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>
 }
 
 /**
- * One job writes into each database. A resumed node may still send writes that it had begun, though
- * another node has the job by then. A node without a fault since it accepted the job may not.
+ * Checks that only one job writes into each database. A node that was paused may still send writes
+ * that it began before, although another node has the job by then. A node without a fault since it
+ * accepted the job must not do so.
  */
 export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   const problems: string[] = [];
@@ -85,7 +86,7 @@ export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   for await (const { key, value } of tx.getRange(COPIES.range())) {
     const database = COPIES.unpack(key)[0] as string;
     const [operation, node, strikeCount] = unpackTuple(value) as [Operation, string, number];
-    // Copies after an acceptance may belong to the new run.
+    // Copies after an acceptance may belong to the newly accepted run.
     if (operation === "accept") strikesWhenHeld.delete(`${database} ${node}`);
     else if (operation === "hold") {
       holders.set(database, node);

@@ -1,7 +1,7 @@
 /**
  * Checks that runs verify their lock before each checkpoint. Checkpoints are stored in databases,
- * which do not know the locks of jobs. For each replication on a node, this records whether the
- * lock was verified since the last checkpoint.
+ * which do not know the locks of jobs. The check therefore records, for each replication on a node,
+ * whether the lock was verified since the last checkpoint.
  */
 import type { HeldJob, Jobs } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
@@ -10,18 +10,18 @@ import { decodeJob, isReadable } from "../../../src/replicator/jobs/job-data-rec
 import { baseIdOf } from "../../../src/replicator/request/replication-id.ts";
 
 export class Fences {
-  /** Ids of replications by job. */
+  /** Replication ids by job. */
   readonly #baseIds = new Map<string, string>();
-  /** Number of verifications by replication. */
+  /** Number of lock verifications by replication. */
   readonly #askedCounts = new Map<string, number>();
   readonly #onUnfenced: (baseId: string) => void;
 
-  /** `onUnfenced` is called for checkpoints without a verification. */
+  /** `onUnfenced` is called for each checkpoint without a preceding verification. */
   constructor(onUnfenced: (baseId: string) => void) {
     this.#onUnfenced = onUnfenced;
   }
 
-  /** Observes the verifications. */
+  /** Makes the queue report verifications of locks. */
   watchJobs(jobs: Jobs): Jobs {
     const update = jobs.update.bind(jobs);
     const verify = jobs.verify.bind(jobs);
@@ -30,7 +30,8 @@ export class Fences {
       accept: async (...args: Parameters<Jobs["accept"]>) => {
         const accepted = await accept(...args);
         if (accepted.kind === "none-due" || args[1] !== REPLICATION_JOB_TYPE) return accepted;
-        // A short run writes nothing before its end: its replication is that of the previous run.
+        // A short run writes nothing before its end, so its replication is that of the job's
+        // previous run.
         for (const job of accepted.jobs) {
           if (!isReadable(job)) continue;
           const baseId = baseIdOf(decodeJob(job).replicationId);
@@ -53,17 +54,17 @@ export class Fences {
     });
   }
 
-  /** Observes the checkpoints. */
+  /** Makes the endpoints report checkpoints. */
   watchEndpoints(endpoints: Endpoints): void {
     const open = endpoints.open.bind(endpoints);
     endpoints.open = (...address) => {
       const endpoint = open(...address);
       const write = endpoint.writeLocal.bind(endpoint);
-      // One verification covers one checkpoint on this side.
+      // One verification permits only one checkpoint on this side.
       let servedCount = 0;
       endpoint.writeLocal = (baseId, ...rest) => {
         const askedCount = this.#askedCounts.get(baseId) ?? 0;
-        // Other local documents are not checkpoints.
+        // Local documents other than checkpoints are ignored.
         const isCheckpoint = [...this.#baseIds.values()].includes(baseId);
         if (isCheckpoint && askedCount <= servedCount) this.#onUnfenced(baseId);
         servedCount = askedCount;

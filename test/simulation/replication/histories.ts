@@ -1,6 +1,6 @@
 /**
- * Checks that each job's data matches its history, its document matches the data, and removed jobs
- * leave nothing.
+ * Checks that the data of each job matches its history, that its document matches the data, and
+ * that removed jobs leave no rows.
  */
 import type { DatabaseRegistry } from "../../../src/databases/index.ts";
 import type { Job, Jobs } from "../../../src/jobs/index.ts";
@@ -14,8 +14,8 @@ import { SUBSPACES } from "../../../src/server/layout.ts";
 import { openIfExists } from "./scene.ts";
 
 /**
- * Compares every job with its history. `crashCounts`: number of failed runs per job, counted from
- * events.
+ * Compares every job with its history. `crashCounts` is the number of failed runs per job, counted
+ * from events.
  */
 export async function checkHistories(
   tx: ReadTransaction,
@@ -37,7 +37,7 @@ function historyProblem(
   crashCount: number,
 ): string | undefined {
   const [last, before] = history;
-  // The failure is read as stored, because decoding a job fills in missing members.
+  // The failure is read as it was stored, because decoding a job would add missing members.
   const failure = job.data.failure as ReplicationFailure | undefined;
   if (last === undefined) return "has no history";
   if (errorCount > crashCount)
@@ -45,7 +45,7 @@ function historyProblem(
   if (job.state === "finished") {
     const expected = last.type === "stopped" ? "completed" : "failed";
     if (last.type !== "stopped" && last.type !== "crashed") return `ended with ${last.type}`;
-    // A failed job may have been retried for its failures alone.
+    // A failed job may have been retried only to deliver its failed documents.
     if (state !== expected && last.type === "crashed") return `is ${state}`;
     if ((state === "failed") !== (failure !== undefined)) return `${state} with ${failure?.error}`;
     return undefined;
@@ -59,7 +59,7 @@ function historyProblem(
   return undefined;
 }
 
-/** The document of an ended job contains its outcome. */
+/** Checks that the document of each ended job contains its outcome. */
 export async function checkDocumentStates(
   tx: ReadTransaction,
   jobs: Jobs,
@@ -83,14 +83,14 @@ export async function checkDocumentStates(
   return problems;
 }
 
-/** First elements of keys that contain a job id, by content. */
+/** First elements of the keys that contain a job id, by the content of the rows. */
 const JOB_DATA = 3;
 const JOB_NEXT_DATA = 4;
 const OWNER = 1;
 const CONTROL = 8;
 const REMOVED_DATABASE = 12;
 
-/** Rows of jobs that do not exist. */
+/** Returns the rows about jobs that do not exist. */
 export async function checkLeftovers(tx: ReadTransaction, jobs: Jobs): Promise<string[]> {
   const problems: string[] = [];
   const lists = await Promise.all(JOB_TYPES.map((type) => jobs.list(tx, type, { limit: 1000 })));

@@ -39,7 +39,7 @@ export function drawKnobs(random: SeededRandom): ReplicationKnobs {
   return { ...knobs, config: { ...knobs.config, parkAfterSec } };
 }
 
-/** Members of a replication document that may have any value. */
+/** Returns members of a replication document for which any value is acceptable. */
 export function jobOptions(random: SeededRandom): Record<string, unknown> {
   return {
     retries_per_request: 2,

@@ -1,8 +1,11 @@
-/** Counts the events of nodes, and reports forbidden ones. */
+/** Counts the events of nodes, and reports forbidden events. */
 import { KeyValueError } from "../../../src/kv/index.ts";
 import type { World } from "../kernel/world.ts";
 
-/** The outcome is looked up later, or the transaction is repeated. */
+/**
+ * Message of the error for a commit with an unknown outcome. The outcome is determined later, or
+ * the transaction is repeated.
+ */
 const UNKNOWN = new KeyValueError("KV_UNKNOWN_COMMIT").message;
 
 export class Observations {
@@ -11,14 +14,17 @@ export class Observations {
   /** Number of failed runs by job. */
   readonly crashCounts = new Map<string, number>();
 
-  /** Jobs that ran and neither failed nor ended since: they own their replications. */
+  /**
+   * Jobs that own their replications: they have started a run, and have neither failed nor ended
+   * since.
+   */
   readonly #owners = new Set<string>();
 
   constructor({ listeners }: World) {
     listeners.push((name, fields = {}, node = "") => {
       this.count(name, 1);
       if (name === "fault") this.count(`fault: ${fields.name}`, 1);
-      // Documents listed because the server failed for them.
+      // Counts documents that are listed because the server failed for them.
       if (name === "replication.refused" && fields.status === 500) this.count("passed over", 1);
       if (name === "replication.crashed" || name === "replication.failed") {
         const jobId = String(fields.jobId);
@@ -34,7 +40,8 @@ export class Observations {
       if (name === "replication.abandoned" && error.includes(UNKNOWN)) {
         this.problems.push(`${node} gave ${fields.jobId} up: ${error}`);
       }
-      // A service may end only because of the store, and not because of an unknown commit.
+      // A service may end only because of an error of the store, and not because of an unknown
+      // commit.
       const isOfStore = error.startsWith("KeyValueError") && !error.includes(UNKNOWN);
       if (name === "service.failed" && !isOfStore) {
         this.problems.push(`${fields.service} of ${node} ended: ${fields.error}`);

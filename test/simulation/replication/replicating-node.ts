@@ -1,4 +1,7 @@
-/** A node that runs replications: the components of a server with its services, without sockets. */
+/**
+ * A node that runs replications. It has the components and the services of a server, without
+ * sockets.
+ */
 import type { DatabaseHook } from "../../../src/databases/index.ts";
 import type { Fetch } from "../../../src/http-client/index.ts";
 import { ActivityMonitor, Jobs } from "../../../src/jobs/index.ts";
@@ -22,9 +25,9 @@ export interface ReplicatingNodeParts {
   readonly format: 1 | 2 | undefined;
   readonly fetch: Fetch;
   readonly refusing: DatabaseHook;
-  /** Databases that one job at a time writes into. */
+  /** Databases into which only one job at a time writes. */
   readonly targets: ReadonlySet<string>;
-  /** Endpoints to use instead of the program's own. */
+  /** Replaces endpoints of the program. */
   readonly endpointsOver?: ((endpoints: Endpoints) => void) | undefined;
   readonly openJobs?: ((...parts: ConstructorParameters<typeof Jobs>) => Jobs) | undefined;
 }

@@ -1,4 +1,4 @@
-/** Sabotaged endpoints and queues: each has to be detected. */
+/** Sabotaged endpoints and queues. Each of them has to be detected. */
 import type { Fetch } from "../../../src/http-client/index.ts";
 import { type HeldJob, type JobData, Jobs } from "../../../src/jobs/index.ts";
 import type { Transaction } from "../../../src/kv/index.ts";
@@ -8,7 +8,7 @@ import { plainAnswer, responseOf } from "../network/simulated-network.ts";
 
 export type Sabotage = (endpoints: Endpoints) => void;
 
-/** Changes each endpoint that is opened. */
+/** Applies a change to each endpoint that is opened. */
 function eachEndpoint(change: (endpoint: Endpoint) => void): Sabotage {
   return (endpoints) => {
     const open = endpoints.open.bind(endpoints);
@@ -33,18 +33,18 @@ export function losing(): Sabotage {
   });
 }
 
-/** Treats documents refused by the store as written. */
+/** Reports documents as written although the store refused them. */
 export function swallowing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
     const write = endpoint.writeDocuments.bind(endpoint);
-    // Drops every seventh write. A store that really refuses a write usually refuses the next
-    // checkpoint as well, which would hide the fault.
+    // Drops every seventh write. If the store refused a write, it would usually also refuse the
+    // next checkpoint, which would hide the fault.
     endpoint.writeDocuments = async (...args) => (++count % 7 === 0 ? [] : write(...args));
   });
 }
 
-/** Treats documents as written when the server does not answer. */
+/** Treats documents as written if the server does not answer. */
 export function trusting(fetch: Fetch): Fetch {
   return (request) =>
     fetch(request).catch((error: unknown) => {
@@ -53,7 +53,7 @@ export function trusting(fetch: Fetch): Fetch {
     });
 }
 
-/** Writes another body under the same revision. */
+/** Writes a different body under the same revision. */
 export function rewriting(): Sabotage {
   return eachEndpoint((endpoint) => {
     const write = endpoint.writeDocuments.bind(endpoint);
@@ -68,7 +68,7 @@ export function rewriting(): Sabotage {
   });
 }
 
-/** Ends the feed after its first changes. */
+/** Ends the changes feed after its first changes. */
 export function curtailing(): Sabotage {
   return eachEndpoint((endpoint) => {
     const changes = endpoint.changes.bind(endpoint);
@@ -81,7 +81,7 @@ export function curtailing(): Sabotage {
   });
 }
 
-/** Returns all changes, whatever the filter. */
+/** Returns all changes, including those that the filter excludes. */
 export function unfiltering(): Sabotage {
   return eachEndpoint((endpoint) => {
     const changes = endpoint.changes.bind(endpoint);
@@ -90,7 +90,7 @@ export function unfiltering(): Sabotage {
   });
 }
 
-/** Writes documents from the hostile server into the database of another replication. */
+/** Writes documents of the hostile server into the database of another replication. */
 export function misdirecting(): Sabotage {
   return (endpoints) => {
     const open = endpoints.open.bind(endpoints);
@@ -112,7 +112,7 @@ export function misdirecting(): Sabotage {
   };
 }
 
-/** A queue that stores distorted data at the end of a run. */
+/** Returns a queue that stores distorted data at the end of a run. */
 export function distortingJobs(distort: (data: JobData) => JobData) {
   return (...parts: ConstructorParameters<typeof Jobs>): Jobs => {
     class DistortingJobs extends Jobs {

@@ -13,17 +13,17 @@ export interface Scene {
   readonly world: World;
   readonly random: SeededRandom;
   readonly topology: Topology;
-  /** Node that only observes, and is not subject to faults. */
+  /** Node that only observes the others, and has no faults. */
   readonly observer: ComposedNode;
   readonly client: Client;
-  /** Databases that were deleted at some time. */
+  /** Databases that have been deleted at least once. */
   readonly removed: Set<string>;
 }
 
-/** `_replicator` databases. The first is never deleted. */
+/** The `_replicator` databases. The first one is never deleted. */
 export const JOBS_DATABASE = "_replicator";
 
-/** The id of a replication's checkpoints, unless its filter is a function. */
+/** Returns the id of a replication's checkpoints. Does not support filter functions. */
 export function baseIdOf({ client }: Scene, body: Readonly<Record<string, unknown>>): string {
   return replicationId(client.node.ids, parseReplication(body), undefined).baseId;
 }

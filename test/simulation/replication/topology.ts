@@ -1,5 +1,5 @@
 /**
- * Sources and targets of the replications. Each database is the target of one replication at most.
+ * Sources and targets of the replications. Each database is the target of at most one replication.
  */
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 import { SERVER_URL } from "../network/simulated-server.ts";
@@ -10,10 +10,10 @@ export interface Pair {
   readonly target: string;
 }
 
-/** One replication between a pair. */
+/** One replication between a pair of databases. */
 export interface Link extends Pair {
   readonly body: Readonly<Record<string, unknown>>;
-  /** Whether a document is to be copied. */
+  /** Whether the replication copies a document. */
   selects(documentId: string): boolean;
 }
 
@@ -41,7 +41,7 @@ const TOPOLOGIES: readonly (readonly Pair[])[] = [
 
 const FILTER = "only/later";
 const LEAST_ID = "doc-5";
-/** The design document in all sources. */
+/** The design document that all sources contain. */
 export const FILTERS = {
   id: "_design/only",
   body: { filters: { later: `function (doc) { return doc._id > "${LEAST_ID}"; }` } },
@@ -59,8 +59,8 @@ export class Topology {
   }
 
   /**
-   * Databases that the workloads edit: those that are not targets or, if the replications form a
-   * ring, all of them.
+   * Databases that the workloads edit: all databases that are not targets or, if the replications
+   * form a ring, all databases.
    */
   get edited(): readonly string[] {
     const targets = new Set(this.links.map(({ target }) => target));
@@ -70,15 +70,18 @@ export class Topology {
   }
 
   /**
-   * Whether no replication copies from the database. A document that it refuses is then missing in
-   * no other database.
+   * Whether no replication copies from the database. If such a database refuses a document, no
+   * other database lacks the document.
    */
   isSink(database: string): boolean {
     return !this.links.some(({ source }) => source === database);
   }
 }
 
-/** The form in which a job names a database: locally, or at the server. */
+/**
+ * Returns the form in which a job refers to a database: by its local name, or by its URL at the
+ * server.
+ */
 export function place(random: SeededRandom, database: string): string {
   return random.chance(0.4) ? `${SERVER_URL}/${database}` : database;
 }

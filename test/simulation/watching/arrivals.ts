@@ -1,14 +1,16 @@
-/** Documents that have to arrive, where and by when. */
+/** Documents that have to arrive, with their targets and time limits. */
 import type { Database, DatabaseRegistry } from "../../../src/databases/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
 import { openIfExists } from "../replication/scene.ts";
 import type { Pair } from "../replication/topology.ts";
 
-/** Maximum delays of documents, in milliseconds. */
+/** Maximum delays of documents. */
 export interface Patience {
-  /** Limit for documents written during faults, counted from the end of the faults. */
+  /**
+   * Time limit for documents that are written during faults, counted from the end of the faults.
+   */
   readonly healedMs: number;
-  /** Limit for all other documents. */
+  /** Time limit for all other documents. */
   readonly calmMs: number;
 }
 
@@ -20,13 +22,13 @@ interface Expected extends Pair {
 export class Arrivals {
   readonly #pairs: readonly Pair[];
   readonly #patience: Patience;
-  /** Documents of each source. */
+  /** Ids of the documents of each source. */
   readonly #documents = new Map<string, Set<string>>();
   #expected: readonly Expected[] = [];
   #healedAtMs = Number.POSITIVE_INFINITY;
   readonly problems: string[] = [];
   arrivedCount = 0;
-  /** The longest delay of a document written after everything was healed. */
+  /** The longest delay of a document that was written after everything was healed. */
   longestMs = 0;
 
   constructor(pairs: readonly Pair[], patience: Patience) {
@@ -34,7 +36,7 @@ export class Arrivals {
     this.#patience = patience;
   }
 
-  /** Whether nothing is in flight, or a document is overdue. */
+  /** Whether all documents have arrived, or a document is overdue. */
   get isOver(): boolean {
     return this.#expected.length === 0 || this.problems.length > 0;
   }
@@ -52,13 +54,15 @@ export class Arrivals {
     this.#expected = [...this.#expected, ...more];
   }
 
-  /** Stops expecting the documents of a removed source that have not arrived. */
+  /**
+   * Called when a source is removed: its documents that have not arrived are no longer expected.
+   */
   sourceRemoved(source: string): void {
     this.#documents.delete(source);
     this.#expected = this.#expected.filter((expected) => expected.source !== source);
   }
 
-  /** Expects all documents of a removed target to arrive again. */
+  /** Called when a target is removed: all its documents are expected to arrive again. */
   targetRemoved(target: string, nowMs: number): void {
     const others = this.#expected.filter((expected) => expected.target !== target);
     const again = this.#pairs
@@ -73,7 +77,7 @@ export class Arrivals {
     this.#expected = [...others, ...again];
   }
 
-  /** Checks which documents have arrived, and records overdue ones. */
+  /** Checks which documents have arrived, and records overdue documents. */
   async check(tx: ReadTransaction, databases: DatabaseRegistry, nowMs: number): Promise<void> {
     const left: Expected[] = [];
     const targets = new Set(this.#expected.map(({ target }) => target));

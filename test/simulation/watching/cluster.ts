@@ -1,11 +1,11 @@
 /**
- * Nodes with mostly idle databases, so that their jobs are parked, under faults of watchers: they
- * die, and servers announce changes unusually, late or not at all. Databases are deleted and
- * re-created, and clocks are set. From a seed.
+ * Nodes with mostly idle databases, whose jobs are therefore parked. A seed determines the faults
+ * of watchers: watchers die, and servers announce changes in unusual ways, late or not at all.
+ * Databases are deleted and re-created, and clocks are changed.
  *
- * A server is sound, or it lies. With a sound one each change arrives within seconds: the jobs'
- * audit, which finds changes missed by watchers, is hours away. With a lying one, and after a
- * target is lost, it arrives within the audit interval.
+ * A server is either honest or lying. If it is honest, each change arrives within seconds, although
+ * the audit of jobs, which finds changes that watchers missed, is hours away. If the server lies,
+ * or after a target is lost, a change arrives within the audit interval.
  */
 import { setMaxListeners } from "node:events";
 import { JOB_TYPES } from "../../../src/replicator/index.ts";
@@ -31,7 +31,7 @@ import { Arrivals } from "./arrivals.ts";
 const FAULTY_MS = 50_000;
 const POLL_MS = 2000;
 const PAIRS = Array.from({ length: 4 }, (_, number) => ({
-  // Two jobs wait for the same database.
+  // Two jobs wait for changes to the same database.
   source: `source-${Math.max(1, number)}`,
   target: `target-${number}`,
 }));
@@ -39,20 +39,20 @@ const PAIRS = Array.from({ length: 4 }, (_, number) => ({
 const STEP_MS_MAX = 30_000;
 const SKEW_MS_MAX = 3000;
 /**
- * A watcher that could not reach its source retries after a minute at most, and a lease of ten
- * seconds has to expire before that.
+ * A watcher that could not reach its source retries within a minute. Before that, a lease of ten
+ * seconds has to expire.
  */
 const HEALED_MS = 100_000;
-/** Changes are noticed and copied within this time if everything works. */
+/** Time within which changes are noticed and copied if everything works. */
 const PROMPT_MS = 20_000;
-/** Duration of edits without faults. */
+/** Time during which documents are edited without faults. */
 const CALM_EDITS_MS = 40_000;
 const AUDIT_SEC_NEVER = 1_000_000;
 
 export interface WatchingClusterOptions {
-  /** Whether the server lies. Default: from the seed. */
+  /** Whether the server lies. By default, this is drawn from the seed. */
   readonly lies?: boolean;
-  /** Jobs stay parked until a watcher wakes them, regardless of the audit. */
+  /** Whether jobs stay parked until a watcher wakes them. The audit then wakes no jobs. */
   readonly neverAudits?: boolean;
 }
 
@@ -60,7 +60,7 @@ export interface WatchingOutcome {
   readonly problems: readonly string[];
   readonly fingerprint: string;
   readonly counts: ReadonlyMap<string, number>;
-  /** The longest delay of a document while no faults occur. */
+  /** The longest delay of a document during times without faults. */
   readonly longestMs: number;
 }
 
@@ -86,12 +86,12 @@ class WatchingCluster {
   readonly #stopping = new AbortController();
   readonly #ended: Promise<unknown>[] = [];
   /**
-   * Targets that are not on the server. In these, a checkpoint may be written to a database that
-   * was just re-created.
+   * Targets that are not on the server. A checkpoint for such a target may be written to a database
+   * that was just re-created.
    */
   readonly #ownTargets = new Set<string>();
   #documentCount = 0;
-  /** Called for each checkpoint with the name of its source. */
+  /** Called for each checkpoint, with the name of the checkpoint's source. */
   #onCheckpoint: (source: string) => void = () => {};
 
   constructor(world: World, options: WatchingClusterOptions) {
@@ -103,13 +103,13 @@ class WatchingCluster {
     const auditIntervalSec = audits ? expectedSec : AUDIT_SEC_NEVER;
     this.#knobs = drawKnobs(this.#random.fork("knobs"), auditIntervalSec);
     this.#observations = new Observations(world);
-    // Clocks differ, and the audit is up to a tenth later or earlier.
+    // Clocks differ, and the audit may be a tenth of its interval late or early.
     const auditMs = 1100 * expectedSec + 2 * (SKEW_MS_MAX + STEP_MS_MAX);
     this.#arrivals = new Arrivals(PAIRS, {
       healedMs: HEALED_MS + (this.#lies ? auditMs : 0),
       calmMs: PROMPT_MS + (this.#lies ? auditMs : 0),
     });
-    // The observer is not subject to faults.
+    // The observer has no faults.
     this.#observer = composeNode(world.openNode());
     this.#client = new Client(composeNode(world.openNode()));
     const server = new SimulatedServer(composeNode(world.openNode()));
@@ -228,7 +228,7 @@ class WatchingCluster {
   }
 
   /**
-   * Advances time to `untilMs`, or until a document is overdue, and checks which documents have
+   * Advances time to `untilMs`, or until a document is overdue. Checks which documents have
    * arrived.
    */
   async #watch(untilMs: number, working: Promise<void> = Promise.resolve()): Promise<void> {
@@ -253,8 +253,8 @@ class WatchingCluster {
     while (time.nowMs < untilMs - POLL_MS) {
       const pair = random.pick(PAIRS);
       const pauseMs = Math.min(random.between(100, 8000), untilMs - time.nowMs - POLL_MS);
-      // A parking run has queried its source for the last time when it writes its checkpoint, and
-      // is not watched yet.
+      // When a run that is about to park writes its checkpoint, it has already queried its source
+      // for the last time, and its source is not watched yet.
       if (random.chance(0.5)) await this.#checkpoint(pair.source, pauseMs);
       else await time.sleep(pauseMs);
       const draw = random.ratio();
@@ -265,7 +265,7 @@ class WatchingCluster {
     }
   }
 
-  /** Settles when a job of the source has written a checkpoint, or at the time limit. */
+  /** Settles when a job with this source has written a checkpoint, or at the time limit. */
   #checkpoint(source: string, limitMs: number): Promise<void> {
     return new Promise((resolve) => {
       this.#world.time.schedule(limitMs, resolve);
@@ -281,7 +281,7 @@ class WatchingCluster {
     this.#arrivals.written(source, id, this.#world.time.nowMs);
   }
 
-  /** Re-creates a source with different documents, as many as at the beginning. */
+  /** Re-creates a source with different documents. Their number is the same as at the beginning. */
   async #remakeSource(source: string, pauseMs: number): Promise<void> {
     await this.#client.removeDatabase(source);
     this.#arrivals.sourceRemoved(source);
@@ -305,7 +305,7 @@ class WatchingCluster {
   }
 }
 
-/** Name of a database, on either server. */
+/** Returns the name of a database, on either server. */
 function nameOf(shownUrl: string): string {
   return shownUrl.split("/").findLast((part) => part !== "") ?? "";
 }

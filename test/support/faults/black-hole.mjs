@@ -1,6 +1,6 @@
 /**
- * A server that exists but accepts no connection: its accept queue is full and the process is
- * stopped. After SIGCONT it forwards connections to the given port. Prints its own port.
+ * A server that exists but accepts no connections: its accept queue is full, and its process is
+ * stopped. After SIGCONT, it forwards connections to the given port. It prints its own port.
  *
  * node black-hole.mjs PORT
  */

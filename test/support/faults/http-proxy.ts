@@ -1,15 +1,15 @@
-/** A reverse HTTP proxy with which a test replaces, modifies or truncates responses. */
+/** A reverse HTTP proxy. A test can use it to replace, modify or truncate responses. */
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export interface ProxiedRequest {
   readonly method: string;
-  /** Path, including the query. */
+  /** Path of the request, including the query. */
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer;
-  /** Client port of the connection. */
+  /** Port of the client's side of the connection. */
   readonly fromPort: number;
 }
 
@@ -18,11 +18,11 @@ export interface ProxiedAnswer {
   readonly headers?: Readonly<Record<string, string>>;
   readonly body: Buffer | string;
   /**
-   * Sends only this many bytes of the body. Then the connection is reset, the body ends as if
-   * complete, or it stalls.
+   * Truncates the body after this many bytes. Then the connection is reset, or the body ends as if
+   * it were complete, or the response stalls.
    */
   readonly cut?: { readonly afterBytes: number; readonly how: "reset" | "end" | "stall" };
-  /** Number of pieces in which the body is sent, a few milliseconds apart. */
+  /** Number of pieces in which the body is sent. Pieces are a few milliseconds apart. */
   readonly dripCount?: number;
   /** Number of bytes by which the Content-Length exceeds the body. */
   readonly lengthError?: number;
@@ -33,11 +33,11 @@ export type Intercept = (request: ProxiedRequest, forward: Forward) => Promise<P
 
 export interface HttpProxy {
   readonly url: string;
-  /** All received requests, in order. */
+  /** All requests received so far, in order. */
   readonly requests: readonly ProxiedRequest[];
-  /** Resolves once this many matching requests have arrived, including past ones. */
+  /** Resolves once this number of matching requests has arrived. Past requests count. */
   received(passes: (request: ProxiedRequest) => boolean, count?: number): Promise<void>;
-  /** Sets the handler of future requests. */
+  /** Sets the handler for future requests. */
   intercept(intercept: Intercept): void;
   close(): Promise<void>;
 }
@@ -48,8 +48,8 @@ const DRIP_PAUSE_MS = 5;
 const HOP_HEADERS = ["connection", "content-length", "host", "keep-alive", "transfer-encoding"];
 
 /**
- * Creates the proxy. Without `takesBatches` requests arrive one by one (decision 304), so that a
- * test can distinguish them.
+ * Creates the proxy. Without `takesBatches`, requests arrive one by one instead of in batches
+ * (decision 304), so that a test can distinguish them.
  */
 export async function openHttpProxy(
   serverUrl: string,
@@ -79,7 +79,7 @@ export async function openHttpProxy(
       for (const come of wake.splice(0)) come();
       await send(response, await current(request, forward));
     } catch {
-      // The client has disconnected, or the server has: the other side must not receive more.
+      // The client or the server has disconnected. The other side must not receive any more data.
       response.destroy();
     }
   });
@@ -112,7 +112,7 @@ async function ask(
   const hasBody = method !== "GET" && method !== "HEAD";
   const response = await fetch(serverUrl + path, {
     method,
-    // A body decoded here must not be forwarded with its Content-Encoding.
+    // A body that the proxy decodes must not be forwarded with its Content-Encoding.
     headers: { "accept-encoding": "identity", ...Object.fromEntries(sent) },
     redirect: "manual",
     ...(hasBody ? { body: new Uint8Array(body) } : {}),
@@ -130,7 +130,8 @@ async function send(response: ServerResponse, answer: ProxiedAnswer): Promise<vo
   const body = Buffer.from(answer.body);
   response.writeHead(status, {
     ...headers,
-    // A truncated body with a clean end must have no Content-Length, or the client would notice.
+    // If a truncated body ends as if it were complete, the response must have no Content-Length.
+    // Otherwise the client would notice.
     ...(cut?.how === "end" ? {} : { "content-length": String(body.length + lengthError) }),
   });
   if (cut === undefined && lengthError === 0) {

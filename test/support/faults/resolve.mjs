@@ -1,6 +1,6 @@
 /**
- * Preloaded into a program: resolves names below `.localhost` to this machine once the file
- * `RESOLVED_NAMES` exists.
+ * A module to preload into a program. Once the file `RESOLVED_NAMES` exists, names below
+ * `.localhost` resolve to this machine.
  */
 import dns from "node:dns";
 import { existsSync } from "node:fs";

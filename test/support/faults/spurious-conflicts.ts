@@ -1,4 +1,7 @@
-/** An engine on which every body runs at least twice: each first commit fails with a conflict. */
+/**
+ * An engine on which every transaction body runs at least twice, because the first commit of each
+ * transaction fails with a conflict.
+ */
 import { type Engine, type EngineTransaction, KeyValueError } from "../../../src/kv/index.ts";
 
 export function spuriousConflicts(engine: Engine): Engine {

@@ -1,6 +1,6 @@
 /**
- * Faults of networks and busy servers, in turn and at random from a seed, as a handler of the HTTP
- * proxy.
+ * Faults of networks and of busy servers, as a handler for the HTTP proxy. The faults alternate,
+ * and a seed determines which requests they affect.
  */
 import type { Intercept, ProxiedAnswer } from "./http-proxy.ts";
 
@@ -9,7 +9,7 @@ type Fault = (answer: () => Promise<ProxiedAnswer>) => Promise<ProxiedAnswer>;
 /** Ways in which a response is truncated. */
 export const CUT_WAYS = ["reset", "end", "stall"] as const;
 
-/** Truncates the response in the middle. */
+/** Returns a fault that truncates the response in the middle. */
 function cutting(how: (typeof CUT_WAYS)[number]): Fault {
   return async (answer) => {
     const whole = await answer();
@@ -48,19 +48,19 @@ export const FAULT_NAMES = Object.keys(FAULTS);
 
 export interface Unreliability {
   readonly intercept: Intercept;
-  /** Number of occurrences of each fault. */
+  /** Number of times that each fault has occurred. */
   readonly counts: ReadonlyMap<string, number>;
 }
 
 /**
- * Injects a fault into about every second request until `faultCount` is reached; then all requests
- * succeed.
+ * Injects a fault into about every second request until `faultCount` is reached. Afterwards, all
+ * requests succeed.
  */
 export function unreliable(seed: number, faultCount: number): Unreliability {
   const counts = new Map<string, number>();
   let state = seed;
   let faultsLeft = faultCount;
-  // A linear congruential generator: the same requests get the same faults.
+  // A linear congruential generator, so that the same requests get the same faults.
   const draw = (limit: number): number => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
     return Math.floor((state / 2 ** 32) * limit);
@@ -76,7 +76,10 @@ export function unreliable(seed: number, faultCount: number): Unreliability {
   };
 }
 
-/** Truncates each multipart response in the middle at its first request, in each way in turn. */
+/**
+ * Truncates each multipart response in the middle when it is first requested. The ways of
+ * truncation alternate.
+ */
 export function truncatedMultipart(): Unreliability {
   const counts = new Map<string, number>();
   const struck = new Set<string>();
@@ -95,8 +98,8 @@ export function truncatedMultipart(): Unreliability {
 }
 
 /**
- * Adds sessions to a server without them: a login returns a cookie, every other request needs one,
- * and the first cookie is valid for a limited number of requests.
+ * Adds sessions to a server that has none. A login returns a cookie, every other request needs a
+ * cookie, and the first cookie is valid only for a limited number of requests.
  */
 export function withSessions(
   inner: Intercept,

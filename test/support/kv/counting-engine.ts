@@ -1,6 +1,6 @@
 /**
- * Engines that count the keys read by transactions, including rows of ranges, and the keys or bytes
- * written.
+ * Engines that count the keys that transactions read, including the rows of ranges, and the keys or
+ * bytes that they write.
  */
 import type {
   Engine,
@@ -28,7 +28,7 @@ export function countingEngine(engine: Engine): { engine: Engine; counts: KeyCou
   return { engine: { name: engine.name, begin, close: () => engine.close() }, counts };
 }
 
-/** Starts counting the transaction's reads and writes. */
+/** Starts counting the reads and writes of the transaction. */
 export function countKeys(tx: Transaction, counts: KeyCounts): void {
   countReads(tx, counts);
   countReads(tx.snapshot, counts);
@@ -56,13 +56,13 @@ function countReads(reader: ReadTransaction, counts: KeyCounts): void {
   const getRangePage = reader.getRangePage.bind(reader);
   reader.getRangePage = async (range, options) => {
     const page = await getRangePage(range, options);
-    // An empty range counts as one read.
+    // Reading an empty range counts as one read.
     counts.readCount += Math.max(1, page.entries.length);
     return page;
   };
 }
 
-/** Counts the keys and values that transactions set. */
+/** Returns an engine that counts the bytes of the keys and values that transactions set. */
 export function byteCountingEngine(engine: Engine): {
   engine: Engine;
   written: { byteCount: number };

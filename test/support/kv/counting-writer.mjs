@@ -1,6 +1,7 @@
 /**
- * Increments a number in the store of the given folder, in small and sometimes large transactions,
- * and prints each number after its commit. A number is stored in row `number % ROW_COUNT`.
+ * Increments a number in the store of the given folder, in small transactions and sometimes in
+ * large ones. Prints each number after it is committed. A number is stored in row `number %
+ * ROW_COUNT`.
  */
 import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
 import { createSystemRuntime } from "../../../dist/host/system/runtime.js";

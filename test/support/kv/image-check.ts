@@ -1,4 +1,7 @@
-/** Opens file images that a failing machine leaves, and reports inconsistencies. */
+/**
+ * Opens images of the store's file, as a failure of the machine would leave it, and reports
+ * inconsistencies.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -17,23 +20,23 @@ interface LoggedTransaction {
   readonly operations: readonly Operation[];
 }
 
-/** Known results of transactions at the time of a machine failure. */
+/** Results of transactions that were known when the machine failed. */
 interface Promises {
-  /** Transactions that must be present. */
+  /** Numbers of transactions that must be present in the store. */
   readonly committed: ReadonlySet<number>;
-  /** Transactions that must be absent. */
+  /** Numbers of transactions that must be absent from the store. */
   readonly refused: ReadonlySet<number>;
 }
 
 export interface Inspection {
   readonly imageCount: number;
-  /** An inconsistency, and the entry after which the machine failed. */
+  /** Inconsistencies, each with the entry of the record after which the machine failed. */
   readonly faults: readonly string[];
 }
 
 /**
- * Simulates a machine failure after each entry from `firstIndex` on, or after a sample of them if
- * `ratio` is below 1, and checks the resulting image.
+ * Simulates a failure of the machine after each entry from `firstIndex` on, or after a sample of
+ * these entries if `ratio` is below 1. Checks the resulting images.
  */
 export async function inspect(
   recorded: RecordedDisk,
@@ -42,7 +45,7 @@ export async function inspect(
     firstIndex = 0,
     ratio = 1,
   }: {
-    /** Random sources, each for a separate simulated disk from which images are taken. */
+    /** Random sources. Each belongs to a separate simulated disk from which images are taken. */
     readonly chances: readonly Chance[];
     readonly firstIndex?: number;
     readonly ratio?: number;
@@ -90,11 +93,12 @@ class ImageCheck {
     mkdirSync(imageDirectory, { recursive: true });
   }
 
-  /** The first inconsistency of the file, if any. */
+  /** Returns the first inconsistency of the file, if any. */
   async fault(image: Buffer, promises: Promises): Promise<string | undefined> {
     const directory = join(this.#directory, String(this.#count++));
     mkdirSync(directory);
-    // An empty image has no file: a file gets its name only once it is complete and on disk.
+    // An empty image means that the file does not exist, because a file gets its name only once it
+    // is complete and on disk.
     if (image.length > 0) writeFileSync(join(directory, "data.mdb"), image);
     const answer = await this.#read(directory);
     rmSync(directory, { recursive: true });
@@ -107,7 +111,7 @@ class ImageCheck {
     this.#reader?.kill();
   }
 
-  /** The rows, unless the file crashed the reader. */
+  /** Returns the rows, unless the file has crashed the reader. */
   async #read(
     directory: string,
   ): Promise<{ readonly rows?: readonly Row[]; readonly error?: string } | undefined> {
@@ -143,7 +147,7 @@ function faultIn(rows: readonly Row[], { committed, refused }: Promises): string
   return undefined;
 }
 
-/** State after applying the transactions in order. */
+/** Returns the rows that result if the transactions are applied in order. */
 function contentOf(transactions: readonly LoggedTransaction[]): Row[] {
   const content = new Map<string, string>();
   for (const { id, operations } of transactions) {

@@ -1,7 +1,8 @@
 /**
- * Opens stores left by a failed machine: for each folder read as a line, prints its rows as pairs
- * of hexadecimal strings, or the error. Each is opened twice, to check that a repair persists. A
- * store that crashes the process ends this one. Runs built code.
+ * Opens stores that a failed machine has left. For each line, which contains a folder, it prints
+ * the rows of the store as pairs of hexadecimal strings, or the error. Each store is opened twice,
+ * to check that a repair persists. A store that crashes the process ends this process. Runs built
+ * code.
  */
 import { createInterface } from "node:readline";
 import { openEnvironment } from "../../../dist/host/lmdb/environment.js";

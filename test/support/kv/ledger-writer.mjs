@@ -1,6 +1,6 @@
 /**
- * A process that writes to a ledger until it is killed (`ledger.ts`): node ledger-writer.mjs
- * DIRECTORY NAME LANES KEYS. Prints `lane sequence` for each transaction after its commit was
+ * A process that writes to a ledger (`ledger.ts`) until it is killed: node ledger-writer.mjs
+ * DIRECTORY NAME LANES KEYS. Prints `lane sequence` for each transaction after its commit is
  * acknowledged. Runs built code.
  */
 import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
@@ -24,8 +24,8 @@ const paddedValue = (number, length) => {
 };
 
 /**
- * Increments the lane's number, stored in four keys, and the numbers of four keys that all writers
- * share.
+ * Increments the lane's number, which is stored in four keys, and the numbers in four keys that all
+ * writers share.
  */
 async function write(lane) {
   const shared = new Set();
@@ -46,8 +46,8 @@ async function write(lane) {
 }
 
 /**
- * Waits while the pipe is full. A line still waiting when the process is killed counts as not
- * acknowledged.
+ * Waits while the pipe is full. If the process is killed, a line that is still waiting counts as
+ * not acknowledged.
  */
 const print = (line) => new Promise((resolve) => process.stdout.write(line, () => resolve()));
 

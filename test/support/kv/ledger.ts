@@ -1,10 +1,10 @@
 /**
- * Processes that write to one LMDB store concurrently, and the invariants of the result: each
- * transaction increments a number of its lane, stored in four keys, and the numbers of four keys
- * that all processes share. At any instant
- * - the four keys of a lane are equal and at least the last acknowledged number;
- * - the sum of the shared numbers is four times the sum of the lanes' numbers: no update is lost or
- * partial.
+ * Processes that write to one LMDB store concurrently, and the invariants of the result. Each
+ * transaction increments its lane's number, which is stored in four keys, and the numbers in four
+ * keys that all processes share. At any time:
+ * - The four keys of a lane have the same number, which is at least the last acknowledged one.
+ * - The sum of the shared numbers is four times the sum of the lanes' numbers. Otherwise an update
+ *   is lost or partial.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -20,7 +20,7 @@ const BULK = Subspace.fromTuple(["bulk"]);
 export interface LedgerOptions {
   readonly directory: string;
   readonly laneCount: number;
-  /** Number of keys shared by the writers. More of them make a deeper tree. */
+  /** Number of keys that the writers share. With more keys, the tree is deeper. */
   readonly keyCount: number;
 }
 
@@ -28,7 +28,7 @@ export class Ledger {
   readonly kv: KeyValueStore;
   readonly #options: LedgerOptions;
   readonly #writers = new Map<string, Writer>();
-  /** Last acknowledged sequence, by writer and lane. */
+  /** Last acknowledged sequence number, by writer and lane. */
   readonly #acknowledged = new Map<string, number>();
   #acknowledgedCount = 0;
 
@@ -49,7 +49,7 @@ export class Ledger {
     return this.#acknowledgedCount;
   }
 
-  /** Starts a writer. Resolves after its first acknowledged transaction. */
+  /** Starts a writer. Resolves after the writer's first acknowledged transaction. */
   async start(name: string): Promise<void> {
     const { directory, laneCount, keyCount } = this.#options;
     const child = spawn(
@@ -65,17 +65,17 @@ export class Ledger {
     await writer.next();
   }
 
-  /** Resolves after `count` more acknowledgements of the writer. */
+  /** Resolves after `count` additional acknowledgements of the writer. */
   async progress(name: string, count: number): Promise<void> {
     for (let index = 0; index < count; index++) await this.#writer(name).next();
   }
 
-  /** Kills the writer with `kill -9` at an arbitrary point. */
+  /** Kills the writer with `kill -9`, at an arbitrary point of its work. */
   async kill(name: string): Promise<void> {
     await this.#writer(name).end("SIGKILL");
   }
 
-  /** Lets the writer finish. Throws with its output if it failed. */
+  /** Lets the writer finish. Throws an error with the writer's output if the writer has failed. */
   async stop(name: string): Promise<void> {
     const { code, errors } = await this.#writer(name).end("SIGTERM");
     if (code !== 0) throw new Error(`Writer ${name} ended with ${code}: ${errors}`);
@@ -86,7 +86,10 @@ export class Ledger {
     await this.kv.close();
   }
 
-  /** Throws if the store violates the acknowledgements. Writers may continue. */
+  /**
+   * Throws if the store violates the invariants or lacks acknowledged transactions. Writers may
+   * continue in the meantime.
+   */
   async check(): Promise<{ readonly transactionCount: number }> {
     const acknowledged = new Map(this.#acknowledged);
     return this.kv.read(async (tx) => {
@@ -136,7 +139,7 @@ export class Ledger {
   }
 }
 
-/** A process and its acknowledgements, read line by line. */
+/** A process and its acknowledgements. They are read line by line. */
 class Writer {
   readonly #child: ChildProcess;
   readonly #exited: Promise<number | null>;
@@ -165,7 +168,7 @@ class Writer {
     });
   }
 
-  /** Resolves at the next acknowledgement. */
+  /** Resolves when the writer prints its next acknowledgement. */
   next(): Promise<void> {
     if (this.#child.exitCode !== null) {
       return Promise.reject(
@@ -175,7 +178,7 @@ class Writer {
     return new Promise((resolve, reject) => this.#waiting.push({ resolve, reject }));
   }
 
-  /** Resolves once the process has exited and all its output was read. */
+  /** Resolves once the process has exited and all its output has been read. */
   async end(signal: "SIGKILL" | "SIGTERM"): Promise<{ code: number | null; errors: string }> {
     if (this.#child.exitCode === null) this.#child.kill(signal);
     return { code: await this.#exited, errors: this.#errors };

@@ -1,7 +1,7 @@
 /**
- * A process that acquires both of LMDB's interprocess locks for each line read: node lock-asker.mjs
- * DIRECTORY. It increments a row of the store, acquires a slot in the reader table, which it keeps,
- * and prints the count. Runs built code.
+ * A process that acquires both of LMDB's interprocess locks each time it reads a line: node
+ * lock-asker.mjs DIRECTORY. It then increments a row of the store, acquires a slot in the reader
+ * table without releasing it, and prints the count. Runs built code.
  */
 import { createInterface } from "node:readline";
 import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
@@ -9,7 +9,7 @@ import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
 const ROW = Buffer.from("count");
 
 const database = openEnvironment(process.argv[2]);
-// After a commit, an additional read transaction needs an additional slot.
+// After a commit, another read transaction needs another slot.
 const kept = [database.useReadTransaction()];
 
 process.stdout.write("ready\n");

@@ -1,8 +1,8 @@
 /**
- * A process that acquires LMDB's lock, prints a line, and releases the lock once another process
- * waits for it, without waking it: node lost-wake-up.mjs DIRECTORY. Runs built code. The effect is
- * as if a thread had died between its wake-up and its next attempt: a thread sleeps, and the mutex
- * word lacks the flag for waiters.
+ * A process that acquires LMDB's lock and prints a line. It releases the lock once another process
+ * waits for the lock, but does not wake that process: node lost-wake-up.mjs DIRECTORY. Runs built
+ * code. The effect is as if a waiting thread had died after it was woken and before it tried to
+ * acquire the lock: another thread still sleeps, but the mutex word lacks the flag for waiters.
  */
 import { openSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -10,18 +10,21 @@ import { ABORT } from "lmdb";
 import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
 
 /**
- * Flag of the mutex word: a thread sleeps until the release. The other bits are the id of the owner
- * thread.
+ * Flag in the mutex word: a thread sleeps until the lock is released. The other bits contain the id
+ * of the thread that owns the lock.
  */
 const WAITERS = 0x8000_0000;
 
-/** Number of checks during which a thread that does not sleep yet would set the flag again. */
+/**
+ * Number of checks after the flag is cleared. During this time, a thread that is not asleep yet
+ * would set the flag again.
+ */
 const QUIET_LOOKS = 10_000;
 
 const directory = process.argv[2];
 const database = openEnvironment(directory);
-// The database is not closed, because closing would release the lock that shows other processes
-// that this one uses the store.
+// The database stays open. Closing it would release the lock that shows other processes that this
+// process uses the store.
 const file = openSync(join(directory, "lock.mdb"), "r+");
 const content = Buffer.alloc(4_096);
 

@@ -1,27 +1,28 @@
 /**
- * Possible file contents after a machine failure, computed from a record of the operations. The
- * system caches pages of 4,096 bytes. A successful sync writes all dirty pages to disk; a failed
- * one writes some, and the system treats the others as written. Between syncs it writes any pages,
- * and a page being written at the failure is on disk in part, by sectors of 512 bytes.
+ * Contents that a file may have after a failure of the machine, computed from a record of the
+ * operations. The operating system caches pages of 4,096 bytes. A successful sync writes all dirty
+ * pages to disk. A failed sync writes some of them, and the system treats the others as written.
+ * Between syncs the system may write any pages. A page that is being written when the machine fails
+ * is on disk in part, in sectors of 512 bytes.
  */
 import type { DiskEntry } from "./recorded-disk.ts";
 
 const PAGE_BYTES = 4_096;
 const SECTOR_BYTES = 512;
 
-/** Random source for the disk's own decisions. */
+/** Random source for the decisions that a disk makes by itself. */
 export interface Chance {
-  /** Returns a number from 0 to below 1. */
+  /** Returns a number of at least 0 and below 1. */
   ratio(): number;
 }
 
 export class SimulatedDisk {
   readonly #chance: Chance;
-  /** Contents as processes see them. */
+  /** Content of the file as processes see it. */
   #file: Buffer = Buffer.alloc(0);
-  /** Contents on the disk. */
+  /** Content of the file on the disk. */
   #disk: Buffer = Buffer.alloc(0);
-  /** Numbers of dirty pages. */
+  /** Numbers of the dirty pages. */
   readonly #changed = new Set<number>();
 
   constructor(chance: Chance) {
@@ -55,7 +56,10 @@ export class SimulatedDisk {
     }
   }
 
-  /** A possible file content after a failure now. Repeated calls may return different ones. */
+  /**
+   * Returns a possible content of the file after a failure at this time. Repeated calls may return
+   * different contents.
+   */
   imageAfterFailure(): Buffer {
     const image = Buffer.from(this.#disk);
     const keptRatio = this.#keptRatio();
@@ -73,7 +77,7 @@ export class SimulatedDisk {
     return image;
   }
 
-  /** Returns the fraction of pages that reach the disk. In half of the cases it is 0 or 1. */
+  /** Returns the fraction of pages that reach the disk. In half of the cases, this is 0 or 1. */
   #keptRatio(): number {
     return Math.min(1, Math.max(0, this.#chance.ratio() * 2 - 0.5));
   }
@@ -82,7 +86,8 @@ export class SimulatedDisk {
     const length = Math.max(this.#file.length, offset + bytes.length);
     this.#file = grown(this.#file, length);
     this.#disk = grown(this.#disk, length);
-    // The system writes some pages on its own, including those about to change again.
+    // The operating system writes some pages at times of its choice, including pages that are about
+    // to change again.
     for (const page of this.#changed) if (this.#chance.ratio() < 0.02) this.#flush(page);
     bytes.copy(this.#file, offset);
     for (const page of pagesOf({ offset, byteCount: bytes.length })) this.#changed.add(page);

@@ -1,6 +1,6 @@
 /**
- * Processes that write to one store while `disk-recorder.c` records the operations on its file and
- * injects disk failures for tests.
+ * Processes that write to one store. `disk-recorder.c` records their operations on the store's
+ * file, and injects disk failures for tests.
  */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -28,19 +28,19 @@ const KINDS = [
 const ENTRY_BYTES = 24;
 const WITH_BYTES = new Set<string>(["write", "note", "folder-sync", "present"]);
 
-/** Whether there is a Linux C compiler and a C library that supports the recorder. */
+/** Whether this is Linux with a C compiler and a C library that supports the recorder. */
 export const canRecordDisks: boolean = process.platform === "linux" && hasCompiler();
 
 export interface Operation {
   readonly kind: "set" | "clear" | "clearRange";
   readonly key: string;
-  /** End of the range; only for `clearRange`. */
+  /** End of the range. Only `clearRange` has it. */
   readonly end?: string;
-  /** Size of the value; only for `set`. Each byte is the transaction's number. */
+  /** Size of the value. Only `set` has it. Each byte of the value is the transaction's number. */
   readonly byteCount?: number;
 }
 
-/** Result of a transaction: "committed" or the error code. */
+/** Result of a transaction: "committed", or the error code. */
 export interface Note {
   readonly id: number;
   readonly outcome: string;
@@ -52,7 +52,7 @@ export interface DiskEntry {
   readonly offset: number;
   /** Length of a write or of a partial sync. */
   readonly byteCount: number;
-  /** Data of a write or of the initial file; text of a note; path of a folder. */
+  /** Data of a write or of the initial file, text of a note, or path of a folder. */
   readonly bytes: Buffer;
 }
 
@@ -75,7 +75,7 @@ export class RecordedDisk {
     return join(this.#directory, "nested", "store");
   }
 
-  /** Environment of a recorded process. */
+  /** Environment for a recorded process. */
   get environment(): Readonly<Record<string, string>> {
     return {
       LD_PRELOAD: this.#library,
@@ -85,8 +85,8 @@ export class RecordedDisk {
   }
 
   /**
-   * Environment of a process whose stores are in memory: nothing is recorded, and syncs are
-   * skipped.
+   * Environment for a process whose stores are in memory. Its operations are not recorded, and its
+   * syncs are skipped.
    */
   get environmentWithoutDisk(): Readonly<Record<string, string>> {
     return {
@@ -96,12 +96,12 @@ export class RecordedDisk {
     };
   }
 
-  /** A folder for files left by a failing machine. */
+  /** A folder for images of files that a failing machine leaves. */
   get imageDirectory(): string {
     return join(this.#directory, "images");
   }
 
-  /** Starts another writing process. */
+  /** Starts an additional process that writes. */
   async open(): Promise<Writer> {
     const child = spawn(process.execPath, [WRITER, this.storeDirectory, this.#notesFile], {
       stdio: ["pipe", "pipe", "inherit"],
@@ -113,7 +113,10 @@ export class RecordedDisk {
     return writer;
   }
 
-  /** Makes this many of the next syncs, synchronous writes, or other writes fail. */
+  /**
+   * Makes the next syncs, synchronous writes, or other writes fail. Each member is the number of
+   * operations that fail.
+   */
   fail(faults: Partial<Record<keyof typeof FAULT_OFFSETS, number>>): void {
     const file = openSync(this.#controlFile, "r+");
     for (const [name, count] of Object.entries(faults)) {
@@ -140,7 +143,7 @@ export class RecordedDisk {
     return entries;
   }
 
-  /** Kills all processes, as a machine failure does. */
+  /** Kills all processes, as a failure of the machine would. */
   async close(): Promise<void> {
     await Promise.all(this.#writers.map((writer) => writer.kill()));
   }
@@ -170,7 +173,7 @@ export class Writer {
     this.#lines = createInterface({ input })[Symbol.asyncIterator]();
   }
 
-  /** Runs one transaction. */
+  /** Runs one transaction. Resolves to its result. */
   async write(
     operations: readonly Operation[],
     whenUnknown: "throw" | "retry" = "throw",
@@ -182,7 +185,8 @@ export class Writer {
   }
 
   /**
-   * Whether the store reports itself available, and the result of a read: "done" or the error code.
+   * Returns whether the store reports that it is available, and the result of a read: "done", or
+   * the error code.
    */
   state(): Promise<unknown> {
     this.#child.stdin?.write("{}\n");

@@ -1,6 +1,6 @@
 /**
- * Process side of `remote-engine.ts`: executes received calls on its own LMDB engine. Runs built
- * code.
+ * Process side of `remote-engine.ts`. It executes the calls that it receives on its own LMDB
+ * engine. Runs built code.
  */
 import { openLmdbEngine } from "../../../dist/host/lmdb/engine.js";
 import { createSystemRuntime } from "../../../dist/host/system/runtime.js";

@@ -1,6 +1,6 @@
 /**
- * An engine whose store is open in another process, to which every call is sent. It lets the same
- * suite test transactions that run concurrently in two processes.
+ * An engine whose store is open in another process. Every call is sent to that process, so that the
+ * same test suite can test transactions that run concurrently in two processes.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -251,8 +251,8 @@ class RemoteTransaction extends RemoteReads implements Transaction, EngineTransa
       kind: "write",
       transactionId: this.transactionId,
       method,
-      // Sends copies, because values are serialized later, and Node's pooled buffers would be sent
-      // as a whole.
+      // Sends copies. Values are serialized later, and Node.js's pooled buffers would otherwise be
+      // sent as a whole.
       parameters: parameters.map((each) => (each instanceof Uint8Array ? each.slice() : each)),
     });
   }

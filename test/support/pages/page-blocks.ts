@@ -1,4 +1,4 @@
-/** Shell blocks in README and docs: which test runs them, and which are not run. */
+/** Shell blocks in README and docs: which test runs each block, and which blocks no test runs. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -15,7 +15,7 @@ const NEED_A_CLUSTER: readonly Reason[] = [
   ["docs/configuration.md", "npm install", NO_CLUSTER],
 ];
 
-/** Beginnings of the blocks that no test runs. */
+/** The first lines of the blocks that no test runs. */
 const NOT_RUN: readonly Reason[] = [
   ["README.md", "npm ci &&", "installs and builds what the tests run, and runs them"],
   ["docs/five-minutes.md", "npm ci", "the same"],
@@ -45,11 +45,11 @@ const NOT_RUN: readonly Reason[] = [
 export interface ShellBlock {
   readonly page: string;
   readonly text: string;
-  /** Reason why no test runs the block; `undefined` if a test must run it. */
+  /** Reason why no test runs the block. `undefined` means that a test must run it. */
   readonly whyNotRun: string | undefined;
 }
 
-/** All pages that may have such blocks, by path from the project's root. */
+/** Returns all pages that may have shell blocks, as paths relative to the project's root. */
 export function documentationPages(): readonly string[] {
   const docs = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" });
   return [
@@ -74,7 +74,7 @@ export function whyNotRun(page: string, text: string): string | undefined {
   return NOT_RUN.find(([of, begins]) => of === page && text.startsWith(begins))?.[2];
 }
 
-/** Entries of the list that no longer match a block. */
+/** Returns the entries of the list that no longer match a block. */
 export function obsoleteReasons(): readonly string[] {
   return NOT_RUN.filter(
     ([page, begins]) => !shellBlocks(page).some(({ text }) => text.startsWith(begins)),

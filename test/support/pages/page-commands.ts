@@ -1,7 +1,8 @@
-/** Commands in a documentation page, for a test that runs them. */
+/** Commands on a documentation page, for the test that runs them. */
 
 /**
- * Arguments of each `tandem` command in the page's shell blocks, block by block, without comments.
+ * Returns the arguments of each `tandem` command in the page's shell blocks, by block, without
+ * comments.
  */
 export function pageCommands(page: string): readonly (readonly (readonly string[])[])[] {
   return [...page.matchAll(/```sh\n(.*?)```/gs)].map(([, block = ""]) =>
@@ -15,7 +16,7 @@ export function pageCommands(page: string): readonly (readonly (readonly string[
   );
 }
 
-/** Texts of the page's JSON blocks. */
+/** Returns the texts of the page's JSON blocks. */
 export function pageJson(page: string): readonly string[] {
   return [...page.matchAll(/```json\n(.*?)```/gs)].map(([, block = ""]) => block);
 }

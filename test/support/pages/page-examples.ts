@@ -1,16 +1,17 @@
-/** Examples of a page: shell blocks with the response shown below each. */
+/** Examples on a page: shell blocks, each with the response shown below it. */
 
 export interface PageExample {
   readonly script: string;
   /**
-   * Kind of the following block: `json`, one value per request with a JSON response, or `text`, the
-   * printed output.
+   * Form of the response in the block that follows. `json` is one value for each request with a
+   * JSON response, and `text` is the printed output.
    */
   readonly answer: { readonly form: "json" | "text"; readonly text: string } | undefined;
 }
 
 /**
- * A block of `json` or `text` is a response if only empty lines separate it from the shell block.
+ * Returns the examples of a page. A block of `json` or `text` is a response if only empty lines
+ * separate it from the shell block.
  */
 export function pageExamples(page: string): readonly PageExample[] {
   const blocks = page.matchAll(/```sh\n(.*?)```(?:\s*```(json|text)\n(.*?)```)?/gs);
@@ -21,7 +22,7 @@ export function pageExamples(page: string): readonly PageExample[] {
   }));
 }
 
-/** Parses consecutive JSON values, each on its own lines. */
+/** Parses consecutive JSON values. Each value is on separate lines. */
 export function jsonValues(text: string): readonly unknown[] {
   const values: unknown[] = [];
   let rest = "";
@@ -32,28 +33,33 @@ export function jsonValues(text: string): readonly unknown[] {
       values.push(JSON.parse(rest));
       rest = "";
     } catch {
-      // The text is incomplete JSON: the value continues on the next lines.
+      // The text is incomplete JSON, so the value continues on the next lines.
     }
   }
   if (rest.trim() !== "") throw new Error(`No JSON: ${rest}`);
   return values;
 }
 
-/** Patterns of strings that vary. Everything else in a response must equal the page. */
+/**
+ * Patterns of strings that vary between runs. Everything else in a response must be the same as on
+ * the page.
+ */
 const VARYING_TEXTS: readonly (readonly [pattern: RegExp, name: string])[] = [
   [/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "<time>"],
   [/\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT/g, "<time>"],
   [/\b\d+-[0-9a-f]{24}\b/g, "<sequence>"],
   [/\b[0-9a-f]{24}\b/g, "<place of an event>"],
   // Ids of servers, sessions, workers, replications, and generated document ids. Digits after a
-  // hyphen belong to a revision, which does not vary.
+  // hyphen belong to a revision. Revisions do not vary.
   [/(?<![-0-9a-f])[0-9a-f]{32}\b/g, "<unique id>"],
-  // Ids of processes and keys.
+  // Ids of processes and of keys.
   [/(?<![-0-9a-f])([0-9a-f]{8}|[0-9a-f]{12})\b(?![-:])/g, "<short id>"],
   [/\btandem@[\w.-]+/g, "<node>"],
 ];
 
-/** Members whose values vary without a pattern. Only their type is compared. */
+/**
+ * Members whose values vary without matching a pattern. Only the type of these values is compared.
+ */
 const VARYING_MEMBERS: ReadonlySet<string> = new Set([
   "pid",
   "instance_start_time",
@@ -61,16 +67,22 @@ const VARYING_MEMBERS: ReadonlySet<string> = new Set([
   "updated_on",
   "memory_bytes",
   "lease_age_sec",
-  // The lease of test nodes is longer, so that it does not expire on a busy machine.
+  // Test nodes have a longer lease, so that it does not expire on a busy machine.
   "lease_sec",
-  // Either the first checkpoint of a run or a later one.
+  // The value belongs either to the first checkpoint of a run or to a later one.
   "checkpointed_source_seq",
 ]);
 
-/** Member that is null until the first measurement, which has no event. */
+/**
+ * This member is null until the first measurement. No event announces that measurement, so a test
+ * cannot wait for it.
+ */
 const MEASURED_LATER = "event_loop_delay_ms";
 
-/** Normalized form that must be equal in the shown and the actual response. */
+/**
+ * Replaces varying values. The results must be equal for the response on the page and the actual
+ * response.
+ */
 export function withoutVarying(value: unknown, member = ""): unknown {
   if (member === MEASURED_LATER) return "<number or null>";
   if (VARYING_MEMBERS.has(member)) return `<${typeof value}>`;
@@ -86,8 +98,8 @@ export function withoutVarying(value: unknown, member = ""): unknown {
 }
 
 /**
- * Columns of a table are as wide as their values, so runs of spaces count as one. Pages wrap header
- * lines differently.
+ * Columns of a table are as wide as their values, so a run of spaces counts as one space. The
+ * header lines of pages are wrapped differently from those of actual responses.
  */
 export function textWithoutVarying(text: string): string {
   const named = VARYING_TEXTS.reduce(

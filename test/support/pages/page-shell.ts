@@ -1,6 +1,6 @@
 /**
- * A shell for the commands of the documentation, in which `tandem` and `npx tandem` are the built
- * program.
+ * A shell that runs the commands of the documentation. In this shell, `tandem` and `npx tandem` run
+ * the built program.
  */
 import { execFile } from "node:child_process";
 import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
@@ -11,16 +11,16 @@ const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.
 
 export interface PageShell {
   /**
-   * Runs the lines of a block one by one, each of which must succeed. Returns their standard
-   * output. An error response counts as a failure unless `answers` accepts it.
+   * Runs the lines of a block one by one. Each line must succeed. Returns the standard output of
+   * all lines. An error response counts as a failure, unless `answers` accepts error responses.
    */
   run(block: string, options?: { readonly answers?: boolean }): Promise<string>;
-  /** Environment in which child processes find the same programs and node as the shell. */
+  /** Environment in which child processes find the same programs and the same node as the shell. */
   readonly environment: NodeJS.ProcessEnv;
 }
 
 /**
- * Creates the shell. `folder` is its working directory; `server` is the URL of the node that
+ * Creates the shell. `folder` is its working directory, and `server` is the URL of the node that
  * `tandem` uses.
  */
 export function pageShell(folder: string, server: string): PageShell {

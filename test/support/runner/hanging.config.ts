@@ -1,4 +1,4 @@
-/** Configuration that runs the tests and hooks of `hanging.fixture.ts`, which never finish. */
+/** Configuration for running the tests and hooks of `hanging.fixture.ts`, which never finish. */
 import { defineConfig } from "vitest/config";
 
 const PATIENCE_MS = 120_000;

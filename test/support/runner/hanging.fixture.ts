@@ -1,4 +1,4 @@
-/** Tests and hooks that wait indefinitely, for `patience.test.ts`. */
+/** Tests and hooks that wait indefinitely. `patience.test.ts` runs them. */
 import { afterAll, beforeAll, beforeEach, describe, onTestFinished, test } from "vitest";
 import { askUntil, patience } from "./patience.ts";
 

@@ -1,7 +1,8 @@
 /**
- * Test files run by `npm run test:long` but not by `npm test`: they simulate clusters, kill
- * processes and machines, wait for leases and outages to end, or run foreign programs. Together
- * they take nearly half of the time of all tests. CI runs both. The slowest come first.
+ * Test files that `npm run test:long` runs, and `npm test` does not. They simulate clusters, kill
+ * processes and machines, wait until leases and outages end, or run foreign programs. Together they
+ * take nearly half of the time of all tests. CI runs both commands. The list begins with the
+ * slowest files.
  */
 export const LONG_TESTS: readonly string[] = [
   "test/simulation/replication.test.ts",

@@ -1,8 +1,8 @@
-/** Starts slow files first: started last they would run while other cores are idle. */
+/** Starts slow files first. If they started last, they would run while other cores are idle. */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { LONG_TESTS } from "./long-tests.ts";
 
-/** Slowest files of `npm test`, followed by all long tests. */
+/** The slowest files of `npm test`, followed by all long tests. */
 const FIRST = [
   "test/dashboard/browser.test.ts",
   "test/kv/lmdb-conformance.test.ts",

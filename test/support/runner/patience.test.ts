@@ -8,7 +8,7 @@ import { askUntil, Patience } from "./patience.ts";
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const never = new Promise<never>(() => {});
 
-test("a wait without activity ends, and names everything that is waited for", async () => {
+test("a wait without activity ends with an error that names everything for which the test waits", async () => {
   const patience = new Patience({ tickMs: 1, silentTicksMax: 20 });
   const waits = [patience.until("a document", never), patience.until("an event", never)];
   const outcomes = await Promise.allSettled(waits);
@@ -19,7 +19,7 @@ test("a wait without activity ends, and names everything that is waited for", as
   ]);
 });
 
-test("a wait with activity continues beyond the silence limit", async () => {
+test("a wait with activity may last longer than the limit for silence", async () => {
   const patience = new Patience({ tickMs: 1, silentTicksMax: 20 });
   const ticks = new EventEmitter();
   const beat = setInterval(() => ticks.emit("tick"), 1);
@@ -36,7 +36,7 @@ test("a wait with activity continues beyond the silence limit", async () => {
   clearInterval(beat);
 });
 
-test("a wait with constant activity ends, and names everything that is waited for", async () => {
+test("a wait with constant activity ends with an error that names everything for which the test waits", async () => {
   const patience = new Patience({ tickMs: 1, silentTicksMax: 20, ticksMax: 40 });
   const beat = setInterval(() => patience.heard(), 1);
   const whole = patience.until("a test", never, 80);
@@ -47,7 +47,7 @@ test("a wait with constant activity ends, and names everything that is waited fo
   clearInterval(beat);
 });
 
-test("a poll that never succeeds ends with the last answer", async () => {
+test("a poll that never succeeds ends with an error that contains the last response", async () => {
   let last = -1;
   const ask = async (): Promise<number> => {
     last += 2;
@@ -58,7 +58,7 @@ test("a poll that never succeeds ends with the last answer", async () => {
   await expect(asking).rejects.toThrow("Asked 10 times for an even number; the last answer is 21");
 });
 
-test("hooks and tests that wait in vain time out, naming what they wait for", async () => {
+test("hooks and tests that wait in vain time out, and the error names what they wait for", async () => {
   const vitest = join(ROOT, "node_modules/vitest/vitest.mjs");
   const config = join(ROOT, "test/support/runner/hanging.config.ts");
   const env = { ...process.env, TEST_PATIENCE: "0.01", VITEST_POOL_ID: undefined };

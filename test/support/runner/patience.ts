@@ -1,24 +1,28 @@
 /**
- * Time limits of tests. A test or hook fails, naming what it waits for, after too many ticks of its
- * own process without an event, too many ticks in one wait or in total, or too many polls. A tick
- * of a process that gets no CPU time is late and counts once, so a busy machine does not shorten a
- * wait. On two cores under five times their load, no test needed more than 803 ticks, 255 of them
- * silent, or more than 271 polls.
+ * Time limits of tests. A test or hook fails after too many ticks of its own process without an
+ * event, too many ticks in one wait or in total, or too many polls. The error names what it waits
+ * for. If a process gets no CPU time, its tick is late and counts only once, so that a busy machine
+ * does not shorten a wait. On two cores under five times their load, no test needed more than 803
+ * ticks, 255 of them without an event, or more than 271 polls.
  */
 import { subscribe } from "node:diagnostics_channel";
 
 const FACTOR = Number(process.env.TEST_PATIENCE ?? 1);
 
 /**
- * `silentTicksMax`: ticks without any event. `ticksMax`: ticks of one wait, regardless of events.
+ * `silentTicksMax` is the maximum number of consecutive ticks without any event. `ticksMax` is the
+ * maximum number of ticks of one wait, regardless of events.
  */
 const LIMITS = { tickMs: 100, silentTicksMax: 1_000 * FACTOR, ticksMax: 1_200 * FACTOR };
-/** Ticks of a whole test or hook. */
+/** Maximum number of ticks of a whole test or hook. */
 export const TEST_TICKS_MAX = 2_400 * FACTOR;
-/** Maximum polls of one wait, each after an event. More indicate a loop. */
+/** Maximum number of polls of one wait. Each poll follows an event. More polls indicate a loop. */
 const QUESTIONS_MAX = 5_000 * FACTOR;
 
-/** Events that count as activity: requests and responses of this process, as client or server. */
+/**
+ * Events that count as activity: requests and responses of this process, as a client or as a
+ * server.
+ */
 const CHANNELS = [
   "http.server.request.start",
   "http.server.response.finish",
@@ -44,13 +48,14 @@ export class Patience {
     for (const channel of CHANNELS) subscribe(channel, () => this.heard());
   }
 
-  /** Records activity. */
+  /** Records that there was activity. */
   heard(): void {
     this.#silentTickCount = 0;
   }
 
   /**
-   * Resolves as `promise` does. Rejects after too long without activity, or after `ticksMax` ticks.
+   * Settles like `promise`. Rejects after too much time without activity, or after `ticksMax`
+   * ticks.
    */
   async until<T>(
     what: string | (() => string),
@@ -93,14 +98,14 @@ export class Patience {
   }
 }
 
-/** State of the process. Modules are loaded again for each file. */
+/** State that the whole process shares, because modules are loaded again for each file. */
 const kept = globalThis as { patience?: Patience };
 kept.patience ??= new Patience();
 export const patience = kept.patience;
 
 /**
- * Polls initially and each time `changed` resolves, until the answer passes. Rejects with the last
- * answer after too many polls.
+ * Polls initially, and each time `changed` resolves, until `passes` accepts the response. Rejects
+ * with the last response after too many polls.
  */
 export async function askUntil<T>(
   what: string,
@@ -111,7 +116,7 @@ export async function askUntil<T>(
   }: {
     readonly ask: () => Promise<T>;
     readonly passes: (answer: T) => boolean;
-    /** Called before polling, so that no change is missed. */
+    /** Called before each poll, so that no change is missed. */
     readonly changed: () => () => Promise<unknown>;
   },
   questionsMax = QUESTIONS_MAX,

@@ -1,4 +1,4 @@
-/** Runs each test and hook with its own limit (`patience.ts`). */
+/** Runs each test and each hook with its own limit (`patience.ts`). */
 import { type RunnerTestSuite as Suite, type RunnerTestCase as Test, TestRunner } from "vitest";
 import { patience, TEST_TICKS_MAX } from "./patience.ts";
 
@@ -25,7 +25,7 @@ export default class PatientRunner extends TestRunner {
   }
 }
 
-/** Replaces each hook of a list. Vitest stores metadata on the function. */
+/** Replaces each hook in a list. Vitest stores metadata on the function. */
 function limitEach(hooks: Hook[], what: string): void {
   for (const [index, hook] of hooks.entries()) {
     hooks[index] = Object.assign(limited(what, hook), hook);

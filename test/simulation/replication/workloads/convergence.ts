@@ -1,5 +1,5 @@
 /**
- * Continuous replications: in the end every target equals its source, and meanwhile no checkpoint
+ * Continuous replications. In the end, every target equals its source. Until then, no checkpoint
  * passes undelivered documents.
  */
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
@@ -26,7 +26,7 @@ export class Convergence implements Workload {
   constructor(scene: Scene) {
     this.#scene = scene;
     this.#checked = scene.topology.links
-      // The id of a replication with a filter function depends on the function's code.
+      // If a replication has a filter function, its id depends on the function's code.
       .filter(({ body }) => body.filter === undefined)
       .map((link) => ({ ...link, baseId: baseIdOf(scene, link.body) }));
   }
@@ -35,12 +35,12 @@ export class Convergence implements Workload {
     const { client, random, topology } = this.#scene;
     for (const [number, { body }] of topology.links.entries()) {
       await client.put(JOBS_DATABASE, `job-${number}`, body);
-      // A second job with the same replication: only one of the two may run.
+      // Adds a second job with the same replication. Only one of the two jobs may run.
       if (random.chance(0.5)) await client.put(JOBS_DATABASE, `${TWIN}-${number}`, body);
     }
   }
 
-  /** Cancelled jobs are created again. */
+  /** Creates cancelled jobs again. */
   async tend(): Promise<void> {
     const { client, observer, topology } = this.#scene;
     const alive = await observer.kv.read(async (tx) => {
@@ -78,8 +78,8 @@ export class Convergence implements Workload {
           continue;
         lacking.push(`${target} has ${there} as ${revision}: ${content}`);
       }
-      // Documents of a deleted database remain where they were copied to, and an edited target has
-      // additional ones.
+      // A target keeps documents that were copied from a database that was later deleted, and an
+      // edited target has additional documents.
       if (removed.size > 0 || topology.edited.includes(target)) continue;
       for (const revision of found.keys()) {
         if (!wanted.has(revision)) lacking.push(`${target} has ${revision}, and ${source} has not`);
@@ -113,7 +113,7 @@ export class Convergence implements Workload {
   }
 }
 
-/** The name of the database that a job writes into, on either server. */
+/** Returns the name of the database into which a job writes, on either server. */
 export function targetOf(
   target: { kind: "local"; database: string } | { kind: "http"; url: string } | undefined,
 ): string | undefined {

@@ -1,4 +1,6 @@
-/** Workloads of a run: always continuous replications, and others from the seed. */
+/**
+ * Workloads of a run: continuous replications in each run, and other workloads drawn from the seed.
+ */
 import type { Workload } from "../../workload.ts";
 import type { Scene } from "../scene.ts";
 import { Convergence } from "./convergence.ts";
@@ -19,7 +21,7 @@ const OPTIONAL = {
 
 export type WorkloadName = keyof typeof OPTIONAL;
 
-/** Draws the workloads of a run. `wanted` overrides the seed. */
+/** Draws the workloads of a run. If `wanted` is set, it replaces the draw. */
 export function drawWorkloads(scene: Scene, wanted?: readonly WorkloadName[]): readonly Workload[] {
   const random = scene.random.fork("workloads");
   const names = Object.keys(OPTIONAL) as WorkloadName[];

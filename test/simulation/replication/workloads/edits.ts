@@ -1,6 +1,6 @@
 /**
- * Edits databases at random: new documents, new revisions, attachments, deletions, and conflicting
- * branches.
+ * Edits databases at random: creates documents, new revisions, attachments, deletions, and
+ * conflicting branches.
  */
 import { Utf8Text } from "../../../../src/base/index.ts";
 import type { AttachmentEdit, Database, DocumentEdit } from "../../../../src/databases/index.ts";
@@ -13,8 +13,8 @@ import { FILTERS } from "../topology.ts";
 
 const DOCUMENT_COUNT = 12;
 /**
- * Names of documents, some of which the cluster's targets refuse, and some of which make its server
- * fail.
+ * Prefixes of document names. The cluster's targets refuse some of these documents, and the server
+ * fails for others.
  */
 const PREFIXES = ["doc", "doc", "doc", "refused", "damaged"];
 /** Id of a document that every filter accepts. */
@@ -43,8 +43,8 @@ export class Edits implements Workload {
   }
 
   /**
-   * Makes one more edit for runs whose target was deleted: a run without changes does not check the
-   * target.
+   * Makes another edit for runs whose target was deleted, because a run without changes does not
+   * check its target.
    */
   async tend(): Promise<void> {
     const { client, topology } = this.#scene;
@@ -55,7 +55,7 @@ export class Edits implements Workload {
     this.#isOver = true;
   }
 
-  /** Writes the filters into all sources, with the same revision everywhere. */
+  /** Writes the filters into all sources. They have the same revision in every source. */
   async #putFilters(): Promise<void> {
     const { client, topology } = this.#scene;
     const { id, body } = FILTERS;

@@ -1,4 +1,4 @@
-/** Replications with a malicious server: they may fail, but must have no other effect. */
+/** Replications with a malicious server. They may fail, but must have no other effect. */
 
 import { HOSTILE_URL } from "../../network/hostile-server.ts";
 import type { Workload } from "../../workload.ts";

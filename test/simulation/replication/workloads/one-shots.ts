@@ -1,7 +1,7 @@
 /**
- * One-shot replications, persistent and transient. Each ends, and has then copied the documents
- * that existed when it was requested, except for those changed since, which may be after its upper
- * bound.
+ * One-shot replications, persistent and transient. Each replication ends. By then it has copied the
+ * documents that existed when it was requested, except documents changed since, whose changes may
+ * be after the run's upper bound.
  */
 import { errorCode } from "../../../../src/base/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
@@ -24,16 +24,16 @@ interface OneShot {
   readonly target: string;
   readonly body: Readonly<Record<string, unknown>>;
   readonly isPersistent: boolean;
-  /** Id of the replication's job, once known. */
+  /** Id of the replication's job. It is undefined until it is known. */
   jobId?: string;
   /**
-   * Content of the source (by id and revision) and its sequence when the pending run was first
-   * requested.
+   * Content of the source, by id and revision, and sequence of the source at the time when the
+   * pending run was first requested.
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**
-   * Whether a run was accepted since then. Otherwise an announced end may be that of the previous
-   * run, because nodes announce the end of a run after storing it.
+   * Whether a run was accepted since the pending run was requested. Otherwise, an announced end may
+   * belong to the previous run, because nodes announce the end of a run after they have stored it.
    */
   hasRun: boolean;
   hasCompleted: boolean;
@@ -79,7 +79,7 @@ export class OneShots implements Workload {
     }
   }
 
-  /** Repeats inactive replications whose targets lack documents. */
+  /** Requests inactive replications again if their targets lack documents. */
   async tend(): Promise<void> {
     const { observer } = this.#scene;
     for (const oneShot of this.#oneShots) {
@@ -92,7 +92,9 @@ export class OneShots implements Workload {
     }
   }
 
-  /** Failed documents of a transient job are retried only on request. */
+  /**
+   * Requests a retry, because failed documents of a transient job are not retried automatically.
+   */
   async #retryFailures({ isPersistent, jobId }: OneShot): Promise<void> {
     const { replicator } = this.#scene.client.node;
     const entry = isPersistent || jobId === undefined ? undefined : await replicator.find(jobId);
@@ -110,8 +112,8 @@ export class OneShots implements Workload {
   }
 
   /**
-   * A completed run has copied the documents that existed when it was requested, or lists them as
-   * failed.
+   * Checks that a completed run has copied the documents that existed when it was requested, or
+   * lists them as failed.
    */
   async watch(tx: ReadTransaction): Promise<readonly string[]> {
     const problems: string[] = [];
@@ -141,7 +143,7 @@ export class OneShots implements Workload {
     const changes = await from.changes(tx, { since: asked.sequence });
     const changed = new Set(changes.entries.map(({ id }) => id));
     const isKept = (id: string): boolean => !changed.has(id);
-    // Documents replaced by now need not have arrived.
+    // Documents that have since been replaced need not have arrived.
     for (const revision of (await contentOf(tx, from, isKept)).keys()) {
       if (!asked.content.has(revision) || listed.has(revision)) continue;
       if (!(await isPast(tx, to, revision))) left.push(revision);
@@ -184,8 +186,8 @@ export class OneShots implements Workload {
   async #isActive(tx: ReadTransaction, { source, target }: OneShot): Promise<boolean> {
     const { jobs } = this.#scene.observer;
     const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
-    // Documents lost when a source was re-created stay on the failure list, and are requested
-    // repeatedly.
+    // Documents that were lost when a source was re-created stay on the failure list, and are
+    // requested repeatedly.
     const endsWithList = this.#scene.removed.has(source);
     return entries.some((job) => {
       const { replication, state: outcome } = decodeJob(job);

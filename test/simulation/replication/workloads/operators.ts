@@ -1,4 +1,4 @@
-/** Operators make random decisions about jobs. In the end no job is paused. */
+/** Operators make random decisions about jobs. At the end, no job is paused. */
 
 import { errorCode } from "../../../../src/base/index.ts";
 import { REPLICATION_JOB_TYPE } from "../../../../src/replicator/index.ts";
@@ -45,8 +45,9 @@ export class Operators implements Workload {
     if (command === "resume") return commands.resume(job.id, { userName: OPERATOR });
     if (command === "retry") return commands.retry(job.id, { userName: OPERATOR });
     if (command === "cancel") return commands.cancel(job.id, { userName: OPERATOR });
-    // A later start sequence would skip earlier changes; everything up to the checkpoint has
-    // arrived. The sequences of a re-created database start over.
+    // A start sequence must not skip changes. Everything up to the checkpoint has arrived, so the
+    // checkpoint's sequence is safe. The sequences of a re-created database start from the
+    // beginning.
     const { checkpointedSequence } = decodeJob(job);
     const isReset = command === "reset" || this.#scene.removed.size > 0;
     return commands.startFrom(job.id, isReset ? 0 : checkpointedSequence, { userName: OPERATOR });

@@ -1,4 +1,4 @@
-/** Budgets of the server are added, changed and removed. */
+/** Budgets for the server are added, changed and removed. */
 import { errorCode } from "../../../../src/base/index.ts";
 import type { SeededRandom } from "../../kernel/seeded-random.ts";
 import { SERVER_HOST } from "../../network/simulated-server.ts";
