@@ -1,5 +1,5 @@
 /** Compares two databases, given by URL, with the comparison in the program. */
-import { openConnections } from "../../src/cli/replicate/connections.ts";
+import { openConnections } from "../../src/library/index.ts";
 import {
   type Comparison,
   compareDatabases,
