@@ -34,7 +34,8 @@ const exists = (program: string): boolean => spawnSync(program, ["--version"]).e
 const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-const UNPACKED_BYTES_MAX = 5_000_000;
+/** The declarations are not counted. */
+const UNPACKED_BYTES_MAX = 4_500_000;
 
 /**
  * Returns the unpacked package. npm packs it from the built files, and it uses this project's
@@ -91,13 +92,14 @@ async function serve(
 test("the package contains the program, the dashboard, docs and examples, but no sources or tests, and the program serves", async () => {
   const { path, files, byteCount } = unpacked();
   const folders = new Set(files.map((file) => file.split("/").slice(0, -1).join("/")));
-  expect([...folders].filter((folder) => !folder.startsWith("docs/")).sort()).toEqual([
+  // `test/library/declarations.test.ts` builds the declarations, and checks that they are packed.
+  const isChecked = (folder: string) => !folder.startsWith("docs/") && folder !== "dist/types";
+  expect([...folders].filter(isChecked).sort()).toEqual([
     "",
     "bin",
     "dist/dashboard",
     "dist/dashboard/assets",
     "dist/program",
-    "dist/types",
     "docs",
     "examples",
     "examples/library",

@@ -1,5 +1,5 @@
 /** The declarations of the package: complete, self-contained, and changed only on purpose. */
-import { spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import {
   mkdirSync,
   mkdtempSync,
@@ -38,6 +38,21 @@ test("every entry point has a module and declarations, and nothing else is publi
   expect(types.toSorted()).toEqual(readdirSync(TYPES).toSorted());
   for (const [, entry] of entries)
     expect(readFileSync(join(ROOT, entry.default), "utf8")).toContain("export");
+});
+
+test("the package contains every declaration, in less than half a megabyte", () => {
+  const [{ files }] = JSON.parse(
+    execFileSync("npm", ["pack", "--json", "--dry-run", "--ignore-scripts"], {
+      cwd: ROOT,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "ignore"],
+    }),
+  ) as [{ readonly files: readonly { readonly path: string; readonly size: number }[] }];
+  const packed = files.filter(({ path }) => path.startsWith("dist/types/"));
+  expect(packed.map(({ path }) => `./${path}`).toSorted()).toEqual(
+    entries.map(([, { types }]) => types).toSorted(),
+  );
+  expect(packed.reduce((sum, { size }) => sum + size, 0)).toBeLessThan(500_000);
 });
 
 test.each(entries)(
