@@ -75,8 +75,8 @@ interface Question {
 }
 
 /**
- * Either the jobs whose sources this node must ask for the number of pending changes or, if there
- * are none, the time of the next check.
+ * Either the jobs whose sources this node must ask for the number of pending changes or, without
+ * such jobs, the time of the next check.
  */
 type Turn =
   | { readonly kind: "ask"; readonly questions: readonly Question[] }
