@@ -49,6 +49,8 @@ export type RequestFailure = {
   readonly method: string;
   readonly url: string;
   readonly cause: string;
+  /** Text of the response if `cause` is its status, without credentials. */
+  readonly text?: string | undefined;
   /** The proxy of the request, without credentials. */
   readonly proxy?: string | undefined;
   /** Whether the proxy failed, and not the server behind it. */

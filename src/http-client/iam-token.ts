@@ -3,8 +3,8 @@
 import type { Runtime } from "../base/index.ts";
 import { percentEncode } from "../protocol/index.ts";
 import { type Connection, withoutIdentity } from "./connection.ts";
-import { type Fetch, RequestFailedError, readText } from "./fetch.ts";
-import type { GrantOutcome, GrantSource } from "./shared-grant.ts";
+import { type Fetch, readText } from "./fetch.ts";
+import { type GrantOutcome, type GrantSource, loginFailed } from "./shared-grant.ts";
 
 export const IAM_TOKEN_URL = "https://iam.cloud.ibm.com/identity/token";
 
@@ -60,7 +60,12 @@ export class IamToken implements GrantSource {
     if (status === 400 || status === 401 || status === 403) return { kind: "refused", status: 401 };
     const token = status === 200 ? parseToken(text) : undefined;
     if (token === undefined) {
-      throw new RequestFailedError({ method: "POST", url: tokenUrl, cause: `HTTP_${status}` });
+      throw loginFailed({
+        url: tokenUrl,
+        status,
+        text: status === 200 ? "" : text,
+        secret: apiKey,
+      });
     }
     const lifeMs = token.lifeSec * 1000;
     const nowMs = clock.monotonicMs();

@@ -53,6 +53,12 @@ test.each([...cases, ...pairs])("hides a secret that a server repeats %s", (_, e
   expect(redacted).toMatch(/^no access for .*\*{5}.*, sorry$|^\(withheld/su);
 });
 
+test.each([[], ["other-secret"]])("hides the passwords of URLs, knowing %j", (...known) => {
+  const text = "no route to http://proxy:of-others@b.example:80/a nor https://jan@c.example/";
+  const shown = "no route to http://proxy:*****@b.example:80/a nor https://jan@c.example/";
+  expect(secrets(...known).redact(text)).toBe(shown);
+});
+
 test("text without secrets is unchanged", () => {
   const text = "Name or password is incorrect: https://a.example/db?x=%20 \\u00e9 &amp; dGV4dA==";
   expect(secrets(SECRET, "hunter2!").redact(text)).toBe(text);

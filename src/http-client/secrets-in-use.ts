@@ -11,6 +11,9 @@ import { base64Decode, EMPTY_BYTES, hexDecode } from "../base/index.ts";
 const MASK = "*****";
 const WITHHELD = "(withheld: the text repeats a credential)";
 
+/** The user and password of a URL, such as in the error page of a proxy. */
+const URL_PASSWORD = /(:\/\/[^\s/:@]*:)[^\s/@]+@/g;
+
 /** Maximum number of secrets remembered; the least recently used are forgotten first. */
 const SECRETS_MAX = 10_000;
 /**
@@ -52,11 +55,15 @@ export class SecretsInUse {
     if (this.#known.size > SECRETS_MAX) this.#forgetOldest();
   }
 
-  /** Removes secrets from a string and truncates it to `lengthMax`, in this order. */
+  /**
+   * Removes secrets, and the passwords of all URLs, from a string and truncates it to `lengthMax`,
+   * in this order.
+   */
   redact(text: string, lengthMax = TEXT_LENGTH_MAX): string {
-    const whole = text.slice(0, Math.min(TEXT_LENGTH_MAX, lengthMax * 2));
+    const begun = text.slice(0, Math.min(TEXT_LENGTH_MAX, lengthMax * 2));
+    const whole = begun.replace(URL_PASSWORD, `$1${MASK}@`);
     if (this.#known.size === 0) return shortened(whole, lengthMax);
-    const masked = this.#masked(whole, whole.length < text.length);
+    const masked = this.#masked(whole, begun.length < text.length);
     for (const view of decodings(masked)) {
       if (this.#masked(view) !== view) return WITHHELD;
     }

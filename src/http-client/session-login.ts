@@ -7,13 +7,7 @@
 import type { Runtime } from "../base/index.ts";
 import { percentEncode } from "../protocol/index.ts";
 import type { Connection } from "./connection.ts";
-import {
-  type Fetch,
-  type FetchRequest,
-  type FetchResponse,
-  RequestFailedError,
-  readText,
-} from "./fetch.ts";
+import { type Fetch, type FetchRequest, type FetchResponse, readText } from "./fetch.ts";
 import { type BasicCredentials, basicAuthorization } from "./middleware/with-headers.ts";
 import { isWrongPassword } from "./middleware/with-login-gate.ts";
 import {
@@ -22,6 +16,7 @@ import {
   type GrantOutcome,
   type GrantSettings,
   type GrantSource,
+  loginFailed,
 } from "./shared-grant.ts";
 
 /** Fraction of a cookie's lifetime after which it is renewed. */
@@ -61,7 +56,7 @@ export class SessionLogin implements GrantSource {
     const { status } = response;
     if (status === 401 || status === 403) return { kind: "refused", status, text };
     if (status === 408 || status === 429 || status >= 502) {
-      throw new RequestFailedError({ method: "POST", url: this.#url, cause: `HTTP_${status}` });
+      throw loginFailed({ url: this.#url, status, text, secret: this.#credentials.password });
     }
     const grant = status === 200 ? this.broughtBy(response) : undefined;
     return { kind: "granted", grant: grant ?? passwordGrant(authorization) };

@@ -3,7 +3,8 @@
  * share one grant, and one of them renews it in time.
  */
 import { abortable, type Runtime } from "../base/index.ts";
-import type { FetchResponse } from "./fetch.ts";
+import { type FetchResponse, RequestFailedError } from "./fetch.ts";
+import { SecretsInUse } from "./secrets-in-use.ts";
 
 /** Times are in milliseconds of the monotonic clock. */
 export interface Grant {
@@ -19,6 +20,24 @@ export interface Grant {
 export type GrantOutcome =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "refused"; readonly status: number; readonly text?: string };
+
+/** Returns the error for a response that neither grants nor refuses a login with this secret. */
+export function loginFailed({
+  url,
+  status,
+  text,
+  secret,
+}: {
+  readonly url: string;
+  readonly status: number;
+  readonly text: string;
+  readonly secret: string;
+}): RequestFailedError {
+  const secrets = new SecretsInUse();
+  secrets.add(secret);
+  const cause = `HTTP_${status}`;
+  return new RequestFailedError({ method: "POST", url, cause, text: secrets.redact(text) });
+}
 
 /** Obtains a grant. Rejects if the server does not respond or asks to retry later. */
 export interface GrantSource {

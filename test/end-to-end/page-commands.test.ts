@@ -129,6 +129,8 @@ test("the first examples of docs/replicating.md copy databases to this node and 
 
 test("the commands about jobs and servers in docs/replicating.md succeed", async () => {
   const endless = /^.*jobs watch.*\n/m;
+  const follow = { source: `${couch.url}/films`, target: "films", continuous: true };
+  await node.call("PUT", "/_replicator/from-couch", follow);
   expect(
     await shell.run(take("docs/replicating.md", "jobs failing").replace(endless, "")),
   ).not.toBe("");
@@ -263,9 +265,17 @@ test("the completion scripts are written to the folders where shells look for th
 });
 
 test("the commands for many jobs can be previewed, confirmed and undone", async () => {
+  await node.call("PUT", "/paged-one");
+  const rule = { source: "local", target: "copy-of-{db}", databases: ["paged-*"] };
+  await node.call("PUT", "/_tandem/rules/users", rule);
+  await node.onceAnswered(
+    () => node.call("GET", "/_tandem/jobs?rule=users"),
+    ({ body }) => body.total_rows === 1,
+  );
   const output = await shell.run(take("docs/command-line.md", "tandem jobs undo"));
-  expect(output).toContain("would pause 0 jobs");
-  expect(output).toContain("0 jobs found, 0 changed");
+  expect(output).toContain("would pause 1 job:\n  users/paged-one");
+  expect(output).toContain("1 job found, 1 changed");
+  await node.call("DELETE", "/_tandem/rules/users");
 });
 
 test("the commands about nodes show a node, drain it, and undrain it", async () => {

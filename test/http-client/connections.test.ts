@@ -271,6 +271,23 @@ test.each([403, 502, 503, 504])(
   },
 );
 
+test.each([
+  ["closes the connection", "HTTP/1.1 403 No", true],
+  ["keeps the connection open", "HTTP/1.1 403 No\r\nContent-Length: 44", false],
+])("the words of a proxy that rejects a tunnel and %s are reported", async (_, head, closes) => {
+  const server = createServer();
+  const body = "<h1>Blocked for user:s@cret, by policy 7</h1>";
+  expect(body).toHaveLength(45);
+  server.on("connect", (_request, socket: Socket) => {
+    socket.write(`${head}\r\n\r\n${body.slice(0, 20)}`);
+    setImmediate(() => (closes ? socket.end(body.slice(20)) : socket.write(body.slice(20))));
+  });
+  const proxyUrl = `http://user:s%40cret@127.0.0.1:${await listen(server)}`;
+  const { details } = await get("https://couch.example/x", { proxyUrl }).catch((error) => error);
+  const text = "<h1>Blocked for user:*****, by policy 7</h1>";
+  expect(details).toMatchObject({ cause: "PROXY_403", text: closes ? text : text.slice(0, -1) });
+});
+
 test("the error of a request names an unreachable proxy without its password", async () => {
   const port = await closedPort();
   for (const scheme of ["http", "https"]) {

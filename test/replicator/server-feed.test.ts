@@ -56,3 +56,17 @@ test("updates skips rows of the feed without a valid database name", async () =>
   const updates = await world.until(server.updates("1-x", signal));
   expect(updates).toEqual({ names: ["a", "b"], deleted: new Set(["b"]), last: "2-x" });
 });
+
+test.each<[unknown, string]>([
+  [
+    { error: "timeout", reason: "No shards" },
+    "503 from http://far.example/_db_updates timeout: No shards",
+  ],
+  ["<h1>Down</h1>", '503 from http://far.example/_db_updates: "<h1>Down</h1>"'],
+])("a failing server is described by its status and words: %j", async (json, reason) => {
+  const { world, server } = open(503, json);
+  await expect(world.until(server.lastUpdate(signal))).rejects.toMatchObject({
+    error: "server_failed",
+    reason,
+  });
+});

@@ -74,10 +74,10 @@ export function printCommands(answer: unknown): string {
     action,
     started.slice(5, 16).replace("T", " "),
     state,
-    `${changed} of ${matched}`,
+    `${changed}/${matched}`,
     user ?? "-",
   ]);
-  const heading = ["ID", "COMMAND", "STARTED (UTC)", "STATE", "CHANGED", "USER"];
+  const heading = ["ID", "COMMAND", "BEGAN (UTC)", "STATE", "CHANGED", "USER"];
   return table([heading, ...rows], { soft: [5], whole: [0] });
 }
 
@@ -110,7 +110,9 @@ async function confirm(action: string, verb: string, preview: Preview): Promise<
   }
   const isTyped = DESTRUCTIVE.has(action) && matched > TYPED_COUNT_MIN;
   const question = isTyped ? `Type ${matched} to ${verb} them: ` : `${verb} them? [y/N] `;
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  // The terminal echoes and edits the line: readline's control sequences would be escaped.
+  const output = process.stderr;
+  const lines = createInterface({ input: process.stdin, output, terminal: false });
   try {
     process.stderr.write(`This would ${verb} ${described(preview)}\n`);
     const answer = (await lines.question(question)).trim().toLowerCase();

@@ -13,7 +13,8 @@ import {
   STATE_WORDS,
   stateWord,
 } from "../../contract/index.ts";
-import { printable, table } from "../terminal/table.ts";
+import { NOTE_INDENT, printable, table } from "../terminal/table.ts";
+import { columnsOf, wrapped } from "../terminal/width.ts";
 import { answerWith } from "./answers.ts";
 import { loginWait } from "./logins.ts";
 
@@ -48,15 +49,21 @@ export function printEvent(event: string | undefined, data: unknown): string {
     return "some events were missed: run tandem jobs list for the current state\n";
   const { time, name, changes, job } = data as JobEvent;
   const failure = job === null || job.last_failure === null ? "" : `  ${failureOf(job)}`;
-  return `${printable(`${time}  ${changes.join(", ").padEnd(11)}  ${name}${failure}`)}\n`;
+  const line = printable(`${time}  ${changes.join(", ").padEnd(11)}  ${name}${failure}`);
+  return `${wrapped(line, columnsOf() - NOTE_INDENT).join(`\n${" ".repeat(NOTE_INDENT)}`)}\n`;
 }
 
 /** Formats a page of past events. */
 export function printPast(answer: unknown): string {
-  const { events, before } = answerWith<PastPage>(answer, { events: "array" });
+  const { events, before } = pastOf(answer);
   const lines = events.map((event) => printEvent("job", event)).join("");
   if (before !== null) return `${lines}More: --before ${before}\n`;
-  return lines === "" ? "no events found\n" : lines;
+  return lines === "" ? "no more events\n" : lines;
+}
+
+/** The response of `/_tandem/events/_past`. */
+export function pastOf(answer: unknown): PastPage {
+  return answerWith<PastPage>(answer, { events: "array" });
 }
 
 /** Formats the last failure of a job, which may be running again. */

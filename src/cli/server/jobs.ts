@@ -12,6 +12,7 @@ import { answerWith } from "./answers.ts";
 import { type ConfirmFlags, commandJobs, printCommands, undoCommand } from "./bulk-commands.ts";
 import { printFailingGroups, printFailingRules } from "./failing-groups.ts";
 import {
+  pastOf,
   printEvent,
   printFailures,
   printJob,
@@ -89,8 +90,7 @@ export function addJobsCommand(program: Command): void {
         if (jobs.length > 0 || bookmark !== null || flags.bookmark !== undefined) {
           return [answer, printJobs];
         }
-        if (namesOnly(flags)) process.exitCode = 1;
-        return [answer, () => `${nothingFound(flags)}\n`];
+        return [answer, await nothingFound(server, "jobs", flags)];
       }),
     );
   define(
@@ -130,8 +130,17 @@ export function addJobsCommand(program: Command): void {
     .option("--before <place>", "continue after the previous page")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
-        const asked = query(flags, [...EVENT_NAMES, "limit", "before"]);
-        return [await server.ask("GET", `/_tandem/events/_past?${asked}`), printPast];
+        const asked = new URLSearchParams(query(flags, [...EVENT_NAMES, "limit", "before"]));
+        let answer = await server.ask("GET", `/_tandem/events/_past?${asked}`);
+        let page = pastOf(answer);
+        // A page covers a part of the log, in which nothing may match.
+        while (page.events.length === 0 && page.before !== null) {
+          asked.set("before", page.before);
+          answer = await server.ask("GET", `/_tandem/events/_past?${asked}`);
+          page = pastOf(answer);
+        }
+        if (page.events.length > 0 || flags.before !== undefined) return [answer, printPast];
+        return [answer, await nothingFound(server, "events", flags)];
       }),
     );
   define(
@@ -220,7 +229,9 @@ async function command(
     return [await server.ask("POST", `${jobPath(id)}/_${name}`, whyOf(flags)), printDone];
   }
   const asked = { action: name, query: new URLSearchParams(found), body: whyOf(flags) };
-  return commandJobs(server, asked, flags);
+  const [answer, print] = await commandJobs(server, asked, flags);
+  const { matched } = answerWith<{ readonly matched: number }>(answer, { matched: "number" });
+  return [answer, matched > 0 ? print : await nothingFound(server, "jobs", flags)];
 }
 
 /** Options of a command that can apply to several jobs. */
@@ -275,30 +286,25 @@ function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
   return new URLSearchParams(given.map((name): [string, string] => [name, String(flags[name])]));
 }
 
-/** Filters by name. If nothing matches, the name is probably mistyped. */
-const NAMES: ReadonlySet<string> = new Set([
-  "name",
-  "database",
-  "rule",
-  "source",
-  "target",
-  "source_database",
-  "target_database",
-  "owner",
-]);
-
-/** Whether at least one filter is given, and all of them are filters by name. */
-function namesOnly(flags: Flags): boolean {
-  const given = [...new URLSearchParams(query(flags, [])).keys()];
-  return given.length > 0 && given.every((name) => NAMES.has(name));
-}
-
-function nothingFound(flags: Flags): string {
-  const words = [...new URLSearchParams(query(flags, []))].map(([name, value]) => {
+/**
+ * Returns the printer for a list without matches. The exit code is 1 if it was searched for a name
+ * that no job has, which is probably mistyped.
+ */
+async function nothingFound(
+  server: CreatingServer,
+  what: "events" | "jobs",
+  flags: Flags,
+): Promise<Printer> {
+  const filters = new URLSearchParams(query(flags, what === "events" ? EVENT_NAMES : []));
+  // Loaded lazily, because help and completion do not need the HTTP client.
+  const { nameUnknown } = await import("./unknown-names.ts");
+  if (await nameUnknown(server, filters)) process.exitCode = 1;
+  const words = [...filters].map(([name, value]) => {
     if (value === "true") return `--${optionOf(name)}`;
     return value === "false" ? `--no-${optionOf(name)}` : `--${optionOf(name)} ${value}`;
   });
-  return words.length === 0 ? "there are no jobs" : `no jobs match ${words.join(" ")}`;
+  const found = words.length === 0 ? `there are no ${what}` : `no ${what} match ${words.join(" ")}`;
+  return () => `${found}\n`;
 }
 
 function jobPath(id: string): string {

@@ -11,7 +11,7 @@ const COLUMN_MIN = 4;
 /** Minimum width of a column with wrapped text. */
 const WRAPPED_MIN = 30;
 /** Indentation of notes. */
-const NOTE_INDENT = 4;
+export const NOTE_INDENT = 4;
 
 /**
  * Removes characters that control the terminal (C0, C1 and bidirectional controls) from foreign

@@ -1,17 +1,31 @@
 /** Distinguishes failures of a proxy from those of the server behind it. */
 import { type buildConnector, type Dispatcher, Pool } from "undici";
 
+/** Maximum number of bytes read from a rejection: more than is shown of it. */
+const BODY_BYTES_MAX = 4_096;
+/** Time limit for a rejection's body, since a proxy may keep the connection open. */
+const BODY_MS_MAX = 1_000;
+
 type Connector = buildConnector.connector;
 
 /** A connection to a proxy that failed, or a rejection by the proxy of a tunnel (CONNECT). */
 class ProxyFault extends Error {
   /** The system's error code, or `PROXY_` and the status of the response. */
   readonly fault: string;
+  /** Beginning of the body of the proxy's response, if any. */
+  readonly text: string | undefined;
 
-  constructor(fault: string, cause?: unknown) {
+  constructor(fault: string, cause?: unknown, text?: string) {
     super("The proxy failed", { cause });
     this.fault = fault;
+    this.text = text;
   }
+}
+
+/** Returns the text of a response in which a proxy rejects a tunnel. */
+export function textOfProxy(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined;
+  return error instanceof ProxyFault ? error.text : textOfProxy(error.cause);
 }
 
 /** Returns the code of a proxy's failure; undefined if something else failed. */
@@ -46,9 +60,28 @@ export class TunnelPool extends Pool {
       throw faultOf(error);
     }
     if (answer.statusCode === 200) return answer as never;
-    answer.socket.on("error", () => {}).destroy();
-    throw new ProxyFault(`PROXY_${answer.statusCode}`);
+    const text = await beginningOf(answer);
+    throw new ProxyFault(`PROXY_${answer.statusCode}`, undefined, text);
   }
+}
+
+/** Reads the beginning of a rejection's body, and closes its connection. */
+async function beginningOf({ socket, headers }: Dispatcher.ConnectData): Promise<string> {
+  const length = Math.min(Number(headers["content-length"] ?? BODY_BYTES_MAX), BODY_BYTES_MAX);
+  const pieces: Buffer[] = [];
+  const timer = setTimeout(() => socket.destroy(), BODY_MS_MAX);
+  try {
+    for await (const piece of length > 0 ? socket : []) {
+      pieces.push(piece);
+      if (Buffer.concat(pieces).length >= length) break;
+    }
+  } catch {
+    // The connection broke: the part that arrived describes the rejection.
+  } finally {
+    clearTimeout(timer);
+    socket.on("error", () => {}).destroy();
+  }
+  return Buffer.concat(pieces).subarray(0, length).toString();
 }
 
 function faultOf(error: unknown): ProxyFault {

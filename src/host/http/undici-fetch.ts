@@ -8,11 +8,12 @@ import {
   type FetchRequest,
   type FetchResponse,
   RequestFailedError,
+  SecretsInUse,
 } from "../../http-client/index.ts";
-import { stripCredentials } from "../../protocol/index.ts";
+import { percentDecode, stripCredentials } from "../../protocol/index.ts";
 import { EgressGuard, type Resolve } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
-import { faultOfProxy } from "./proxy-fault.ts";
+import { faultOfProxy, textOfProxy } from "./proxy-fault.ts";
 import { UndiciDispatchers } from "./undici-dispatchers.ts";
 
 /** Maximum idle time of a connection; CouchDB's default of `connection_close_interval`. */
@@ -150,8 +151,19 @@ function failureOf({ method, url, signal, connection }: FetchRequest, error: unk
   const way = connection?.proxyUrl && {
     proxy: originOf(connection.proxyUrl),
     isFaultOfProxy: fault !== undefined,
+    ...wordsOfProxy(error, connection.proxyUrl),
   };
   return new RequestFailedError({ method, url: shownUrl, cause, ...way }, { cause: error });
+}
+
+/** The text in which a proxy rejects a tunnel, without the credentials that it may repeat. */
+function wordsOfProxy(error: unknown, proxyUrl: string): { readonly text?: string } {
+  const text = textOfProxy(error);
+  if (text === undefined) return {};
+  const secrets = new SecretsInUse();
+  const { password } = new URL(proxyUrl);
+  for (const secret of [password, percentDecode(password)]) secrets.add(secret);
+  return { text: secrets.redact(text) };
 }
 
 /**

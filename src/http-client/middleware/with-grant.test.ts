@@ -43,6 +43,17 @@ function openUser(couch: ReturnType<typeof openCouch>, clock = openClock()) {
   return { clock, shared, fetch: withGrant(couch.fetch, shared) };
 }
 
+test.each([429, 503])(
+  "a login answered with %i fails with its words, but not the password",
+  async (status) => {
+    const body = "in maintenance; tried apple & pear";
+    const { fetch } = openUser(openCouch("", () => ({ status, body })));
+    await expect(fetch(get(URL_OF_DATABASE))).rejects.toMatchObject({
+      details: { cause: `HTTP_${status}`, text: "in maintenance; tried *****" },
+    });
+  },
+);
+
 test("many requests of a user log in once, with a form, at the server's root", async () => {
   const couch = openCouch();
   const { fetch } = openUser(couch);

@@ -22,6 +22,7 @@ import { classOfError } from "../jobs/failing.ts";
 import { behindValue, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { ruleUuidOf } from "../jobs/rule-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
+import { UNFOLLOWED } from "../rules/rule-summaries.ts";
 import { RULES_MAX, type Rules } from "../rules/rules.ts";
 import {
   type Alert,
@@ -89,6 +90,8 @@ export class AlertWatch {
   readonly #keys: ReplicatorKeys;
   readonly #store: AlertStore;
   readonly #self: string;
+  /** Rules that no node followed at the last comparison. */
+  #unfollowed: ReadonlySet<string> = new Set();
 
   constructor(parts: AlertWatchParts) {
     this.#parts = parts;
@@ -280,6 +283,10 @@ export class AlertWatch {
     const kind = "rule_failing";
     if (!settings.kinds.includes(kind)) return;
     const failures = await rules.failures();
+    const unfollowed = [...failures].flatMap(([name, of]) => (of === UNFOLLOWED ? [name] : []));
+    // When this node starts, its worker may not have registered yet.
+    const fresh = unfollowed.filter((name) => !this.#unfollowed.has(name));
+    this.#unfollowed = new Set(unfollowed);
     const nowMs = runtime.clock.nowMs();
     await this.#inTurn(async (tx) => {
       const known = new Set(await this.#store.breachedJobs(tx, kind, undefined, RULES_MAX));
@@ -287,7 +294,7 @@ export class AlertWatch {
         if (!failures.has(name)) await this.#resolve(tx, kind, name, nowMs);
       }
       for (const [name, { error, cause }] of failures) {
-        if (known.has(name)) continue;
+        if (known.has(name) || fresh.includes(name)) continue;
         const { class: failureClass, host } = cause ?? {
           class: classOfError(error),
           host: undefined,

@@ -85,6 +85,21 @@ test.each([
   );
 });
 
+test.each([
+  [
+    { cause: "HTTP_503", text: '{"error":"down","reason":"in maintenance"}' },
+    "GET http://host/db: the server responded with 503 down: in maintenance",
+  ],
+  [
+    { cause: "PROXY_403", text: "<h1>Blocked</h1>", proxy: "http://p:9", isFaultOfProxy: true },
+    "could not reach http://host/db through the proxy http://p:9: the proxy failed: it responded with 403: <h1>Blocked</h1>",
+  ],
+  [{ cause: "HTTP_503", text: "" }, "GET http://host/db: the server responded with 503"],
+])("the reason for %j contains the words of the response", (details, reason) => {
+  const error = new RequestFailedError({ method: "GET", url: "http://host/db", ...details });
+  expect(describeFailure(error).reason).toBe(reason);
+});
+
 test("locates a failure at the first call that failed, even if it is the cause of another error", async () => {
   const places = new FailurePlaces();
   const address = (url: string) => ({ kind: "http" as const, url, headers: {} });

@@ -2,9 +2,10 @@
 
 import { errorCode, OperationalError } from "../../base/index.ts";
 import type { FailureClass } from "../../contract/index.ts";
-import { LoginGatedError } from "../../http-client/index.ts";
+import { LoginGatedError, SecretsInUse } from "../../http-client/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import { EndpointError, type ServerAnswer } from "../endpoints/endpoint.ts";
+import { ServerWords } from "../endpoints/http/server-words.ts";
 import { networkError } from "../endpoints/network-errors.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
 import { classOfError, classOfNetworkError, classOfStatus } from "../jobs/failing.ts";
@@ -53,6 +54,8 @@ export function statusOfFailure(error: string): number {
 /** Maximum lengths of strings stored with a job: enough for a sentence, but not for a document. */
 const ERROR_LENGTH_MAX = 200;
 const REASON_LENGTH_MAX = 2_000;
+/** For texts that contain no secrets. */
+const WORDS = new ServerWords(new SecretsInUse());
 
 export function describeFailure(error: unknown): ReplicationFailure {
   const described = wordsOf(error);
@@ -73,7 +76,7 @@ function wordsOf(error: unknown): ReplicationFailure {
     const name = error.code === "HTTP_EGRESS_REFUSED" ? "egress_denied" : error.code;
     return { error: name, reason: typeof reason === "string" ? reason : error.message };
   }
-  const { method, url, cause, proxy, isFaultOfProxy } = error.details;
+  const { method, url, cause, proxy, isFaultOfProxy, text } = error.details;
   const { wasConnected, sentence } = networkError(cause);
   const isUnknownHost = cause === "ENOTFOUND" || cause === "EAI_AGAIN";
   const way = typeof proxy === "string" ? ` through the proxy ${proxy}` : "";
@@ -82,8 +85,14 @@ function wordsOf(error: unknown): ReplicationFailure {
   const failed = isFaultOfProxy === true ? "the proxy failed: " : "";
   return {
     error: isUnknownHost ? "nxdomain" : "http_request_failed",
-    reason: `${asked}: ${failed}${sentence}`,
+    reason: `${asked}: ${failed}${withWords(sentence, text)}`,
   };
+}
+
+/** Adds the words of a response to a sentence that ends with its status. */
+function withWords(sentence: string, text: unknown): string {
+  if (typeof text !== "string") return sentence;
+  return sentence.replace(/\d+$/, (status) => WORDS.described(Number(status), text));
 }
 
 function wordsOfGate({ details }: LoginGatedError): ReplicationFailure {

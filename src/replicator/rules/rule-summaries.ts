@@ -30,7 +30,8 @@ export interface RuleSummariesParts {
   readonly subspace: Subspace;
 }
 
-const UNFOLLOWED: RuleFailure = {
+/** The failure of a rule that no node follows, as also while a single node restarts. */
+export const UNFOLLOWED: RuleFailure = {
   error: "no_replication_node",
   reason:
     "No replication node runs, so the rule is not followed. Start one with --node-type replication",

@@ -49,12 +49,27 @@ interface Ran {
   readonly errors: string;
 }
 
-function tandem(...flags: readonly string[]): Promise<Ran> {
+const tandem = (...flags: readonly string[]) => run([MAIN, "jobs", ...flags]);
+
+/** Runs Node.js with these arguments, and types `input`, if any. */
+function run(
+  flags: readonly string[],
+  { environment = {}, input = "" }: { readonly environment?: object; readonly input?: string } = {},
+): Promise<Ran> {
   return new Promise((resolve) => {
-    const child = execFile(process.execPath, [MAIN, "jobs", ...flags], (_error, output, errors) =>
+    const env = { ...process.env, ...environment };
+    const child = execFile(process.execPath, flags, { env }, (_error, output, errors) =>
       resolve({ code: child.exitCode ?? -1, output, errors }),
     );
+    child.stdin?.end(input);
   });
+}
+
+/** Runs a command that treats its pipes as a terminal, which echoes and edits what is typed. */
+function onTerminal(input: string, ...flags: readonly string[]): Promise<Ran> {
+  const pretend = "for (const s of [process.stdin, process.stderr]) s.isTTY = true;";
+  const load = ["--import", `data:text/javascript,${encodeURIComponent(pretend)}`];
+  return run([...load, MAIN, "jobs", ...flags, "--server", server], { input });
 }
 
 function stateOnce(documentId: string, state: string) {
@@ -98,6 +113,34 @@ test("a list that filters by name or server ends with exit code 1 if no job matc
   const stalled = await list("--stalled", "--no-left-behind");
   expect(stalled).toMatchObject({ code: 0, output: "no jobs match --no-left-behind --stalled\n" });
   expect(await list("--source", "a")).toMatchObject({ code: 0 });
+});
+
+test.each([
+  [["list", "--source", "nowhere.example", "--failing"], "--failing", 1],
+  [["list", "--host", "nowhere.example"], "--host nowhere.example", 1],
+  [["list", "--source", "a", "--stalled"], "--source a --stalled", 0],
+  [["pause", "--source", "nowhere.example", "--yes"], "--source nowhere.example", 1],
+  [["cancel", "--name", "typo/*", "--dry-run"], "--name typo/*", 1],
+  [["cancel", "--rule", "typo"], "--rule typo", 1],
+  [["retry", "--stalled", "--yes"], "--stalled", 0],
+  [["events", "--job", "typo/x"], "--job typo/x", 1],
+  [["events", "--endpoint", "nowhere.example"], "--endpoint nowhere.example", 1],
+  [["events", "--job", FOLLOW, "--kind", "lost"], `--kind lost --job ${FOLLOW}`, 0],
+])(
+  "%j finds nothing: the output says so, and exit code 1 that no job has the name",
+  async (flags, words, code) => {
+    const ran = await tandem(...flags, "--server", server);
+    expect(ran).toMatchObject({ code, errors: "" });
+    expect(ran.output).toMatch(/^no (jobs|events) match [^\n]+\n$/);
+    expect(ran.output).toContain(words);
+  },
+);
+
+test("events fit into the width of the output", async () => {
+  const flags = [MAIN, "jobs", "events", "--job", "_replicator/broken", "--server", server];
+  const { output } = await run(flags, { environment: { COLUMNS: "60" } });
+  expect(output).toMatch(/_replicator\/broken\S* *\n {4}\S/);
+  expect(output.split("\n").filter((line) => line.length > 60)).toEqual([]);
 });
 
 test("failing jobs are shown in groups, each with the command that applies to the group", async () => {
@@ -149,8 +192,20 @@ test("a command for several jobs can be previewed, confirmed and undone", async 
   const [, , id = ""] = /undo ((\w+))/.exec(paused.output) ?? [];
   expect((await tandem("undo", id, "--server", server)).output).toMatch(/^1 job found, 1 changed/);
   const listed = await tandem("commands", "--server", server);
-  expect(listed.output.split("\n")[1]).toMatch(/^[0-9a-f]{32} +resume .* completed +1 of 1 +adm$/);
+  expect(listed.output.split("\n")[1]).toMatch(/^[0-9a-f]{32} +resume .* completed +1\/1 +adm$/);
   await stateOnce(FOLLOW, "running");
+});
+
+test("a confirmation on a terminal is a plain line", async () => {
+  const question = "This would pause 2 jobs:\n  _replicator/broken\n  _replicator/follow\n";
+  expect(await onTerminal("n\n", "pause", "--all")).toEqual({
+    code: 2,
+    output: "",
+    errors: `${question}pause them? [y/N] tandem: not confirmed: nothing has changed\n`,
+  });
+  const { errors, output } = await onTerminal("y\n", "retry", "--name", "*/broken");
+  expect(errors).toBe("This would retry 1 job:\n  _replicator/broken\nretry them? [y/N] ");
+  expect(output).toMatch(/^1 job found/);
 });
 
 test("past events, including those of a removed job, can be filtered and read page by page", async () => {
@@ -168,7 +223,8 @@ test("past events, including those of a removed job, can be filtered and read pa
   expect(second.output).toMatch(line("added"));
   expect(second.output).not.toContain("removed");
   const none = await list("--endpoint", "elsewhere.example");
-  expect([none.code, none.output]).toEqual([0, "no events found\n"]);
+  expect(none.code).toBe(1);
+  expect(none.output).toMatch(/^no events match .*--endpoint elsewhere.example\n$/);
   const wrong = await list("--kind", "fainted");
   expect([wrong.code, wrong.errors]).toEqual([2, expect.stringContaining("Unknown kind fainted")]);
 });

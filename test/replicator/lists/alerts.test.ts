@@ -12,6 +12,7 @@ import { failingAfter, NO_PLACE } from "../../../src/replicator/jobs/failing.ts"
 import { jobOutcome, type ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { decodeJob, encodeProgress } from "../../../src/replicator/jobs/job-data-record.ts";
 import type { RuleFailure } from "../../../src/replicator/rules/rule-progress.ts";
+import { UNFOLLOWED } from "../../../src/replicator/rules/rule-summaries.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
 import { composeNode } from "../../support/compose-node.ts";
 
@@ -180,6 +181,24 @@ test("rules that fail for one cause share a message, and each is resolved when i
   failures.set("d", failing);
   await watch.compareSilent();
   expect(await groups()).toEqual([]);
+});
+
+test("alerts on a rule that no node follows, unless a node has only just started", async () => {
+  const watch = await begun();
+  const { failures } = world;
+  failures.set("users", UNFOLLOWED);
+  await watch.compareAll();
+  failures.delete("users");
+  await watch.compareSilent();
+  expect(await whats(watch)).toEqual([]);
+  failures.set("users", UNFOLLOWED);
+  await watch.compareSilent();
+  expect(await whats(watch)).toEqual([]);
+  await watch.compareSilent();
+  expect(await whats(watch)).toEqual(["rule_failing firing"]);
+  failures.delete("users");
+  await watch.compareSilent();
+  expect(await whats(watch)).toEqual(["rule_failing resolved"]);
 });
 
 test("stalled and ended jobs cause alerts, and removing a job ends its breaches", async () => {

@@ -4,7 +4,7 @@ import { forEachConcurrent, type JsonText } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
 import { percentEncode } from "../../../protocol/index.ts";
 import type { HttpAddress } from "../../request/replication.ts";
-import { EndpointError, type SourceSequence } from "../endpoint.ts";
+import type { SourceSequence } from "../endpoint.ts";
 import { databasesAnswer, NAMES_ANSWER, SECURITY_ANSWER, SHORT_ANSWER } from "./answer-budget.ts";
 import { asObject } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
@@ -79,12 +79,13 @@ export class HttpServer {
    */
   async lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
     const path = `_db_updates${query({ since: "now", limit: "0" })}`;
-    const { status, json } = await this.#requests.ask("GET", path, {
+    const answer = await this.#requests.ask("GET", path, {
       budget: NAMES_ANSWER,
       once: true,
       signal,
     });
-    this.#throwIfAway(status, path);
+    this.#throwIfAway(path, answer);
+    const { status, json } = answer;
     const last = status === 200 ? asObject(json)?.last_seq : undefined;
     return last === null ? undefined : last;
   }
@@ -148,11 +149,9 @@ export class HttpServer {
    */
   async security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = `${percentEncode(name)}/_security`;
-    const { status, json, text } = await this.#requests.ask("GET", path, {
-      budget: SECURITY_ANSWER,
-      signal,
-    });
-    this.#throwIfAway(status, path);
+    const answer = await this.#requests.ask("GET", path, { budget: SECURITY_ANSWER, signal });
+    this.#throwIfAway(path, answer);
+    const { status, json, text } = answer;
     return status === 200 && asObject(json) !== undefined ? text : undefined;
   }
 
@@ -183,12 +182,13 @@ export class HttpServer {
     signal: AbortSignal,
   ): Promise<UpdateSequences | undefined> {
     const body = JSON.stringify({ keys: names });
-    const { status, json } = await this.#requests.ask("POST", "_dbs_info", {
+    const answer = await this.#requests.ask("POST", "_dbs_info", {
       body,
       budget: databasesAnswer(names.length),
       signal,
     });
-    this.#throwIfAway(status, "_dbs_info");
+    this.#throwIfAway("_dbs_info", answer);
+    const { status, json } = answer;
     if (status !== 200 || !Array.isArray(json)) return undefined;
     const found = new Map<string, SourceSequence | "missing">();
     for (const row of json) {
@@ -203,11 +203,9 @@ export class HttpServer {
   /** Returns the update sequence of one database. */
   async sequence(name: string, signal: AbortSignal): Promise<SourceSequence | "missing"> {
     const path = percentEncode(name);
-    const { status, json } = await this.#requests.ask("GET", path, {
-      budget: SHORT_ANSWER,
-      signal,
-    });
-    this.#throwIfAway(status, path);
+    const answer = await this.#requests.ask("GET", path, { budget: SHORT_ANSWER, signal });
+    this.#throwIfAway(path, answer);
+    const { status, json } = answer;
     const sequence = status === 200 ? asObject(json)?.update_seq : undefined;
     return sequence === undefined ? "missing" : sequence;
   }
@@ -216,10 +214,10 @@ export class HttpServer {
    * Throws for a 5xx status other than 501, since a failing server's response says nothing about
    * its databases.
    */
-  #throwIfAway(status: number, path: string): void {
+  #throwIfAway(path: string, answer: { readonly status: number; readonly text: string }): void {
+    const { status } = answer;
     if (status < 500 || status === 501) return;
-    const { shownUrl } = this.#requests;
-    throw new EndpointError("server_failed", `${status} from ${shownUrl}${path}`);
+    throw this.#requests.unexpected("server_failed", path, answer, answer.text);
   }
 }
 

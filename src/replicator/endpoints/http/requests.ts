@@ -523,11 +523,10 @@ export class HttpRequests {
     { status }: { readonly status: number },
     text: string,
   ): EndpointError {
-    const { error: theirs, reason } = parseObject(text) ?? {};
     const { words } = this;
-    const said = theirs === undefined ? "" : ` ${words.shown(theirs)}: ${words.shown(reason)}`;
-    const reasonText = `${status} from ${this.shownUrl}${shownPath(path)}${said}`;
-    return new EndpointError(error, reasonText, { answer: words.answer(status, text) });
+    const said = words.described(status, text).slice(String(status).length);
+    const reason = `${status} from ${this.shownUrl}${shownPath(path)}${said}`;
+    return new EndpointError(error, reason, { answer: words.answer(status, text) });
   }
 }
 
