@@ -6,6 +6,7 @@ import type { Command } from "commander";
 import type { GroupRow, NodeSettings } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
 import { printable, table } from "../terminal/table.ts";
+import { columnsOf, wrapped } from "../terminal/width.ts";
 import { answerWith, ForeignAnswerError, textAnswer } from "./answers.ts";
 import type { Server, ServerFlags } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
@@ -21,6 +22,8 @@ interface Welcome {
 type Sections = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 const SHARES = "replicator.shares";
+/** Before the further lines of a value, as in an INI file. */
+const INDENT = "    ";
 
 export function addConfigCommands(program: Command): void {
   const config = program.command("config").description("read and change a node's configuration");
@@ -129,8 +132,10 @@ function pathOf({ node }: ConfigFlags, ...parts: readonly string[]): string {
 
 function print(answer: unknown): string {
   const parts = Object.entries(answerWith<Sections>(answer, {})).map(([section, settings]) => {
-    const lines = Object.entries(settings).map(([key, value]) => `${key} = ${value}\n`);
-    return `[${section}]\n${lines.join("")}`;
+    const lines = Object.entries(settings).map(([key, value]) =>
+      wrapped(`${key} = ${value}`, columnsOf() - INDENT.length).join(`\n${INDENT}`),
+    );
+    return [`[${section}]`, ...lines, ""].join("\n");
   });
   return parts.join("\n");
 }

@@ -3,6 +3,7 @@ import { errorCode, OperationalError } from "../../base/index.ts";
 import type { RetriedFailure } from "../../http-client/index.ts";
 import { describeFailure, EndpointError, ReplicationInvalidError } from "../../replicator/index.ts";
 import { printable } from "./table.ts";
+import { columnsOf, wrapped } from "./width.ts";
 import { WrongUse } from "./wrong-use.ts";
 
 /** Codes of errors in the configuration: a setting, a sealing key, or the choice of store. */
@@ -16,8 +17,14 @@ const CONFIGURATION_CODES: ReadonlySet<string> = new Set([
  * Prints the error and sets the exit code: 2 for usage and configuration errors, 1 for all others.
  */
 export function reportError(error: unknown): void {
-  process.stderr.write(`tandem: ${printable(describeError(error))}\n`);
+  report(describeError(error));
   process.exitCode = exitCodeOf(error);
+}
+
+/** Prints a sentence in the width of standard error. */
+function report(sentence: string): void {
+  const lines = wrapped(`tandem: ${printable(sentence)}`, columnsOf(process.stderr));
+  process.stderr.write(`${lines.join("\n")}\n`);
 }
 
 export function exitCodeOf(error: unknown): 1 | 2 {
@@ -41,7 +48,7 @@ export function retryReporter(): (failure: RetriedFailure) => void {
     reported.add(key);
     const sentence =
       error === undefined ? `a server responded with ${status}` : describeError(error);
-    process.stderr.write(`tandem: ${printable(sentence)}; retrying\n`);
+    report(`${sentence}; retrying`);
   };
 }
 

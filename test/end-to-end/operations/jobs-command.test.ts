@@ -136,6 +136,21 @@ test.each([
   },
 );
 
+test("settings and errors fit into the width of the output", async () => {
+  const lines = async (...flags: string[]) => {
+    const ran = await run([MAIN, ...flags, "--server", server], { environment: { COLUMNS: "60" } });
+    return (ran.output + ran.errors).split("\n");
+  };
+  const settings = await lines("config", "list");
+  expect(settings).toContain("[replicator]");
+  // A word is not broken, so that it can be copied.
+  const isBroken = (line: string) => line.length > 60 && line.trim().includes(" ");
+  expect(settings.filter(isBroken)).toEqual([]);
+  const error = await lines("jobs", "pause", "--failing", "--why", "x".repeat(2_000), "--yes");
+  expect(error.length).toBeGreaterThan(1);
+  expect(error.filter(isBroken)).toEqual([]);
+});
+
 test("events fit into the width of the output", async () => {
   const flags = [MAIN, "jobs", "events", "--job", "_replicator/broken", "--server", server];
   const { output } = await run(flags, { environment: { COLUMNS: "60" } });
