@@ -14,12 +14,7 @@ import type {
   Transaction,
 } from "../../kv/index.ts";
 import { isOfRemovedDatabase } from "../job-log/removed-marks.ts";
-import {
-  isProven,
-  REPLICATION_JOB_TYPE,
-  type ReplicationState,
-  replicationState,
-} from "../jobs/job-data.ts";
+import { isProven, REPLICATION_JOB_TYPE, replicationState } from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
 import { jobName } from "../jobs/job-name.ts";
 import { idsOfBase, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
@@ -39,7 +34,7 @@ export type Claim =
       readonly kind: "duplicate";
       readonly otherJobId: string;
       readonly otherIsPersistent: boolean;
-      readonly otherState: ReplicationState;
+      readonly otherState: "running" | "parked" | "pending";
       /**
        * Name of the other job. For a job of another user, its replication id: the names of other
        * users' jobs are not disclosed.
@@ -198,7 +193,7 @@ function duplicateOf(
     kind: "duplicate",
     otherJobId: other.id,
     otherIsPersistent: data.document !== undefined,
-    otherState: state,
+    otherState: data.state === "parked" && other.state !== "running" ? "parked" : state,
     otherName: isSameOwner ? jobName(other.id, data) : replicationId,
   } as const;
   if (isSameOwner) return duplicate;

@@ -39,15 +39,23 @@ const accept = () =>
   });
 
 /** Starts the owner's run. Ends the run in this state, unless the state is `running`. */
-async function bringOwnerTo(state: ReplicationState): Promise<void> {
+async function bringOwnerTo(state: ReplicationState | "parked"): Promise<void> {
   const held = await accept();
   const data = { ...(await node.kv.read((tx) => node.jobs.get(tx, held)))?.data, state };
   await node.kv.transact(async (tx) => {
     if (state === "running") return node.jobs.update(tx, held, data);
-    if (state === "pending" || state === "crashing") await node.jobs.resubmit(tx, held, 5);
+    if (["pending", "parked", "crashing"].includes(state)) await node.jobs.resubmit(tx, held, 5);
     await node.jobs.finish(tx, held, data);
   });
 }
+
+test.each(["pending", "running", "parked"] as const)(
+  "the claim of another job names the state of an owner that is %s",
+  async (state) => {
+    await bringOwnerTo(state);
+    expect(await claim("other")).toMatchObject({ kind: "duplicate", otherState: state });
+  },
+);
 
 test("a job owns its replication even before its first run", async () => {
   expect(await claim("other")).toEqual({
