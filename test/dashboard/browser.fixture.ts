@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { onTestFinished } from "vitest";
+import { printJson } from "../../src/base/index.ts";
 import { type Chromium, findChromium } from "../support/chromium.ts";
 import { patience } from "../support/runner/patience.ts";
 
@@ -41,7 +42,7 @@ export async function ask(
   const response = await fetch(`${url}${path}`, {
     method,
     headers: { authorization: AUTHORIZATION, "content-type": "application/json" },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(body === undefined ? {} : { body: printJson(body) }),
   });
   return (await response.json()) as Record<string, unknown>;
 }

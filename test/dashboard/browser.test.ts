@@ -6,6 +6,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { JsonNumber } from "../../src/base/index.ts";
 import { closedPort } from "../support/closed-port.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 import {
@@ -146,6 +147,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask("PUT", "/both-sides");
     const docs = ["1-aaaa", "1-bbbb"].map((_rev) => ({ _id: "one job", _rev, a: _rev, b: [1] }));
     await ask("POST", "/both-sides/_bulk_docs", { new_edits: false, docs });
+    // A double cannot tell these numbers apart.
+    const numbers = ["9007199254740992", "9007199254740993"].map((text) => new JsonNumber(text));
+    const leaves = numbers.map((n, index) => ({ _id: "numbers", _rev: `1-${index}`, n }));
+    await ask("POST", "/both-sides/_bulk_docs", { new_edits: false, docs: leaves });
     const found: string[] = [];
     const narrow = { width: 390, height: 844 };
     for (const looks of [
@@ -181,6 +186,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
         ["/conflicts", "both-sides"],
         ["/conflicts/both-sides", "one job"],
         ["/conflicts/both-sides/one%20job", "1 member differs"],
+        ["/conflicts/both-sides/numbers", "9007199254740993"],
         ["/settings", "checkpoint_interval"],
       ];
       for (const [view, landmark] of views) {

@@ -1,10 +1,12 @@
 /** Documents with conflicts, and their leaves. */
+import { parseJson, printJson } from "../../base/index.ts";
 import type { ConflictCounts, ConflictPage } from "../../contract/index.ts";
-import { get, segmentOf, withQuery } from "./request.ts";
+import { exchange, get, segmentOf, withQuery } from "./request.ts";
 
 /** Number of leaves that can be compared at a time. */
 export const COMPARED_MAX = 6;
 
+/** A document as `parseJson` returns it: `printJson` prints its numbers unchanged. */
 export type LeafDocument = Readonly<Record<string, unknown>>;
 
 export function readConflictCounts(
@@ -30,16 +32,14 @@ export async function readLeaves(
   signal: AbortSignal,
 ): Promise<readonly LeafDocument[]> {
   const path = `${segmentOf(database)}/${segmentOf(id)}`;
-  const winner = await get<LeafDocument & { readonly _conflicts?: readonly string[] }>(
-    withQuery(path, { conflicts: "true" }),
-    signal,
-  );
+  const read = async (query: Readonly<Record<string, string>>): Promise<unknown> =>
+    parseJson((await exchange("GET", withQuery(path, query), { signal })).text);
+  const winner = (await read({ conflicts: "true" })) as LeafDocument & {
+    readonly _conflicts?: readonly string[];
+  };
   const { _conflicts: others = [], ...document } = winner;
-  const revisions = JSON.stringify(others.slice(0, COMPARED_MAX - 1));
-  const found = await get<readonly { readonly ok?: LeafDocument }[]>(
-    withQuery(path, { open_revs: revisions }),
-    signal,
-  );
+  const revisions = printJson(others.slice(0, COMPARED_MAX - 1));
+  const found = (await read({ open_revs: revisions })) as readonly { readonly ok?: LeafDocument }[];
   return [document, ...found.flatMap(({ ok }) => (ok === undefined ? [] : [ok]))];
 }
 

@@ -1,4 +1,5 @@
 /** Compares the leaves of a document, a column for each. */
+import { printJson } from "../../../base/index.ts";
 import { COMPARED_MAX, type LeafDocument, readLeaves } from "../../api/conflicts.ts";
 import { useIdleFeed } from "../../base/context.ts";
 import { formatCount } from "../../base/format.ts";
@@ -35,7 +36,7 @@ function Comparison({ leaves }: { leaves: readonly LeafDocument[] }) {
   members.delete("_id");
   members.delete("_rev");
   const differing = [...members].filter((member) => {
-    return new Set(leaves.map((leaf) => JSON.stringify(leaf[member]))).size > 1;
+    return new Set(leaves.map((leaf) => printed(leaf[member]))).size > 1;
   });
   const columns: readonly Column[] = [
     { name: "Member" },
@@ -76,8 +77,13 @@ function columnName({ _rev: revision }: LeafDocument, index: number): string {
 }
 
 function Value({ value }: { value: unknown }) {
-  if (value === undefined) return <span class="nothing">–</span>;
-  const text = JSON.stringify(value);
+  const text = printed(value);
+  if (text === undefined) return <span class="nothing">–</span>;
   const isCut = text.length > VALUE_LENGTH_MAX;
   return <Foreign text={isCut ? `${text.slice(0, VALUE_LENGTH_MAX)}…` : text} />;
+}
+
+/** JSON of a member; `undefined` if the document does not have it. */
+function printed(value: unknown): string | undefined {
+  return value === undefined ? undefined : printJson(value);
 }
