@@ -1,10 +1,13 @@
 /**
  * Implements `tandem store compact`: rewrites the embedded store in the order of its keys. The new
- * file has full pages and no free ones, and replaces the old one only when it is complete.
+ * file has full pages and no free ones. It replaces the old one once it is complete and its rows
+ * have been compared.
  */
 import { rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { equalBytes } from "../../base/index.ts";
 import { exportLmdbStore, LmdbImport } from "../../host/index.ts";
+import type { KeyValue } from "../../kv/index.ts";
 import { ConfigError, readStorePlace, StoreRowsCheck } from "../../server/index.ts";
 import { Progress } from "../terminal/progress.ts";
 
@@ -47,6 +50,9 @@ export async function compactStore({ dataDir, config }: StoreCompactFlags): Prom
     if (!exported.isCurrent()) {
       throw new Error(`${directory} was written meanwhile and is unchanged; stop its nodes first`);
     }
+    if (!areSameRows(exported.pages(), imported.pages())) {
+      throw new Error(`${directory} is unchanged: its rows and their copy differ; check the disk`);
+    }
     await imported.finishCompacted(exported.version);
     rmSync(join(directory, OLD_FILE));
   } finally {
@@ -54,6 +60,25 @@ export async function compactStore({ dataDir, config }: StoreCompactFlags): Prom
     await exported.close();
   }
   process.stdout.write(`${directory}: ${sizeBefore} before, ${sizeOf(file)} now\n`);
+}
+
+/** Whether two stores have the same rows; pages may end at different rows. */
+export function areSameRows(
+  left: Iterable<readonly KeyValue[]>,
+  right: Iterable<readonly KeyValue[]>,
+): boolean {
+  const others = rowsOf(right);
+  for (const { key, value } of rowsOf(left)) {
+    const other = others.next().value;
+    const isSame =
+      other !== undefined && equalBytes(key, other.key) && equalBytes(value, other.value);
+    if (!isSame) return false;
+  }
+  return others.next().done === true;
+}
+
+function* rowsOf(pages: Iterable<readonly KeyValue[]>): Generator<KeyValue, undefined> {
+  for (const rows of pages) yield* rows;
 }
 
 function sizeOf(file: string): string {
