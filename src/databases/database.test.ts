@@ -351,6 +351,29 @@ describe("replicated edits", () => {
     const page = await store.read((tx, database) => database.changes(tx, {}));
     expect(page.entries[0]?.leaves).toHaveLength(210);
   });
+
+  test("a search for conflicts loads at most 50 documents in a transaction", async () => {
+    const store = await openStore();
+    const ids = Array.from({ length: 120 }, (_, index) => `doc-${index}`);
+    await store.edit(...ids.flatMap((id) => [replicated(id, ["1-a"]), replicated(id, ["1-b"])]));
+    const found = (): Promise<number> =>
+      store.read(async (tx, { conflicts }) => {
+        return (await conflicts.page(tx, { limit: 1_000 })).entries.length;
+      });
+    await store.write(async (tx, { keys }) => {
+      tx.clearRange(keys.conflict.range());
+      tx.clear(keys.conflictSearch.key({}));
+    });
+    const search = (): Promise<boolean> => store.write((tx, { conflicts }) => conflicts.search(tx));
+    const steps: [isLast: boolean, found: number][] = [];
+    do steps.push([await search(), await found()]);
+    while (steps.at(-1)?.[0] === false);
+    expect(steps).toEqual([
+      [false, 50],
+      [false, 100],
+      [true, 120],
+    ]);
+  });
 });
 
 describe("documents", () => {

@@ -10,6 +10,7 @@ import type { Clock, Page } from "../../base/index.ts";
 import {
   firstGreaterThan,
   type Key,
+  type KeyValue,
   type ReadTransaction,
   type Transaction,
   type Versionstamp,
@@ -31,6 +32,8 @@ import type { DocumentReader } from "./document-reader.ts";
 
 /** Default number of changes that one transaction of a search reads. */
 const SEARCH_PAGE_ROWS = 1_000;
+/** Maximum number of documents that it loads: each may have a large revision tree. */
+const SEARCH_DOCUMENTS_MAX = 50;
 
 export interface Conflict extends ConflictRecord {
   readonly id: string;
@@ -122,7 +125,7 @@ export class Conflicts {
     tx.set(this.#keys.conflictSearch.key({}), encodeConflictSearch("done"));
   }
 
-  /** Searches one page of `limit` changes. Returns whether it was the last one. */
+  /** Searches up to `limit` changes. Returns whether it was the last one. */
   async search(tx: Transaction, limit: number = SEARCH_PAGE_ROWS): Promise<boolean> {
     const stored = await tx.get(this.#keys.conflictSearch.key({}));
     const search = stored === undefined ? undefined : decodeConflictSearch(stored);
@@ -131,18 +134,22 @@ export class Conflicts {
     const after = search && this.#keys.change.key({ versionstamp: search });
     const range = { begin: after === undefined ? begin : firstGreaterThan(after), end };
     const page = await tx.getRangePage(range, { limit });
-    const ids = page.entries.flatMap(({ value }) => {
+    const ids: string[] = [];
+    let searched = 0;
+    while (searched < page.entries.length && ids.length < SEARCH_DOCUMENTS_MAX) {
+      const { value } = page.entries[searched++] as KeyValue;
       const { id, leaves, complete } = decodeChangeRecord(value);
-      return !complete || leaves.filter(({ deleted }) => !deleted).length > 1 ? [id] : [];
-    });
+      if (!complete || leaves.filter(({ deleted }) => !deleted).length > 1) ids.push(id);
+    }
     const deltas = new CounterDeltas(this.#keys);
     for (const [at, { tree, hasConflictRow }] of (await this.load(tx, ids)).entries()) {
       if (!isConflicting(tree) || hasConflictRow) continue;
       this.#add(tx, ids[at] as string, { sinceMs: undefined, jobId: undefined }, deltas);
     }
     deltas.apply(tx);
-    const last = page.entries.at(-1);
-    const isLast = page.stoppedBy === "exhausted" || last === undefined;
+    const last = page.entries[searched - 1];
+    const isAll = page.stoppedBy === "exhausted" && searched === page.entries.length;
+    const isLast = isAll || last === undefined;
     const place: Versionstamp | "done" = isLast
       ? "done"
       : this.#keys.change.unpack(last.key).versionstamp;
