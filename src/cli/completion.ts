@@ -3,6 +3,7 @@
  * generated from the command definitions. For option values, the shell completes file names.
  */
 import { Argument, type Command } from "commander";
+import { quoted } from "./terminal/quoted.ts";
 
 /** A command path (`tandem jobs list`) with the words that may follow. */
 interface Completion {
@@ -90,8 +91,4 @@ function fish(completions: readonly Completion[]): string {
     ];
   });
   return lines.join("");
-}
-
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", `'\\''`)}'`;
 }

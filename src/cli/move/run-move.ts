@@ -7,6 +7,7 @@ import { systemCredentialSources } from "../server/credentials.ts";
 import { openServer, parseServer, type ServerFlags } from "../server/server-client.ts";
 import { counted } from "../terminal/counted.ts";
 import { reportError, retryReporter } from "../terminal/describe-error.ts";
+import { quoted } from "../terminal/quoted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import type { Uuids } from "./match-ids.ts";
@@ -171,11 +172,11 @@ function uuidOptions(uuid: string, fromUrl: string): string {
     "Nothing was copied. Give this server the uuid of the old one:",
     "",
     "1. if this server has no jobs, or only paused ones:",
-    `     tandem move take --take-uuid --from ${fromUrl}`,
+    `     tandem move take --take-uuid --from ${quoted(fromUrl)}`,
     "   otherwise, for each node (jobs of this server then start from the beginning):",
-    `     tandem config set couchdb uuid ${uuid}`,
+    `     tandem config set couchdb uuid ${quoted(uuid)}`,
     "2. restart all nodes of this server",
-    `3. tandem move take --from ${fromUrl}`,
+    `3. tandem move take --from ${quoted(fromUrl)}`,
   ];
   return `${lines.map(printable).join("\n")}\n`;
 }
@@ -185,9 +186,9 @@ function uuidSetText(uuid: string, fromUrl: string): string {
     `this node has the uuid ${uuid} from its next start on; nothing was copied yet.`,
     "Next steps:",
     "",
-    `1. on each other node of this server: tandem config set couchdb uuid ${uuid}`,
+    `1. on each other node of this server: tandem config set couchdb uuid ${quoted(uuid)}`,
     "2. restart all nodes of this server",
-    `3. tandem move take --from ${fromUrl}`,
+    `3. tandem move take --from ${quoted(fromUrl)}`,
   ];
   return `${lines.map(printable).join("\n")}\n`;
 }

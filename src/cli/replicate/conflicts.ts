@@ -17,6 +17,7 @@ import {
 import { VERSION } from "../../server/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { reportError, retryReporter } from "../terminal/describe-error.ts";
+import { quoted } from "../terminal/quoted.ts";
 import { printable } from "../terminal/table.ts";
 import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
 
@@ -75,7 +76,7 @@ export async function listConflicts(url: string, flags: ConflictsFlags): Promise
   } catch (error) {
     reportError(await withLoginAdvice(error, url, url));
     if (documentCount > 0) {
-      process.stderr.write(`tandem: continue with --since '${sequenceText(since)}'\n`);
+      process.stderr.write(`tandem: continue with --since ${quoted(sequenceText(since))}\n`);
     }
   } finally {
     await connections.close();

@@ -9,6 +9,7 @@ import type { BulkCommand, CommandedJobs, CommandPage } from "../../contract/ind
 import { percentEncode } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { Progress } from "../terminal/progress.ts";
+import { quoted } from "../terminal/quoted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith, asClient } from "./answers.ts";
@@ -168,7 +169,8 @@ function printDone(answer: unknown, undo: string | undefined): string {
   const refused = failed === 0 ? "" : `, ${failed} in a state that does not permit it`;
   const rest = matched - changed - failed;
   const unneeded = rest === 0 ? "" : `, ${rest} did not need it`;
-  const hint = undo !== undefined && changed > 0 ? `To undo: tandem jobs undo ${undo}\n` : "";
+  const hint =
+    undo !== undefined && changed > 0 ? `To undo: tandem jobs undo ${quoted(undo)}\n` : "";
   return `${counted(matched, "job")} found, ${changed} changed${unneeded}${refused}\n${hint}`;
 }
 

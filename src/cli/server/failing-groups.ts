@@ -1,6 +1,7 @@
 /** Prints groups of failing jobs, and failing rules. */
 import type { FailingGroup, FailingPage, RulesPage } from "../../contract/index.ts";
 import { counted } from "../terminal/counted.ts";
+import { quoted } from "../terminal/quoted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { columnsOf, wrapped } from "../terminal/width.ts";
 import { answerWith } from "./answers.ts";
@@ -91,14 +92,14 @@ function causeOf({ error, reason }: FailingGroup): string {
 function commandFor(group: FailingGroup, width: number): readonly string[] {
   const { login, side } = group;
   if (group.class === "unauthorized" && login != null) {
-    const start = `tandem secrets replace --failing --side ${side ?? "-"}`;
-    const account = `--host ${quoted(login.host)} --username ${quoted(printable(login.username))}`;
+    const start = `tandem secrets replace --failing --side ${quoted(side ?? "-")}`;
+    const account = `--host ${quoted(login.host)} --username ${quoted(login.username)}`;
     return split([start, account, "--password-file -"], width);
   }
   // Without a port, the filter would match the host on any port.
   const exactly = group.host === null || /:\d+$/.test(group.host) ? group.host : `${group.host}:`;
-  const start = `tandem jobs retry --error ${group.class} --side ${group.side ?? "-"}`;
-  const host = `--host ${quoted(printable(exactly ?? "-"))}`;
+  const start = `tandem jobs retry --error ${quoted(group.class)} --side ${quoted(group.side ?? "-")}`;
+  const host = `--host ${quoted(exactly ?? "-")}`;
   return split([start, host], width);
 }
 
@@ -110,11 +111,6 @@ function split(parts: readonly string[], width: number): readonly string[] {
     const end = at < parts.length - 1 ? " \\" : "";
     return `${at === 0 ? "" : "  "}${part}${end}`;
   });
-}
-
-/** Quotes an argument for a shell. */
-function quoted(text: string): string {
-  return /^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
 /** Formats a time to the minute: `2026-11-23 13:54`. */

@@ -13,6 +13,7 @@ import {
   STATE_WORDS,
   stateWord,
 } from "../../contract/index.ts";
+import { quoted } from "../terminal/quoted.ts";
 import { NOTE_INDENT, printable, table } from "../terminal/table.ts";
 import { columnsOf, wrapped } from "../terminal/width.ts";
 import { answerWith } from "./answers.ts";
@@ -37,7 +38,7 @@ export function printJobs(answer: unknown): string {
     String(job.target),
   ]);
   const found = total === null ? "" : `${total} in all. `;
-  const more = bookmark === null ? "" : `${found}More: --bookmark '${bookmark}'\n`;
+  const more = bookmark === null ? "" : `${found}More: --bookmark ${quoted(bookmark)}\n`;
   const notes = [[], ...jobs.map((job) => [failureOf(job)])];
   const heading = ["JOB", "STATE", "LAG", "FROM", "TO"];
   return `${table([heading, ...rows], { soft: [3, 4], notes })}${more}`;

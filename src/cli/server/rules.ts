@@ -12,6 +12,7 @@ import type {
 } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
+import { quoted } from "../terminal/quoted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
@@ -107,7 +108,7 @@ function printList(answer: unknown): string {
     errorOf(status),
   ]);
   const head = ["RULE", "JOBS", "PARKED", "FAILING", "LEFT BEHIND", "LAG"];
-  const more = bookmark === null ? "" : `More: --bookmark ${bookmark}\n`;
+  const more = bookmark === null ? "" : `More: --bookmark ${quoted(bookmark)}\n`;
   return table([head, ...rows], { whole: [0], notes: [[], ...notes] }) + more;
 }
 
