@@ -1,5 +1,6 @@
 /** Commands for many jobs, which may continue after their response. */
 import type { BulkCommand, CommandedJobs, JobPage } from "../contract/index.ts";
+import { pause } from "./pause.ts";
 import { type QueryParameters, type Requests, segmentOf } from "./requests.ts";
 
 /** Interval between two requests for the progress of a command. */
@@ -20,7 +21,7 @@ export async function* followCommand(
     const command = await requests.ask<BulkCommand>("GET", path, { signal });
     yield command;
     if (command.state !== "running") return;
-    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    await pause(POLL_MS, signal);
     signal?.throwIfAborted();
   }
 }

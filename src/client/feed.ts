@@ -1,5 +1,6 @@
 /** Server-sent events that continue after a lost connection with the last event received. */
 import { createParser, type EventSourceMessage } from "eventsource-parser";
+import { pause } from "./pause.ts";
 import { ApiError, errorOf, type QueryParameters, type Requests } from "./requests.ts";
 
 const RECONNECT_MS = 1_000;
@@ -111,15 +112,4 @@ async function* readPieces(stream: ReadableStream<Uint8Array>): AsyncGenerator<U
   } finally {
     await reader.cancel().catch(() => {});
   }
-}
-
-function pause(durationMs: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(resolve, durationMs);
-    const onAbort = (): void => {
-      clearTimeout(timer);
-      resolve();
-    };
-    signal.addEventListener("abort", onAbort, { once: true });
-  });
 }
