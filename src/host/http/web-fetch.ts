@@ -48,7 +48,8 @@ export class WebRequests {
       return webResponse(response, request.method, controller, settle);
     } catch (error) {
       settle();
-      void answered.then(discard);
+      // The caller has its error. A later response is discarded, and a later failure ignored.
+      void answered.then(discard).catch(() => {});
       throw error;
     }
   };
