@@ -31,6 +31,7 @@ export const LONG_TESTS: readonly string[] = [
   "test/replicator/outages.test.ts",
   "test/kv/lmdb-disk-copies.test.ts",
   "test/site/site.test.ts",
+  "test/release/release.test.ts",
   "test/end-to-end/operations/move.test.ts",
   "test/end-to-end/faults/slow-readers.test.ts",
   "test/peers/couchbackup.test.ts",
