@@ -1,12 +1,12 @@
 /**
- * docs/spec/replicator-tests.md maps CouchDB's tests to our tests. Every file, title and name on
- * the page must exist.
+ * test/couchdb-replicator/README.md maps CouchDB's tests to our tests. Every file, title and name
+ * on the page must exist.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 
-const PAGE = new URL("../docs/spec/replicator-tests.md", import.meta.url);
+const PAGE = new URL("./couchdb-replicator/README.md", import.meta.url);
 
 function read(path: string): string | undefined {
   const file = fileURLToPath(
@@ -36,7 +36,7 @@ const rows = readFileSync(PAGE, "utf8")
   .split("\n")
   .filter((line) => line.startsWith("| ") && !/^\| (---|CouchDB )/.test(line));
 
-test("every test named in docs/spec/replicator-tests.md exists", () => {
+test("every test named in test/couchdb-replicator/README.md exists", () => {
   expect(rows.length).toBeGreaterThan(60);
   expect(rows.flatMap(mistakes)).toEqual([]);
 });
