@@ -27,6 +27,7 @@ export type { BackupSummary } from "./backup/file.ts";
 export { readBackup, writeBackup } from "./backup/file.ts";
 export type { FoundationDbOptions } from "./foundationdb/engine.ts";
 export { clusterFileOf, openFoundationDbEngine } from "./foundationdb/engine.ts";
+export { type ConnectTo, parseConnectTo } from "./http/connect-to.ts";
 export { Connections } from "./http/connections.ts";
 export type { Resolve } from "./http/egress-guard.ts";
 export type { EgressRule } from "./http/egress-rules.ts";

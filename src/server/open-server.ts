@@ -32,7 +32,7 @@ import { tlsUrlOf, urlOf } from "./node-urls.ts";
 import { type OpenedStore, openStore } from "./open-store.ts";
 import { askingParts, nodeApi, openEndpoints } from "./serve-api.ts";
 import { FILE_SETTINGS, type ServerConfig } from "./settings/config.ts";
-import { egressRules } from "./settings/egress-settings.ts";
+import { connectTo, egressRules } from "./settings/egress-settings.ts";
 import { announceIneffectiveSettings } from "./settings/settings-advice.ts";
 import { type Service, supervise } from "./supervise.ts";
 
@@ -193,5 +193,6 @@ function openConnections({ config, parts }: AssembledNode): {
   return openUndiciFetch({
     idleMsMax: () => parts.config.connectionCloseMs,
     egressRules: egressRules(config.configuration),
+    connectTo: connectTo(config.configuration),
   });
 }

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import type { TLSSocket } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { afterEach, expect, test, vi } from "vitest";
-import { openUndiciFetch } from "../../src/host/index.ts";
+import { type ConnectTo, openUndiciFetch, parseConnectTo } from "../../src/host/index.ts";
 import { type Connection, readText } from "../../src/http-client/index.ts";
 import { closedPort } from "../support/closed-port.ts";
 import { deferred } from "../support/deferred.ts";
@@ -56,8 +56,13 @@ function openTlsServer(): Promise<number> {
 const openPlainServer = (): Promise<number> =>
   listen(createServer((incoming, response) => response.end(`plain ${incoming.url}`)));
 
-async function get(url: string, connection?: Connection): Promise<string> {
-  const undici = openUndiciFetch();
+async function get(
+  url: string,
+  connection?: Connection,
+  connectTo: readonly string[] = [],
+): Promise<string> {
+  const overrides = connectTo.map((text) => parseConnectTo(text) as ConnectTo);
+  const undici = openUndiciFetch({ connectTo: () => overrides });
   closing.push(() => undici.close());
   const { signal } = new AbortController();
   const request = {
@@ -110,6 +115,29 @@ test("a server with an invalid certificate receives no request", async () => {
   });
   await expect(get(url, {})).rejects.toMatchObject({ code: "HTTP_REQUEST_FAILED" });
   expect(await get(url, { tls: { verify: false } })).toBe("nobody");
+});
+
+test("a connection to another address keeps the host in the request and in the TLS handshake", async () => {
+  const names: unknown[] = [];
+  const options = { cert: pem("server.pem"), key: pem("server-key.pem") };
+  const server = createTlsServer(options, ({ headers, socket }, response) => {
+    names.push(headers.host, (socket as TLSSocket).servername);
+    response.end("answered");
+  });
+  const to = `127.0.0.1:${await listen(server)}`;
+  const tls = { verify: true, trustedCertificatesFile: file("ca.pem") };
+  expect(await get("https://localhost/", { tls }, [`localhost:443:${to}`])).toBe("answered");
+  expect(names).toEqual(["localhost", "localhost"]);
+  await expect(get("https://a.example/", { tls }, [`*.example:443:${to}`])).rejects.toMatchObject({
+    details: { cause: "ERR_TLS_CERT_ALTNAME_INVALID" },
+  });
+});
+
+test("a connection to another address is for its port only, and not through a proxy", async () => {
+  const port = await openPlainServer();
+  const to = [`127.0.0.9:5984:127.0.0.1:${port}`];
+  expect(await get("http://127.0.0.9:5984/", undefined, to)).toBe("plain /");
+  await expect(get("http://127.0.0.9:5983/", undefined, to)).rejects.toThrow();
 });
 
 test("a certificate of a configured authority is accepted up to the configured depth", async () => {

@@ -64,6 +64,24 @@ test("a change to the egress rules takes effect immediately", async () => {
   expect((await ask("POST", "/_replicate", { source, target: "b" })).status).toBe(200);
 });
 
+test("`connect_to` is applied immediately, and the rules apply to both servers", async () => {
+  const setTo = (text: string) =>
+    ask("PUT", "/_node/_local/_config/replicator/connect_to", JSON.stringify(text));
+  const { port } = new URL(server.url as string);
+  const body = { source: "http://127.0.0.9:5984/a", target: "b" };
+  expect((await setTo(`127.0.0.9:5984:127.0.0.1:${port}`)).status).toBe(200);
+  expect((await setRule("allow", "127.0.0.9")).status).toBe(200);
+  expect((await ask("POST", "/_replicate", body)).body.reason).toContain("127.0.0.1");
+  expect((await setRule("allow", "127.0.0.9, 127.0.0.1")).status).toBe(200);
+  expect(await ask("POST", "/_replicate", body)).toMatchObject({ status: 200 });
+  expect((await setTo("*.invalid:5984")).body.reason).toContain(
+    "[replicator] connect_to = *.invalid:5984: expected host:port:target_host:target_port",
+  );
+  await setRule("allow", "");
+  await setTo("");
+  expect((await ask("POST", "/_replicate", body)).status).toBe(500);
+});
+
 test("an invalid egress rule is refused, and the error explains the accepted syntax", async () => {
   const { status, body } = await setRule("deny", "example.com, 10.0.0.0/33");
   expect([status, body.error]).toEqual([400, "bad_request"]);

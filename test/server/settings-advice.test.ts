@@ -94,12 +94,6 @@ test.each([
   ],
   ["couchdb", "users_db_suffix", "people", "_users: users are looked up in this database only"],
   [
-    "replicator",
-    "connect_to",
-    "10.0.0.7",
-    "no value: jobs connect to the hosts in their URLs; change the URLs or use a proxy",
-  ],
-  [
     "couchdb",
     "enable_database_recovery",
     "true",

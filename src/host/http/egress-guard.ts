@@ -31,15 +31,18 @@ export class EgressGuard {
     return this.#rules();
   }
 
-  /** Throws an EgressRefusedError if the rules forbid the request, or its proxy. */
-  checkRequest(url: string, proxyUrl: string | undefined): void {
-    this.#check(url, proxyUrl === undefined);
-    if (proxyUrl !== undefined) this.#check(proxyUrl, true);
+  /**
+   * Throws an EgressRefusedError if the rules forbid the request, or the server that its connection
+   * goes to instead, such as a proxy.
+   */
+  checkRequest(url: string, viaUrl: string | undefined): void {
+    this.#check(url, viaUrl === undefined);
+    if (viaUrl !== undefined) this.#check(viaUrl, true);
   }
 
   /** Returns a resolver for connections to `url` that yields only permitted addresses. */
   lookupFor(url: string): LookupFunction {
-    const target = targetOf(url);
+    const target = serverOf(url);
     return (name, options, callback) => {
       this.#resolve(name, { ...options, all: true }, (error, found) => {
         if (error !== null) return callback(error, "");
@@ -57,12 +60,13 @@ export class EgressGuard {
   }
 
   #check(url: string, isResolvedHere: boolean): void {
-    const refusal = this.#rules().refusalOfHost(targetOf(url), isResolvedHere);
+    const refusal = this.#rules().refusalOfHost(serverOf(url), isResolvedHere);
     if (refusal !== undefined) throw new EgressRefusedError(refusal);
   }
 }
 
-function targetOf(url: string): EgressTarget {
+/** Host and port of a URL, normalized. */
+export function serverOf(url: string): EgressTarget {
   const { hostname, port, protocol } = new URL(url);
   const bare = hostname.replace(/^\[(.*)\]$/, "$1");
   // The URL parser does not normalize hosts of other schemes, such as a proxy's.

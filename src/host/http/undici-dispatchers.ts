@@ -1,11 +1,13 @@
 /** Connection pools of the process: one per route to a server. */
-import { checkServerIdentity, type PeerCertificate } from "node:tls";
+import type { LookupFunction } from "node:net";
+import { type ConnectionOptions, checkServerIdentity, type PeerCertificate } from "node:tls";
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent, Socks5ProxyAgent } from "undici";
 import type { Connection, TlsSettings } from "../../http-client/index.ts";
 import { percentDecode } from "../../protocol/index.ts";
 import { certificateDepth } from "./certificate-depth.ts";
 import { STAMP_MS, secureContext, stampOf } from "./certificate-files.ts";
-import type { EgressGuard } from "./egress-guard.ts";
+import { type ConnectTo, type ServerAddress, targetOf, urlOfAddress } from "./connect-to.ts";
+import { type EgressGuard, serverOf } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
 import { TunnelPool, toProxy } from "./proxy-fault.ts";
 
@@ -21,10 +23,21 @@ const AGE_MS_MAX = 24 * 3_600_000;
 /** TLS settings for proxies and for requests without their own, such as webhooks and commands. */
 const DEFAULT_TLS: TlsSettings = { verify: true };
 
-interface OpenDispatcher {
-  readonly dispatcher: Dispatcher;
+/** Settings that may change while pools are open. */
+interface PoolSettings {
   readonly idleMsMax: number;
   readonly rules: EgressRules | undefined;
+  readonly connectTo: readonly ConnectTo[];
+}
+
+type TlsOptions = Pick<
+  ConnectionOptions,
+  "rejectUnauthorized" | "secureContext" | "checkServerIdentity"
+>;
+
+interface OpenDispatcher {
+  readonly dispatcher: Dispatcher;
+  readonly settings: PoolSettings;
   readonly openedAtMs: number;
   usedAtMs: number;
   readonly tls: TlsSettings;
@@ -33,23 +46,28 @@ interface OpenDispatcher {
   stampedAtMs: number;
 }
 
+export interface UndiciDispatchersParts {
+  /** Maximum idle time of a connection. */
+  readonly idleMsMax: () => number;
+  /** Overrides of addresses; the same array while unchanged. */
+  readonly connectTo: () => readonly ConnectTo[];
+  readonly guard: EgressGuard | undefined;
+}
+
 export class UndiciDispatchers {
-  readonly #idleMsMax: () => number;
-  readonly #guard: EgressGuard | undefined;
+  readonly #parts: UndiciDispatchersParts;
   readonly #open = new Map<string, OpenDispatcher>();
 
-  /** `idleMsMax` bounds the idle time of a connection, and is called for each request. */
-  constructor(idleMsMax: () => number, guard?: EgressGuard) {
-    this.#idleMsMax = idleMsMax;
-    this.#guard = guard;
+  constructor(parts: UndiciDispatchersParts) {
+    this.#parts = parts;
   }
 
   of(connection: Connection): Dispatcher {
     const nowMs = performance.now();
-    const idleMsMax = this.#idleMsMax();
+    const settings = this.#settings();
     const key = JSON.stringify(connection);
     const open = this.#open.get(key);
-    if (open !== undefined && this.#isCurrent(open, nowMs, idleMsMax)) {
+    if (open !== undefined && this.#isCurrent(open, nowMs, settings)) {
       open.usedAtMs = nowMs;
       return open.dispatcher;
     }
@@ -58,17 +76,16 @@ export class UndiciDispatchers {
     const stamp = stampOf(tls);
     let dispatcher: Dispatcher;
     try {
-      dispatcher = openDispatcher(connection, idleMsMax, this.#guard);
+      dispatcher = openDispatcher(connection, settings, this.#parts.guard);
     } catch (error) {
       // A certificate may be renewed before its key. Meanwhile, keep the old pool.
-      if (open === undefined || open.rules !== this.#guard?.rules) throw error;
+      if (open === undefined || open.settings.rules !== settings.rules) throw error;
       open.stampedAtMs = nowMs;
       return open.dispatcher;
     }
-    this.#giveUpOld(nowMs, idleMsMax);
-    const rules = this.#guard?.rules;
+    this.#giveUpOld(nowMs, settings);
     const times = { openedAtMs: nowMs, usedAtMs: nowMs, stampedAtMs: nowMs };
-    this.#open.set(key, { dispatcher, idleMsMax, rules, tls, stamp, ...times });
+    this.#open.set(key, { dispatcher, settings, tls, stamp, ...times });
     return dispatcher;
   }
 
@@ -77,9 +94,17 @@ export class UndiciDispatchers {
     this.#open.clear();
   }
 
+  #settings(): PoolSettings {
+    const { idleMsMax, connectTo, guard } = this.#parts;
+    return { idleMsMax: idleMsMax(), connectTo: connectTo(), rules: guard?.rules };
+  }
+
   /** Whether a pool is recent enough and was opened with the current settings. */
-  #isCurrent(open: OpenDispatcher, nowMs: number, idleMsMax: number): boolean {
-    const isSame = open.idleMsMax === idleMsMax && open.rules === this.#guard?.rules;
+  #isCurrent(open: OpenDispatcher, nowMs: number, settings: PoolSettings): boolean {
+    const isSame =
+      open.settings.idleMsMax === settings.idleMsMax &&
+      open.settings.rules === settings.rules &&
+      open.settings.connectTo === settings.connectTo;
     if (!isSame || nowMs - open.openedAtMs >= AGE_MS_MAX) return false;
     if (nowMs - open.stampedAtMs < STAMP_MS) return true;
     if (stampOf(open.tls) !== open.stamp) return false;
@@ -88,10 +113,10 @@ export class UndiciDispatchers {
   }
 
   /** Closes pools that are unused, too old, or have outdated settings. */
-  #giveUpOld(nowMs: number, idleMsMax: number): void {
+  #giveUpOld(nowMs: number, settings: PoolSettings): void {
     for (const [key, open] of this.#open) {
       const isUsed = nowMs - open.usedAtMs < UNUSED_MS_MAX;
-      if (isUsed && this.#isCurrent(open, nowMs, idleMsMax)) continue;
+      if (isUsed && this.#isCurrent(open, nowMs, settings)) continue;
       this.#open.delete(key);
       // `close` waits for requests in progress.
       open.dispatcher.close().catch(() => {});
@@ -101,7 +126,7 @@ export class UndiciDispatchers {
 
 function openDispatcher(
   { proxyUrl, tls, isFeed }: Connection,
-  idleMsMax: number,
+  { idleMsMax, connectTo }: PoolSettings,
   guard: EgressGuard | undefined,
 ): Dispatcher {
   const connect = tls && tlsOptions(tls);
@@ -116,11 +141,14 @@ function openDispatcher(
     return new Agent({
       ...pool,
       // A resolver does not receive the port, so each origin has its own resolver.
-      factory: (origin, options) =>
-        new Pool(origin, {
-          ...options,
-          connect: { ...(connect ?? defaultOptions(origin)), ...lookupFor(String(origin)) },
-        }),
+      factory: (origin, options) => {
+        const server = serverOf(String(origin));
+        const target = targetOf(connectTo, server);
+        const connectedUrl = target === undefined ? String(origin) : urlOfAddress(target);
+        const own = { ...(connect ?? defaultOptions(origin)), ...lookupFor(connectedUrl) };
+        const connector = target === undefined ? own : connectorTo(target, server.host, own);
+        return new Pool(origin, { ...options, connect: connector });
+      },
     });
   }
   const requestTls = connect ?? tlsOptions(DEFAULT_TLS);
@@ -152,22 +180,35 @@ function openDispatcher(
   });
 }
 
+/** Connects to `target` for requests to `host`, and expects the certificate of that host. */
+function connectorTo(
+  target: ServerAddress,
+  host: string,
+  options: TlsOptions & { readonly lookup?: LookupFunction },
+): buildConnector.connector {
+  const { checkServerIdentity: check = checkServerIdentity } = options;
+  const connect = buildConnector({
+    ...options,
+    checkServerIdentity: (_target, certificate) => check(host, certificate),
+  });
+  // The `host` of the request remains: it yields the name that is sent with SNI.
+  return (asked, callback) =>
+    connect({ ...asked, hostname: target.host, port: String(target.port) }, callback);
+}
+
 /** Reads the system's certificate bundle only for TLS origins. */
-function defaultOptions(origin: string | URL): buildConnector.BuildOptions {
+function defaultOptions(origin: string | URL): TlsOptions {
   return new URL(origin).protocol === "https:" ? tlsOptions(DEFAULT_TLS) : {};
 }
 
-function tlsOptions(settings: TlsSettings): buildConnector.BuildOptions {
+function tlsOptions(settings: TlsSettings): TlsOptions {
   const { verify, depthMax } = settings;
   return {
     rejectUnauthorized: verify,
     secureContext: secureContext(settings),
-    ...(depthMax === undefined
-      ? {}
-      : {
-          checkServerIdentity: (host, certificate) =>
-            checkDepth(certificate, depthMax) ?? checkServerIdentity(host, certificate),
-        }),
+    checkServerIdentity: (host, certificate) =>
+      (depthMax === undefined ? undefined : checkDepth(certificate, depthMax)) ??
+      checkServerIdentity(host, certificate),
   };
 }
 

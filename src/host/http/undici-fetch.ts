@@ -11,13 +11,16 @@ import {
   SecretsInUse,
 } from "../../http-client/index.ts";
 import { percentDecode, stripCredentials } from "../../protocol/index.ts";
-import { EgressGuard, type Resolve } from "./egress-guard.ts";
+import { type ConnectTo, targetOf, urlOfAddress } from "./connect-to.ts";
+import { EgressGuard, type Resolve, serverOf } from "./egress-guard.ts";
 import type { EgressRules } from "./egress-rules.ts";
 import { faultOfProxy, textOfProxy } from "./proxy-fault.ts";
 import { UndiciDispatchers } from "./undici-dispatchers.ts";
 
 /** Maximum idle time of a connection; CouchDB's default of `connection_close_interval`. */
 const IDLE_MS_MAX = 90_000;
+
+const NO_OVERRIDES: readonly ConnectTo[] = [];
 
 /**
  * Maximum number of informational (1xx) responses, because each response restarts the header
@@ -39,6 +42,8 @@ export interface UndiciFetchOptions {
   readonly idleMsMax?: () => number;
   /** Egress rules, called per request and connection; the same object while unchanged. */
   readonly egressRules?: () => EgressRules;
+  /** Overrides of addresses, called per request; the same array while unchanged. */
+  readonly connectTo?: () => readonly ConnectTo[];
   /** Resolver used if there are egress rules. Default: the system's resolver. */
   readonly resolve?: Resolve;
 }
@@ -46,14 +51,18 @@ export interface UndiciFetchOptions {
 export function openUndiciFetch({
   idleMsMax = () => IDLE_MS_MAX,
   egressRules,
+  connectTo = () => NO_OVERRIDES,
   resolve,
 }: UndiciFetchOptions = {}): UndiciFetch {
   const guard = egressRules && new EgressGuard(egressRules, resolve);
-  const dispatchers = new UndiciDispatchers(idleMsMax, guard);
+  const dispatchers = new UndiciDispatchers({ idleMsMax, connectTo, guard });
   return {
     fetch: async (request) => {
       const { url, connection = {} } = request;
-      guard?.checkRequest(url, connection.proxyUrl);
+      if (guard !== undefined) {
+        const target = targetOf(connectTo(), serverOf(url));
+        guard.checkRequest(url, connection.proxyUrl ?? (target && urlOfAddress(target)));
+      }
       return send(dispatchers.of(connection), request);
     },
     close: () => dispatchers.close(),

@@ -51,6 +51,16 @@ export const AUTHENTICATION_SETTINGS = {
       return { expected: "addresses and ranges such as 10.0.0.0/8", at: proxies.wrong };
     },
   }),
+  peerHeader: chttpd.parsed<string | undefined>("peer_header", {
+    default: undefined,
+    defaultWords: "none",
+    meaning:
+      "header with the client's address, which the proxies of `trusted_proxies` set; without `trusted_proxies` it is trusted from everyone, as in CouchDB",
+    parse(text) {
+      if (/^[!#$%&'*+.^`|~\w-]+$/.test(text)) return { value: text.toLowerCase() };
+      return { expected: "the name of a header, such as X-Couch-Client-IP" };
+    },
+  }),
   handlers: chttpd.parsed<readonly string[]>("authentication_handlers", {
     default: ["cookie", "default"],
     defaultText:

@@ -21,10 +21,6 @@ const NO_SHARDS = "databases have no shards";
  * matches all sections with this prefix.
  */
 const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
-  [
-    "`[tandem] trusted_proxies` names the proxies whose `X-Forwarded-For` is trusted",
-    `chttpd: peer_header`,
-  ],
   ["configuration files are read at startup, and `local.ini` when it changes", `config`],
   [
     "databases are not separate files",
@@ -172,12 +168,6 @@ export const REFUSED_SETTINGS: readonly Setting<unknown>[] = [
     "enable_database_recovery",
     "false",
     "a database that is deleted cannot be recovered",
-  ),
-  fixed(
-    "replicator",
-    "connect_to",
-    "",
-    "jobs connect to the hosts in their URLs; change the URLs or use a proxy",
   ),
 ];
 

@@ -1,31 +1,64 @@
-/** `[replicator.egress]`: servers to which replications may connect. */
+/** Servers to which replications may connect, and the addresses that they connect to. */
 import {
+  type ConnectTo,
   EGRESS_RULE_FORMS,
   type EgressRule,
   EgressRules,
+  parseConnectTo,
   parseEgressRule,
 } from "../../host/index.ts";
-import { listed, type Setting, type SettingTexts, sectionOf } from "./settings.ts";
+import { listed, type Parsed, type Setting, type SettingTexts, sectionOf } from "./settings.ts";
 
 const EGRESS_SECTION = "replicator.egress";
 
+const CONNECT_TO = sectionOf("replicator").parsed<readonly ConnectTo[]>("connect_to", {
+  default: [],
+  defaultWords: "none",
+  meaning:
+    "comma-separated `host:port:target_host:target_port`: connections to a host (or all of `*.example.com`) go to the target, without a change of `Host`, TLS name or replication id; not through a proxy",
+  parse: (text) =>
+    parseList(
+      text,
+      parseConnectTo,
+      "host:port:target_host:target_port, such as *.example.com:443:10.0.0.5:8443 or a.example:443:[fd00::1]:443",
+    ),
+});
+
 export const EGRESS_SETTINGS = {
+  connectTo: CONNECT_TO,
   allow: rules("allow", "rules for allowed servers; empty: all servers that `deny` does not match"),
   deny: rules("deny", "rules that deny servers"),
 };
 
 /** The current rules; the same object until one of the texts changes. */
 export function egressRules(texts: SettingTexts): () => EgressRules {
-  let known: { readonly texts: readonly unknown[]; readonly rules: EgressRules } | undefined;
+  const { allow, deny } = EGRESS_SETTINGS;
+  return derived(
+    () => [texts.get(EGRESS_SECTION, "allow"), texts.get(EGRESS_SECTION, "deny")],
+    ([allowed, denied]) => new EgressRules(allow.read(allowed), deny.read(denied)),
+  );
+}
+
+/** The current overrides; the same array until the text changes. */
+export function connectTo(texts: SettingTexts): () => readonly ConnectTo[] {
+  return derived(
+    () => [texts.get("replicator", "connect_to")],
+    ([text]) => CONNECT_TO.read(text),
+  );
+}
+
+/** Memoizes `make` for the last texts. */
+function derived<T>(
+  read: () => readonly (string | undefined)[],
+  make: (texts: readonly (string | undefined)[]) => T,
+): () => T {
+  let known: { readonly texts: readonly (string | undefined)[]; readonly made: T } | undefined;
   return () => {
-    const allow = texts.get(EGRESS_SECTION, "allow");
-    const deny = texts.get(EGRESS_SECTION, "deny");
-    if (known === undefined || known.texts[0] !== allow || known.texts[1] !== deny) {
-      const { allow: allowed, deny: denied } = EGRESS_SETTINGS;
-      const rules = new EgressRules(allowed.read(allow), denied.read(deny));
-      known = { texts: [allow, deny], rules };
+    const texts = read();
+    if (known === undefined || known.texts.some((text, index) => text !== texts[index])) {
+      known = { texts, made: make(texts) };
     }
-    return known.rules;
+    return known.made;
   };
 }
 
@@ -34,14 +67,20 @@ function rules(key: string, meaning: string): Setting<readonly EgressRule[]> {
     default: [],
     defaultWords: "none",
     meaning,
-    parse(text) {
-      const value: EgressRule[] = [];
-      for (const item of listed(text)) {
-        const rule = parseEgressRule(item);
-        if (rule === undefined) return { expected: EGRESS_RULE_FORMS, at: item };
-        value.push(rule);
-      }
-      return { value };
-    },
+    parse: (text) => parseList(text, parseEgressRule, EGRESS_RULE_FORMS),
   });
+}
+
+function parseList<T>(
+  text: string,
+  parse: (item: string) => T | undefined,
+  expected: string,
+): Parsed<readonly T[]> {
+  const value: T[] = [];
+  for (const item of listed(text)) {
+    const parsed = parse(item);
+    if (parsed === undefined) return { expected, at: item };
+    value.push(parsed);
+  }
+  return { value };
 }

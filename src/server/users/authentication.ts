@@ -85,7 +85,7 @@ export class Authentication {
 
   /** The address or network for which wrong passwords are counted. */
   #clientOf(request: ApiRequest): string {
-    return clientNetwork(clientAddress(request, this.#parts.settings.trustedProxies));
+    return clientNetwork(clientAddress(request, this.#parts.settings));
   }
 
   #ask(handler: string, request: ApiRequest): Promise<User | undefined> {

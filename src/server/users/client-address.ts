@@ -4,11 +4,25 @@ import type { ApiRequest } from "../../api/index.ts";
 
 const FORWARDED_FOR = "x-forwarded-for";
 
+export interface ProxySettings {
+  readonly trustedProxies: BlockList;
+  /** Header in which the proxies send the client's address, in lower case. */
+  readonly peerHeader: string | undefined;
+}
+
 /**
- * Returns the last address that does not belong to a trusted proxy. Each proxy appends the address
- * of its peer; earlier addresses may be forged by the client.
+ * Returns the client's address: the one in `peerHeader`, which counts only from a trusted proxy if
+ * there are any; otherwise the last address that does not belong to a trusted proxy. Each proxy
+ * appends the address of its peer to `X-Forwarded-For`; earlier addresses may be forged.
  */
-export function clientAddress({ peer, headers }: ApiRequest, proxies: BlockList): string {
+export function clientAddress(
+  { peer, headers }: Pick<ApiRequest, "peer" | "headers">,
+  { trustedProxies: proxies, peerHeader }: ProxySettings,
+): string {
+  if (peerHeader !== undefined && (proxies.rules.length === 0 || isTrusted(peer, proxies))) {
+    const named = (headers.get(peerHeader) ?? "").trim();
+    if (isIP(named) > 0) return named;
+  }
   let client = peer;
   const forwarded = (headers.get(FORWARDED_FOR) ?? "").split(",").filter((item) => item.trim());
   while (isTrusted(client, proxies)) {
