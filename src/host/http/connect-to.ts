@@ -36,7 +36,7 @@ export function parseConnectTo(text: string): ConnectTo | undefined {
   };
 }
 
-/** Returns the target of the first override for a server, or undefined if there is none. */
+/** Returns the target of the first matching override; `undefined` without a match. */
 export function targetOf(
   overrides: readonly ConnectTo[],
   { host, port }: ServerAddress,
