@@ -16,10 +16,10 @@
  * transaction, and the hooks. Reading order: document.ts, database.ts,
  * documents/document-writer.ts, revisions/revision-tree.ts, hooks.ts.
  *
- * A transaction that has written documents of a database cannot call `changes`, `updateSequence`,
- * `info`, `pendingChanges` or `watchChanges` on it: a versionstamped value is unreadable before the
- * commit. It can read and write the documents themselves. A batch has to fit into one transaction
- * of the store (10 MB); callers with more to write use several.
+ * A transaction that has written documents of a database cannot use its `changes` or `info`: a
+ * versionstamped value is unreadable before the commit. It can read and write the documents
+ * themselves. A batch has to fit into one transaction of the store (10 MB); callers with more to
+ * write use several.
  *
  * Errors, by code:
  *

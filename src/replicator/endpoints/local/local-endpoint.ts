@@ -80,7 +80,7 @@ export class LocalEndpoint implements Endpoint {
     return this.#access.read(async (tx, database) => {
       const { instanceStartTime } = database;
       const [updateSequence, isEmpty] = await Promise.all([
-        database.updateSequence(tx),
+        database.changes.lastSequence(tx),
         database.isEmpty(tx),
       ]);
       return { updateSequence, instanceStartTime, isEmpty };
@@ -92,14 +92,16 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async pendingChangeCount(since: SourceSequence): Promise<number | undefined> {
-    return this.#access.read((tx, database) => database.pendingChanges(tx, startOf(since)));
+    return this.#access.read((tx, database) => database.changes.pendingCount(tx, startOf(since)));
   }
 
   async missingRevisions(
     revisions: ReadonlyMap<string, readonly string[]>,
   ): Promise<ReadonlyMap<string, MissingRevisions>> {
     const asked = [...revisions];
-    const answers = await this.#access.read((tx, database) => database.missingRevisions(tx, asked));
+    const answers = await this.#access.read((tx, database) =>
+      database.documents.missingRevisions(tx, asked),
+    );
     const lacking = new Map<string, MissingRevisions>();
     for (const [index, answer] of answers.entries()) {
       const [id] = asked[index] as readonly [string, readonly string[]];
@@ -133,7 +135,7 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async readDocument(id: string): Promise<string | undefined> {
-    const document = await this.#access.read((tx, database) => database.read(tx, id));
+    const document = await this.#access.read((tx, database) => database.documents.read(tx, id));
     if (document === undefined || document.deleted) return undefined;
     return renderStoredDocument(document);
   }
@@ -169,7 +171,9 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async readLocal(id: string): Promise<CheckpointDocument | undefined> {
-    const found = await this.#access.read((tx, database) => database.readLocal(tx, `_local/${id}`));
+    const found = await this.#access.read((tx, database) =>
+      database.local.read(tx, `_local/${id}`),
+    );
     return found && { revision: found.revision, body: found.body.text };
   }
 
@@ -190,7 +194,7 @@ export class LocalEndpoint implements Endpoint {
       if (!isMeant) {
         throw new EndpointError("checkpoint_commit_failure", "The database was re-created.");
       }
-      return database.writeLocal(tx, { id: `_local/${id}`, parent, body: Utf8Text.of(body) });
+      return database.local.write(tx, { id: `_local/${id}`, parent, body: Utf8Text.of(body) });
     };
     const outcome = await kv.transact(write, { whenUnknown: "retry" });
     return outcome.kind === "written" ? outcome.revision : undefined;
