@@ -24,8 +24,8 @@ export { clientNetwork } from "./client-network.ts";
 export {
   allTogether,
   forEachConcurrent,
-  Lanes,
   mapAtOnce,
+  runInTurns,
   runTogether,
   Semaphore,
 } from "./concurrency.ts";
