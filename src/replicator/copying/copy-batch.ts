@@ -24,6 +24,7 @@ import {
   type ChangedDocument,
   type Endpoint,
   EndpointError,
+  type EndpointWriter,
   type PlainDocument,
   type RevisionRequest,
 } from "../endpoints/endpoint.ts";
@@ -85,7 +86,7 @@ export class BatchCopier {
   /** Copies documents individually. Shared by all copiers of the job. */
   readonly #isolated: IsolatedCopyStage;
   /** The target, with its writes timed for the pace of the writing stage. */
-  readonly #timedTarget: Pick<Endpoint, "writeDocuments">;
+  readonly #timedTarget: Pick<EndpointWriter, "writeDocuments">;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
@@ -119,7 +120,7 @@ export class BatchCopier {
       writeDocuments: (...args) =>
         governor.writing.timed(
           () => target.roundTripMs,
-          () => target.writeDocuments(...args),
+          () => target.writer.writeDocuments(...args),
         ),
     };
   }
@@ -417,7 +418,7 @@ export class BatchCopier {
       // If the source failed to answer the last bulk read, send this read without retries.
       const once = this.#bulkGet.isGivenUp;
       const results = await this.#read(this.#source, () =>
-        this.#source.readRevisions(page, signal, { once }),
+        this.#source.reader.readRevisions(page, signal, { once }),
       );
       if (results === undefined) {
         this.#bulkGet.giveUp(clock.monotonicMs());
@@ -444,7 +445,7 @@ export class BatchCopier {
   ): Promise<RevisionRequest[]> {
     const requests = page.map(({ request }) => request);
     const results = await this.#read(this.#source, () =>
-      this.#source.readRevisions(requests, signal, { attachments: true }),
+      this.#source.reader.readRevisions(requests, signal, { attachments: true }),
     );
     if (results === undefined) return requests;
     const alone: RevisionRequest[] = [];

@@ -1,5 +1,10 @@
 /** Determines where a run failed, by recording the errors of its endpoints' calls. */
-import { type Endpoint, EndpointError } from "../endpoints/endpoint.ts";
+import {
+  type Endpoint,
+  EndpointError,
+  type EndpointReader,
+  type EndpointWriter,
+} from "../endpoints/endpoint.ts";
 import { type FailurePhase, type FailurePlace, NO_PLACE } from "../jobs/failing.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
@@ -61,13 +66,15 @@ export class FailurePlaces {
   }
 }
 
+type Calls = Endpoint & EndpointReader & EndpointWriter;
+
 type Method = {
-  [Name in keyof Endpoint]-?: Endpoint[Name] extends (...args: never[]) => Promise<unknown>
+  [Name in keyof Calls]-?: Calls[Name] extends (...args: never[]) => Promise<unknown>
     ? Name
     : never;
-}[keyof Endpoint];
+}[keyof Calls];
 
-/** The phase of a run in which an endpoint's method fails. */
+/** The phase of a run in which a method of an endpoint or its parts fails. */
 const PHASES: Readonly<Record<Method, FailurePhase>> = {
   create: "open",
   info: "open",
@@ -89,16 +96,17 @@ const PHASES: Readonly<Record<Method, FailurePhase>> = {
 
 type Note = (error: unknown, phase: FailurePhase) => void;
 
-function watched(endpoint: Endpoint, note: Note): Endpoint {
-  return new Proxy(endpoint, {
-    get(inner, name: keyof Endpoint) {
-      if (name === "changes")
-        return (...args: ChangesArguments) => watchedChanges(inner, note, args);
+function watched<Part extends object>(part: Part, note: Note): Part {
+  return new Proxy(part, {
+    get(inner, name) {
       const member: unknown = Reflect.get(inner, name, inner);
+      if (name === "reader" || name === "writer") return watched(member as object, note);
       if (typeof member !== "function") return member;
+      const call = (args: readonly unknown[]) => Reflect.apply(member, inner, args);
+      if (name === "changes") return (...args: unknown[]) => watchedChanges(call(args), note);
       return async (...args: unknown[]) => {
         try {
-          return await Reflect.apply(member, inner, args);
+          return await call(args);
         } catch (error) {
           note(error, PHASES[name as Method]);
           throw error;
@@ -108,11 +116,9 @@ function watched(endpoint: Endpoint, note: Note): Endpoint {
   });
 }
 
-type ChangesArguments = Parameters<Endpoint["changes"]>;
-
-async function* watchedChanges(endpoint: Endpoint, note: Note, args: ChangesArguments) {
+async function* watchedChanges(changes: AsyncIterable<unknown>, note: Note) {
   try {
-    yield* endpoint.changes(...args);
+    yield* changes;
   } catch (error) {
     note(error, "changes");
     throw error;

@@ -13,19 +13,12 @@ import { renderStoredDocument } from "../../../documents/index.ts";
 import type { Transaction } from "../../../kv/index.ts";
 import { checkCreation, ProtocolError } from "../../../protocol/index.ts";
 import type {
-  BulkReadResult,
   ChangesItem,
   ChangesRequest,
   CheckpointDocument,
   Endpoint,
   EndpointInfo,
-  PlainDocument,
-  ReadRevisionsOptions,
-  RevisionRequest,
   SourceSequence,
-  StreamedDocument,
-  WriteFailure,
-  WriteResult,
 } from "../endpoint.ts";
 import { EndpointError } from "../endpoint.ts";
 import { LocalAccess, type LocalEndpointParts } from "./access.ts";
@@ -35,6 +28,8 @@ import { LocalDocumentWriter } from "./document-writer.ts";
 
 export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
+  readonly reader: LocalDocumentReader;
+  readonly writer: LocalDocumentWriter;
   /**
    * False, so that `commit` is called, which costs no request here and reveals a re-created
    * database.
@@ -44,8 +39,6 @@ export class LocalEndpoint implements Endpoint {
   readonly continuesLogs = false;
   readonly roundTripMs = undefined;
   readonly #access: LocalAccess;
-  readonly #reader: LocalDocumentReader;
-  readonly #writer: LocalDocumentWriter;
 
   /**
    * Reads and writes as `owner`: with the current rights of a user in our own directory, or with
@@ -54,8 +47,8 @@ export class LocalEndpoint implements Endpoint {
   constructor(parts: LocalEndpointParts, name: string, owner: Authority, jobId?: string) {
     this.#access = new LocalAccess(parts, name, owner);
     this.shownUrl = this.#access.shownUrl;
-    this.#reader = new LocalDocumentReader(this.#access);
-    this.#writer = new LocalDocumentWriter(this.#access, jobId);
+    this.reader = new LocalDocumentReader(this.#access);
+    this.writer = new LocalDocumentWriter(this.#access, jobId);
   }
 
   async create(parameters: Readonly<Record<string, string>>): Promise<boolean> {
@@ -110,45 +103,10 @@ export class LocalEndpoint implements Endpoint {
     return lacking;
   }
 
-  readRevisions(
-    requests: readonly RevisionRequest[],
-    signal: AbortSignal,
-    options?: ReadRevisionsOptions,
-  ): Promise<readonly BulkReadResult[]> {
-    return this.#reader.readRevisions(requests, signal, options);
-  }
-
-  readRevision(
-    request: RevisionRequest,
-    consume: (document: StreamedDocument) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    return this.#reader.readRevision(request, consume, signal);
-  }
-
-  attachmentMd5(
-    revision: Pick<RevisionRequest, "id" | "revision">,
-    name: string,
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    return this.#reader.attachmentMd5(revision, name, signal);
-  }
-
   async readDocument(id: string): Promise<string | undefined> {
     const document = await this.#access.read((tx, database) => database.documents.read(tx, id));
     if (document === undefined || document.deleted) return undefined;
     return renderStoredDocument(document);
-  }
-
-  writeDocuments(
-    documents: readonly PlainDocument[],
-    signal: AbortSignal,
-  ): Promise<readonly WriteFailure[]> {
-    return this.#writer.writeDocuments(documents, signal);
-  }
-
-  writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    return this.#writer.writeDocument(document, signal);
   }
 
   async security(): Promise<JsonText> {
