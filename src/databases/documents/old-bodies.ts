@@ -144,8 +144,8 @@ export class OldBodies {
   }
 
   /**
-   * Clears one page of bodies superseded before `beforeMs`, oldest first. A sweep repeats this until
-   * the last page.
+   * Clears one page of bodies superseded before `beforeMs`, oldest first. A sweep repeats this
+   * until the last page.
    */
   async sweep(tx: Transaction, beforeMs: number): Promise<SweptOldBodies> {
     await this.#assertExists(tx);
