@@ -44,7 +44,7 @@ async function openTandem(directory) {
         });
       }
     },
-    pendingCount: () => kv.read((tx) => jobs.pendingJobCount(tx, NAME)),
+    pendingCount: () => kv.read(async (tx) => (await jobs.counts.read(tx, NAME)).pending),
     add(data) {
       const name = newName();
       return kv.transact((tx) => jobs.add(tx, name, data));

@@ -17,28 +17,16 @@
  * for bodies, queries and responses. Reading order: http/exchange.ts, http/router.ts, api.ts,
  * access/database-access.ts, documents/documents.ts.
  */
-export { METRICS_ROLE, READER_ROLE, requireAdmin } from "./access/authorization.ts";
+export { METRICS_ROLE, READER_ROLE } from "./access/authorization.ts";
 export type { SessionAuthority } from "./access/session.ts";
 export { sessionRoutes } from "./access/session.ts";
 export { createApi } from "./api.ts";
 export type { ApiParts, ApiSettings, Compaction } from "./api-parts.ts";
-export type { Call, Handler } from "./http/call.ts";
-export { parameter } from "./http/call.ts";
 export type { CorsOf, CorsSettings } from "./http/cors.ts";
 export { CORS_EXPOSED_HEADERS, CORS_HEADERS, CORS_METHODS } from "./http/cors.ts";
-export type { ErrorAnswer } from "./http/error-responses.ts";
-export { errorAnswer, errorResponse } from "./http/error-responses.ts";
 export type { Api, ApiRequest, ApiResponse, User } from "./http/exchange.ts";
-export {
-  booleanParameter,
-  integerParameter,
-  jsonParameter,
-  queryError,
-  textListParameter,
-} from "./http/query.ts";
-export { readJsonBody, readJsonMembers, requireJsonType } from "./http/request-body.ts";
-export { inPieces, json, jsonText, streamedJson } from "./http/responses.ts";
-export { MEMBER, PUBLIC, type RouteFacts } from "./http/route-facts.ts";
+export { json } from "./http/responses.ts";
+export { MEMBER, PUBLIC } from "./http/route-facts.ts";
 export type { Route } from "./http/router.ts";
 export { defineRoute } from "./http/router.ts";
 export type { StaticFile, StaticFiles } from "./http/static-files.ts";
@@ -54,15 +42,12 @@ export type { EventsParts } from "./replication/events.ts";
 export { eventRoutes } from "./replication/events.ts";
 export { failingRoutes } from "./replication/failing.ts";
 export { failureRoutes } from "./replication/failures.ts";
-export type { FindJobParts } from "./replication/find-job.ts";
 export type { JobsParts } from "./replication/jobs.ts";
 export { jobRoutes, jobRows } from "./replication/jobs.ts";
 export { loginRoutes } from "./replication/logins.ts";
-export type { NodesParts } from "./replication/nodes.ts";
 export { nodesRoutes } from "./replication/nodes.ts";
 export { pausingOf } from "./replication/paused-writes.ts";
 export { replicateRoutes } from "./replication/replicate.ts";
-export type { RollupsParts } from "./replication/rollups.ts";
 export { rollupRoutes } from "./replication/rollups.ts";
 export type { RulesParts } from "./replication/rules.ts";
 export { ruleRoutes } from "./replication/rules.ts";

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
-import { allTogether, Lanes, Semaphore } from "./concurrency.ts";
+import { allTogether, runInTurns, Semaphore } from "./concurrency.ts";
 
 const FOREVER = new AbortController().signal;
+
+const aborted = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+  });
 
 /** Steps that the test completes by calling `next`; `underWay` is the number not completed yet. */
 function openSteps() {
@@ -38,71 +43,58 @@ test("a semaphore admits waiting tasks when it grows, and runs fewer tasks after
   await all;
 });
 
-test("the number of lanes follows the limit, and all lanes end when no work is left", async () => {
+test("runs as many tasks in turns as the limit allows at the time, until none is left", async () => {
   const steps = openSteps();
   let left = 10;
-  const lanes = new Lanes(2, async () => {
-    if (left === 0) return false;
-    left--;
-    await steps.step();
-    return true;
-  });
-  const run = lanes.run(FOREVER);
-  expect(steps.underWay).toBe(2);
-  lanes.resize(4);
-  expect(steps.underWay).toBe(4);
-  lanes.resize(1);
+  const turns = new Semaphore(2);
+  const run = runInTurns(FOREVER, turns, async () => (left-- > 0 ? steps.step : undefined));
+  const underWay = async (): Promise<number> => {
+    await steps.next(0);
+    return steps.underWay;
+  };
+  expect(await underWay()).toBe(2);
+  turns.resize(4);
+  expect(await underWay()).toBe(4);
+  turns.resize(1);
   await steps.next(3);
-  expect(steps.underWay).toBe(1);
+  expect(await underWay()).toBe(1);
   await steps.next();
-  expect(steps.underWay).toBe(1);
-  lanes.resize(100);
-  expect(steps.underWay).toBe(6);
+  expect(await underWay()).toBe(1);
+  turns.resize(100);
+  expect(await underWay()).toBe(6);
   await steps.next(6);
   await run;
-  expect(left).toBe(0);
+  expect(turns.isIdle).toBe(true);
 });
 
-test("if several lanes finish a step together, only the excess ones end", async () => {
-  const steps = openSteps();
-  let isOver = false;
-  const lanes = new Lanes(2, async () => {
-    await steps.step();
-    return !isOver;
-  });
-  const run = lanes.run(FOREVER);
-  lanes.resize(1);
-  await steps.next(2);
-  expect(steps.underWay).toBe(1);
-  isOver = true;
-  await steps.next();
-  await run;
-});
-
-test("a failing lane aborts the others, and no other begins", async () => {
+test("a failing task aborts the others, and no other begins", async () => {
   let begunCount = 0;
-  const lanes: Lanes = new Lanes(3, async (signal) => {
-    if (++begunCount === 3) throw new Error("third");
-    await new Promise((_, reject) => {
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    });
-    return true;
+  let fail = (_error: Error): void => {};
+  const failed = new Promise<never>((_, reject) => {
+    fail = reject;
   });
-  const run = lanes.run(FOREVER);
+  const run = runInTurns(FOREVER, new Semaphore(9), async () => {
+    if (++begunCount > 3) return failed;
+    if (begunCount < 3) return aborted;
+    return async () => {
+      fail(new Error("third"));
+      throw new Error("third");
+    };
+  });
   await expect(run).rejects.toThrow("third");
-  lanes.resize(9);
-  expect(begunCount).toBe(3);
+  expect(begunCount).toBe(4);
 });
 
-test("lanes abort with the signal of their run", async () => {
+test("tasks in turns abort with the signal of their run", async () => {
   const stopping = new AbortController();
-  const lanes = new Lanes(1, async (signal) => {
-    await new Promise((_, reject) => {
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    });
-    return true;
+  const { signal } = stopping;
+  let isBegun = false;
+  const run = runInTurns(signal, new Semaphore(2), async () => {
+    if (isBegun) return aborted(signal);
+    isBegun = true;
+    return aborted;
   });
-  const run = lanes.run(stopping.signal);
+  await new Promise((resolve) => setImmediate(resolve));
   stopping.abort(new Error("stopped"));
   await expect(run).rejects.toThrow("stopped");
 });

@@ -118,14 +118,25 @@ export class Semaphore {
   }
 
   async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#count < this.#countMax) this.#count++;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    const entered = this.enter();
+    if (entered !== undefined) await entered;
     try {
       return await work();
     } finally {
-      this.#count--;
-      this.#admit();
+      this.leave();
     }
+  }
+
+  /** Begins a turn, which ends with `leave`. Returns a promise if it has to wait. */
+  enter(): Promise<void> | undefined {
+    if (this.#count >= this.#countMax) return new Promise((resolve) => this.#waiting.push(resolve));
+    this.#count++;
+    return undefined;
+  }
+
+  leave(): void {
+    this.#count--;
+    this.#admit();
   }
 
   #admit(): void {
@@ -139,68 +150,39 @@ export class Semaphore {
 }
 
 /**
- * Repeats a step in concurrent lanes, whose number can change at any time. `step` resolves with
- * false when nothing is left to do, and must end when its signal aborts: `run` rejects only after
- * all lanes have ended.
+ * Runs the tasks returned by `next`, as many concurrently as `turns` allows, until it returns
+ * undefined. The first failure aborts the other tasks. Settles when all tasks have ended; `next`
+ * must reject after a task has failed, and after the signal has aborted.
  */
-export class Lanes {
-  readonly #step: (signal: AbortSignal) => Promise<boolean>;
-  #countMax: number;
-  #count = 0;
-  #isOver = false;
-  #open: (() => void) | undefined;
-
-  constructor(countMax: number, step: (signal: AbortSignal) => Promise<boolean>) {
-    this.#countMax = countMax;
-    this.#step = step;
-  }
-
-  /** Changes the number of lanes. Excess lanes end after their current step. */
-  resize(countMax: number): void {
-    this.#countMax = countMax;
-    this.#open?.();
-  }
-
-  /**
-   * Runs the lanes. Resolves when `step` has returned false and all lanes have ended. The first
-   * failure aborts the other lanes.
-   */
-  async run(signal: AbortSignal): Promise<void> {
-    const controller = new AbortController();
-    const unfollow = abortWith(signal, controller);
-    let failure: { readonly error: unknown } | undefined;
-    await new Promise<void>((resolve) => {
-      const end = (): void => {
-        if (this.#count === 0) resolve();
-      };
-      const fail = (error: unknown): void => {
-        this.#isOver = true;
-        failure ??= { error };
-        controller.abort(error);
-        end();
-      };
-      this.#open = () => {
-        while (!this.#isOver && this.#count < this.#countMax) {
-          this.#count++;
-          this.#lane(controller.signal).then(end, fail);
-        }
-      };
-      this.#open();
-    });
-    this.#open = undefined;
-    unfollow();
-    if (failure !== undefined) throw failure.error;
-  }
-
-  async #lane(signal: AbortSignal): Promise<void> {
-    try {
-      while (!this.#isOver && this.#count <= this.#countMax) {
-        if (!(await this.#step(signal))) this.#isOver = true;
-      }
-    } finally {
-      // Must be synchronous: otherwise two lanes that finish together could each count themselves
-      // as the excess one.
-      this.#count--;
+export async function runInTurns(
+  signal: AbortSignal,
+  turns: Semaphore,
+  next: () => Promise<((signal: AbortSignal) => Promise<void>) | undefined>,
+): Promise<void> {
+  const controller = new AbortController();
+  const unfollow = abortWith(signal, controller);
+  const running = new Set<Promise<void>>();
+  let failure: { readonly error: unknown } | undefined;
+  const fail = (error: unknown): void => {
+    failure ??= { error };
+    controller.abort(error);
+  };
+  while (failure === undefined) {
+    await turns.enter();
+    const task = await next().catch(fail);
+    const run = task?.(controller.signal)
+      .catch(fail)
+      .finally(() => {
+        running.delete(run as Promise<void>);
+        turns.leave();
+      });
+    if (run === undefined) {
+      turns.leave();
+      break;
     }
+    running.add(run);
   }
+  await Promise.all(running);
+  unfollow();
+  if (failure !== undefined) throw failure.error;
 }

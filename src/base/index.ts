@@ -2,7 +2,7 @@
 
 export { abortable, abortWith, finishWithin, waitAtMost } from "./abort.ts";
 export { AssertionError, assert } from "./assert.ts";
-export { type BackoffLimits, backoff } from "./backoff.ts";
+export { backoff } from "./backoff.ts";
 export { BoundedQueue } from "./bounded-queue.ts";
 export { cutBytes } from "./byte-slab.ts";
 export {
@@ -24,8 +24,8 @@ export { clientNetwork } from "./client-network.ts";
 export {
   allTogether,
   forEachConcurrent,
-  Lanes,
   mapAtOnce,
+  runInTurns,
   runTogether,
   Semaphore,
 } from "./concurrency.ts";
@@ -46,14 +46,12 @@ export {
   outlineJsonYielding,
   splitArray,
   splitObject,
-  validateJson,
 } from "./json/json-text.ts";
 export {
   canonicalJson,
   hasJsonNumber,
   integerValue,
   isJsonObject,
-  JsonNumber,
   keepsForm,
   numberValue,
   objectOf,
@@ -72,7 +70,6 @@ export type {
   Compression,
   DigestStream,
   Digests,
-  GzipOptions,
   Random,
   Runtime,
   Trace,

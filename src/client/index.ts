@@ -12,5 +12,5 @@ export {
   type JobPreview,
 } from "./commands.ts";
 export { type FeedItem, followFeed } from "./feed.ts";
-export type { Exchanged, Fetch, FetchedResponse, Method, RequestParts } from "./requests.ts";
+export type { Exchanged, Method, RequestParts } from "./requests.ts";
 export { ApiError, Requests, segmentOf, withQuery } from "./requests.ts";

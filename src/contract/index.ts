@@ -14,9 +14,7 @@ export type {
   FailingPage,
   FailureCount,
   FailurePage,
-  GatedLogin,
   GatedLoginPage,
-  HistoryEvent,
   Job,
   JobEvent,
   JobPage,
@@ -30,7 +28,6 @@ export type {
   Budget,
   BudgetPage,
   BudgetRates,
-  BudgetRow,
   EndpointPage,
   EndpointRow,
   GroupPage,
@@ -42,7 +39,6 @@ export type {
   Rates,
   SettingRow,
 } from "./nodes.ts";
-export type { DescribedRoute } from "./openapi.ts";
 export {
   EVENT_FILTERS,
   type IntegerParameter,
@@ -83,7 +79,6 @@ export {
   JOB_CHANGES,
   JOB_STATES,
   type JobChangeName,
-  type JobState,
   STATE_WORDS,
   type StatedJob,
   stateWord,

@@ -57,14 +57,14 @@ describe("the registry", () => {
     expect(info).toMatchObject({ documentCount: 0, updateSequence: "0" });
     expect(info.uuid).not.toBe(old.uuid);
     expect(info.instanceStartTime).not.toBe(old.instanceStartTime);
-    expect(await store.read((tx, database) => database.readLocal(tx, "_local/l"))).toBeUndefined();
+    expect(await store.read((tx, database) => database.local.read(tx, "_local/l"))).toBeUndefined();
     const write = store.kv.transact((tx) => old.write(tx, interactive("b"), CONTEXT));
     await expect(write).rejects.toMatchObject({ code: "STORE_DATABASE_NOT_FOUND" });
   });
 
   test("a watcher of an empty database is notified of its removal", async () => {
     const store = await openStore();
-    const watch = await store.write(async (tx, database) => database.watchChanges(tx));
+    const watch = await store.write(async (tx, database) => database.changes.watch(tx));
     await store.kv.transact((tx) => store.registry.remove(tx, "films"));
     await watch.fired();
   });
@@ -165,9 +165,9 @@ describe("hooks", () => {
       { kind: "written", id: "good" },
       { kind: "conflict", id: "good" },
     ]);
-    const good = await store.read((tx, database) => database.read(tx, "good"));
+    const good = await store.read((tx, database) => database.documents.read(tx, "good"));
     expect(good?.body.text).toBe('{"changed":true}');
-    expect(await store.read((tx, database) => database.read(tx, "bad"))).toBeUndefined();
+    expect(await store.read((tx, database) => database.documents.read(tx, "bad"))).toBeUndefined();
   });
 
   test("a hook runs for each written edit in the same transaction, and may write", async () => {
@@ -203,7 +203,9 @@ describe("hooks", () => {
       throw new Error("given up");
     });
     await expect(failing).rejects.toThrow("given up");
-    expect(await store.read((tx, database) => database.read(tx, "log-c"))).toBeUndefined();
+    expect(
+      await store.read((tx, database) => database.documents.read(tx, "log-c")),
+    ).toBeUndefined();
   });
 
   test("a follow-up replaces afterWrite if, and only if, the edit becomes the winner", async () => {
@@ -248,7 +250,7 @@ describe("hooks", () => {
           afterBatch: async (tx, database, { ids, indexSet }) => {
             reported.push({ ids: ids.toSorted(), hasIndexes: indexSet !== 0 });
             expect(await database.indexSet(tx)).toBe(indexSet);
-            const winners = await database.winners(tx, [...ids, "unknown"]);
+            const winners = await database.documents.winners(tx, [...ids, "unknown"]);
             expect(winners.map((winner) => winner?.id)).toEqual([...ids, undefined]);
           },
         },

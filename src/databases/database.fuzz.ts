@@ -67,7 +67,7 @@ async function editOf(store: OpenStore, drawn: Step): Promise<DocumentEdit> {
   if (drawn.kind === "create") {
     return interactive(drawn.id, undefined, { body, deleted: drawn.deleted });
   }
-  const leaves = await store.read((tx, database) => database.leaves(tx, drawn.id));
+  const leaves = await store.read((tx, database) => database.documents.leaves(tx, drawn.id));
   const parent = leaves[drawn.leaf % Math.max(1, leaves.length)]?.revision ?? "1-unknown";
   return interactive(drawn.id, parent, { body, deleted: drawn.deleted });
 }
@@ -77,19 +77,19 @@ async function views(store: OpenStore) {
   return store.read(async (tx, database) => {
     const leaves = new Map<string, Leaf[]>();
     for (const name of IDS) {
-      const found = await database.leaves(tx, name);
+      const found = await database.documents.leaves(tx, name);
       if (found.length > 0) leaves.set(name, found);
     }
-    const all = await database.allDocuments(tx, { withDocument: true });
-    const changes = await database.changes(tx, {});
+    const all = await database.allDocuments.page(tx, { withDocument: true });
+    const changes = await database.changes.page(tx, {});
     const pending = await Promise.all(
-      changes.entries.map(({ sequence }) => database.pendingChanges(tx, sequence)),
+      changes.entries.map(({ sequence }) => database.changes.pendingCount(tx, sequence)),
     );
     const info = await database.info(tx);
     const conflicts = await database.conflicts.page(tx, { limit: 100 });
     const conflictCount = await database.conflicts.count(tx);
     const counts = await store.registry.conflictCounts(tx, { limit: 10 });
-    const bodies = await Promise.all(IDS.map((name) => database.readLeaves(tx, name)));
+    const bodies = await Promise.all(IDS.map((name) => database.documents.readLeaves(tx, name)));
     return {
       leaves,
       all: all.entries,

@@ -1,8 +1,9 @@
 import { describe, expect, test, vi } from "vitest";
 import { type Runtime, Utf8Text, utf8Encode } from "../base/index.ts";
 import { createSystemRuntime } from "../host/index.ts";
-import type { Database } from "./database.ts";
 import type { DocumentEdit } from "./document.ts";
+import type { AllDocumentsOptions } from "./documents/all-documents.ts";
+import type { LocalDocumentsOptions } from "./documents/local-documents.ts";
 import { newRevisionHash } from "./documents/new-revision.ts";
 import { SECURITY_ADMIN_ONLY } from "./security/security.ts";
 import {
@@ -21,13 +22,13 @@ describe("interactive edits", () => {
     const first = revisionOf(created);
     expect(first).toMatch(/^1-[0-9a-f]{32}$/);
     const second = revisionOf((await store.edit(interactive("a", first, { body: '{"n":2}' })))[0]);
-    const document = await store.read((tx, database) => database.read(tx, "a"));
+    const document = await store.read((tx, database) => database.documents.read(tx, "a"));
     expect(document).toMatchObject({ revision: second, deleted: false });
     expect(document?.body.text).toBe('{"n":2}');
     expect(document?.revisions).toEqual({ start: 2, hashes: [second.slice(2), first.slice(2)] });
     const [deletion] = await store.edit(interactive("a", second, { deleted: true }));
     expect(revisionOf(deletion)).toMatch(/^3-/);
-    const winner = await store.read((tx, database) => database.read(tx, "a"));
+    const winner = await store.read((tx, database) => database.documents.read(tx, "a"));
     expect(winner).toMatchObject({ deleted: true, revision: revisionOf(deletion) });
     const info = await store.read((tx, database) => database.info(tx));
     expect(info).toMatchObject({ documentCount: 0, deletedDocumentCount: 1 });
@@ -60,7 +61,7 @@ describe("interactive edits", () => {
     const outcomes = await store.edit(interactive("a", "3-abc"), interactive("a", "3-abc"));
     expect(outcomes).toEqual([conflict, conflict]);
     expect(await store.edit(interactive("a", "3-abc", { deleted: true }))).toEqual([conflict]);
-    expect(await store.read((tx, database) => database.leaves(tx, "a"))).toEqual([]);
+    expect(await store.read((tx, database) => database.documents.leaves(tx, "a"))).toEqual([]);
     expect(await store.edit(interactive("a"))).toMatchObject([
       { kind: "written", revision: expect.stringMatching(/^1-/) },
     ]);
@@ -82,7 +83,9 @@ describe("interactive edits", () => {
     const second = revisionOf((await store.edit(interactive("a", first, { deleted: true })))[0]);
     const third = revisionOf((await store.edit(interactive("a", undefined)))[0]);
     expect(third).toMatch(/^3-/);
-    const statuses = await store.read((tx, database) => database.revisionStatuses(tx, "a", third));
+    const statuses = await store.read((tx, database) =>
+      database.documents.revisionStatuses(tx, "a", third),
+    );
     expect(statuses).toEqual([
       { revision: third, status: "available" },
       { revision: second, status: "missing" },
@@ -97,10 +100,10 @@ describe("interactive edits", () => {
     const path = ["2-y", "1-x"];
     const both = await store.edit(replicated("c", ["1-x"]), replicated("c", path));
     expect(both.map(({ kind }) => kind)).toEqual(["written", "written"]);
-    const page = await store.read((tx, database) => database.changes(tx, {}));
+    const page = await store.read((tx, database) => database.changes.page(tx, {}));
     expect(page.entries.map(({ id }) => id).sort()).toEqual(["a", "b", "c"]);
     expect(page.entries.find(({ id }) => id === "c")?.winner).toBe("2-y");
-    expect(await store.read((tx, database) => database.pendingChanges(tx, "0"))).toBe(3);
+    expect(await store.read((tx, database) => database.changes.pendingCount(tx, "0"))).toBe(3);
   });
 
   test("a document written twice in one transaction can be read in between", async () => {
@@ -111,15 +114,15 @@ describe("interactive edits", () => {
         interactive("a", undefined, { body: '{"n":1}' }),
         CONTEXT,
       );
-      expect((await database.read(tx, "a"))?.body.text).toBe('{"n":1}');
+      expect((await database.documents.read(tx, "a"))?.body.text).toBe('{"n":1}');
       const edit = interactive("a", revisionOf(first), { body: '{"n":2}' });
       expect((await database.write(tx, edit, CONTEXT)).kind).toBe("written");
     });
-    const document = await store.read((tx, database) => database.read(tx, "a"));
+    const document = await store.read((tx, database) => database.documents.read(tx, "a"));
     expect(document?.body.text).toBe('{"n":2}');
     const info = await store.read((tx, database) => database.info(tx));
     expect(info).toMatchObject({ documentCount: 1 });
-    const page = await store.read((tx, database) => database.changes(tx, {}));
+    const page = await store.read((tx, database) => database.changes.page(tx, {}));
     expect(page.entries).toHaveLength(1);
   });
 });
@@ -140,7 +143,7 @@ test("documents may be written concurrently in one transaction", async () => {
       [2, 0, 1].map((from) => database.write(tx, replicated("c", path.slice(from)), CONTEXT)),
     ),
   );
-  const leaves = await store.read((tx, database) => database.leaves(tx, "c"));
+  const leaves = await store.read((tx, database) => database.documents.leaves(tx, "c"));
   expect(leaves.map(({ revision }) => revision)).toEqual(["3-c"]);
   const info = await store.read((tx, database) => database.info(tx));
   expect(info).toMatchObject({ documentCount: 3, sizes: { external: 16 } });
@@ -244,13 +247,15 @@ describe("replicated edits", () => {
       replicated("a", ["2-c", "1-a"]),
       replicated("a", ["3-z", "2-y", "1-a"], { deleted: true }),
     );
-    const leaves = await store.read((tx, database) => database.leaves(tx, "a"));
+    const leaves = await store.read((tx, database) => database.documents.leaves(tx, "a"));
     expect(leaves.map(({ revision }) => revision)).toEqual(["2-c", "2-b", "3-z"]);
     const latest = await store.read((tx, database) =>
-      database.readRevision(tx, "a", "1-a", { latest: true }),
+      database.documents.readRevision(tx, "a", "1-a", { latest: true }),
     );
     expect(latest.map(({ revision }) => revision)).toEqual(["2-c", "2-b", "3-z"]);
-    const gone = await store.read((tx, database) => database.readRevision(tx, "a", "1-a"));
+    const gone = await store.read((tx, database) =>
+      database.documents.readRevision(tx, "a", "1-a"),
+    );
     expect(gone).toEqual([]);
   });
 
@@ -259,7 +264,9 @@ describe("replicated edits", () => {
     await store.edit(replicated("a", ["3-c", "2-b", "1-a"]), replicated("a", ["2-x", "1-a"]));
     const ask = async (id: string, revisions: string[]) => {
       const asked = [[id, revisions] as const];
-      const answers = await store.read((tx, database) => database.missingRevisions(tx, asked));
+      const answers = await store.read((tx, database) =>
+        database.documents.missingRevisions(tx, asked),
+      );
       return answers[0];
     };
     expect(await ask("a", ["2-b", "3-c"])).toEqual({ missing: [], possibleAncestors: [] });
@@ -276,7 +283,9 @@ describe("replicated edits", () => {
     const body =
       '{"n":12345678901234567890, "f":1.0,"e":1e2,"z":-0,"d":0.1000,"o":{"__proto__":1,"constructor":2},"t":"\\u00e9é\\ud800"}';
     await store.edit(replicated("a", ["1-a"], { body }));
-    expect((await store.read((tx, database) => database.read(tx, "a")))?.body.text).toBe(body);
+    expect((await store.read((tx, database) => database.documents.read(tx, "a")))?.body.text).toBe(
+      body,
+    );
   });
 
   test("revisions with generation 0 or without a hash are stored, as in CouchDB", async () => {
@@ -286,7 +295,7 @@ describe("replicated edits", () => {
       const id = String(index);
       expect(await store.edit(replicated(id, path))).toMatchObject([{ revision: path[0] }]);
       expect(await store.edit(replicated(id, path))).toMatchObject([{ kind: "known" }]);
-      const document = await store.read((tx, database) => database.read(tx, id));
+      const document = await store.read((tx, database) => database.documents.read(tx, id));
       expect(document?.revision).toBe(path[0]);
       const { start = -1, hashes = [] } = document?.revisions ?? {};
       expect(hashes.map((hash, depth) => `${start - depth}-${hash}`)).toEqual(path);
@@ -296,7 +305,7 @@ describe("replicated edits", () => {
       ]);
     }
     await store.edit(replicated("4", ["2-z", "1-"]));
-    const feed = await store.read((tx, database) => database.changes(tx, {}));
+    const feed = await store.read((tx, database) => database.changes.page(tx, {}));
     expect(feed.entries.at(-1)?.id).toBe("4");
   });
 
@@ -314,7 +323,7 @@ describe("replicated edits", () => {
     expect(await store.read((tx, database) => database.revisionLimit(tx))).toBe(3);
     const path = Array.from({ length: 10 }, (_, index) => `${10 - index}-r`);
     expect((await store.edit(replicated("a", path)))[0]?.kind).toBe("written");
-    const document = await store.read((tx, database) => database.read(tx, "a"));
+    const document = await store.read((tx, database) => database.documents.read(tx, "a"));
     expect(document?.revisions).toEqual({ start: 10, hashes: ["r", "r", "r"] });
     expect((await store.edit(replicated("a", path)))[0]?.kind).toBe("known");
     expect((await store.edit(replicated("a", path.slice(1))))[0]?.kind).toBe("known");
@@ -334,13 +343,13 @@ describe("replicated edits", () => {
     for (const letter of "abcdefgh") {
       expect((await store.edit(replicated("doc", trunk(letter))))[0]?.kind).toBe("written");
     }
-    const document = await store.read((tx, database) => database.readLeaves(tx, "doc"));
+    const document = await store.read((tx, database) => database.documents.readLeaves(tx, "doc"));
     expect(document.map(({ revisions }) => revisions.hashes.length)).toEqual(
       new Array(8).fill(1000),
     );
     await store.write((tx, database) => database.setRevisionLimit(tx, 5));
     await store.edit(replicated("doc", [`1001-${hash("a")}`, ...trunk("a")]));
-    const stemmed = await store.read((tx, database) => database.readLeaves(tx, "doc"));
+    const stemmed = await store.read((tx, database) => database.documents.readLeaves(tx, "doc"));
     expect(stemmed.map(({ revisions }) => revisions.hashes.length)).toEqual(new Array(8).fill(5));
   });
 
@@ -348,7 +357,7 @@ describe("replicated edits", () => {
     const store = await openStore();
     const edits = Array.from({ length: 210 }, (_, index) => replicated("a", [`1-${index}`]));
     await store.edit(...edits);
-    const page = await store.read((tx, database) => database.changes(tx, {}));
+    const page = await store.read((tx, database) => database.changes.page(tx, {}));
     expect(page.entries[0]?.leaves).toHaveLength(210);
   });
 
@@ -381,7 +390,9 @@ describe("documents", () => {
     const store = await openStore();
     const body = JSON.stringify({ text: "é".repeat(4_000_000) });
     const first = revisionOf((await store.edit(interactive("a", undefined, { body })))[0]);
-    expect((await store.read((tx, database) => database.read(tx, "a")))?.body.text).toBe(body);
+    expect((await store.read((tx, database) => database.documents.read(tx, "a")))?.body.text).toBe(
+      body,
+    );
     await store.edit(interactive("a", first));
     const info = await store.read((tx, database) => database.info(tx));
     expect(info.sizes.external).toBe(2);
@@ -406,13 +417,13 @@ describe("documents", () => {
     const store = await openStore();
     const revision = revisionOf((await store.edit(interactive(id)))[0]);
     await store.edit(replicated(id, [`9-${"h".repeat(500)}`]));
-    const leaves = await store.read((tx, database) => database.leaves(tx, id));
+    const leaves = await store.read((tx, database) => database.documents.leaves(tx, id));
     expect(leaves[1]?.revision).toBe(revision);
     const all = await store.read((tx, database) =>
-      database.allDocuments(tx, { withDocument: true }),
+      database.allDocuments.page(tx, { withDocument: true }),
     );
     expect(all.entries.map((row) => row.document?.id)).toEqual([id]);
-    const page = await store.read((tx, database) => database.changes(tx, {}));
+    const page = await store.read((tx, database) => database.changes.page(tx, {}));
     expect(page.entries[0]?.id).toBe(id);
   });
 
@@ -436,11 +447,11 @@ describe("documents", () => {
     const store = await openStore();
     await store.edit(interactive("a"), interactive("x".repeat(7_000)), interactive("y"));
     for (const id of ["", "_x", "x".repeat(20_000), "\ud800"]) {
-      expect(await store.read((tx, database) => database.read(tx, id))).toBeUndefined();
-      expect(await store.read((tx, database) => database.leaves(tx, id))).toEqual([]);
+      expect(await store.read((tx, database) => database.documents.read(tx, id))).toBeUndefined();
+      expect(await store.read((tx, database) => database.documents.leaves(tx, id))).toEqual([]);
     }
     const long = "x".repeat(20_000);
-    await store.read((tx, database) => database.localDocuments(tx, { startId: long }));
+    await store.read((tx, database) => database.local.page(tx, { startId: long }));
     expect(await store.kv.read((tx) => store.registry.names(tx, { endName: long }))).toEqual([
       "films",
     ]);
@@ -454,8 +465,8 @@ describe("documents", () => {
     const ids = ["a", "a\0", "aa", "b", "é", "\uffff", "😀"];
     await store.edit(...[...ids].reverse().map((id) => interactive(id)));
     await store.edit(replicated("gone", ["1-a"], { deleted: true }));
-    const list = async (options: Parameters<Database["allDocuments"]>[1]) => {
-      const page = await store.read((tx, database) => database.allDocuments(tx, options));
+    const list = async (options: AllDocumentsOptions) => {
+      const page = await store.read((tx, database) => database.allDocuments.page(tx, options));
       return page.entries.map(({ id }) => id);
     };
     expect(await list({})).toEqual(ids);
@@ -487,12 +498,12 @@ describe("changes", () => {
 
   test("the sequence of an empty database can be used as `since`", async () => {
     const store = await openStore();
-    const since = await store.read((tx, database) => database.updateSequence(tx));
+    const since = await store.read((tx, database) => database.changes.lastSequence(tx));
     expect(since).toBe("0");
     await store.edit(interactive("a"));
-    const page = await store.read((tx, database) => database.changes(tx, { since }));
+    const page = await store.read((tx, database) => database.changes.page(tx, { since }));
     expect(page).toMatchObject({ stoppedBy: "exhausted", entries: [{ id: "a" }] });
-    expect(await store.read((tx, database) => database.updateSequence(tx))).toBe(
+    expect(await store.read((tx, database) => database.changes.lastSequence(tx))).toBe(
       page.entries[0]?.sequence,
     );
   });
@@ -503,8 +514,8 @@ describe("changes", () => {
     const ranges = await kv.read(async (tx) => {
       const database = await store.registry.open(tx, "films");
       const read = vi.spyOn(tx, "getRangePage");
-      const page = await database.changesOf(tx, ["d20", "d3", "none"], { since: "0" });
-      const all = await database.changes(tx, {});
+      const page = await database.changes.pageOf(tx, ["d20", "d3", "none"], { since: "0" });
+      const all = await database.changes.page(tx, {});
       expect(page.entries).toEqual([all.entries[3], all.entries[20]]);
       expect(page).toMatchObject({ stoppedBy: "exhausted" });
       expect(page.lastSequence).toBe(all.entries[24]?.sequence);
@@ -521,7 +532,7 @@ describe("changes", () => {
       for (;;) {
         const bound = at === undefined ? {} : descending ? { before: at } : { since: at };
         const page = await store.read((tx, database) =>
-          database.changes(tx, { ...bound, limit: 10, descending }),
+          database.changes.page(tx, { ...bound, limit: 10, descending }),
         );
         ids.push(...page.entries.map(({ id }) => id));
         at = page.entries.at(-1)?.sequence;
@@ -530,7 +541,7 @@ describe("changes", () => {
       const expected = Array.from({ length: 25 }, (_, index) => `d${index}`);
       expect(ids).toEqual(descending ? expected.reverse() : expected);
     }
-    const none = await store.read((tx, database) => database.changes(tx, { limit: 0 }));
+    const none = await store.read((tx, database) => database.changes.page(tx, { limit: 0 }));
     expect(none).toEqual({ entries: [], stoppedBy: "row-limit" });
   });
 
@@ -546,10 +557,10 @@ describe("changes", () => {
     const store = await openStore();
     const invalid = { code: "STORE_SEQUENCE_INVALID" };
     await expect(
-      store.read((tx, database) => database.changes(tx, { since })),
+      store.read((tx, database) => database.changes.page(tx, { since })),
     ).rejects.toMatchObject(invalid);
     await expect(
-      store.read((tx, database) => database.pendingChanges(tx, since)),
+      store.read((tx, database) => database.changes.pendingCount(tx, since)),
     ).rejects.toMatchObject(invalid);
   });
 
@@ -567,7 +578,7 @@ describe("changes", () => {
             );
             const edits: DocumentEdit[] = [];
             for (const id of new Set(ids)) {
-              edits.push(interactive(id, (await database.leaves(tx, id))[0]?.revision));
+              edits.push(interactive(id, (await database.documents.leaves(tx, id))[0]?.revision));
             }
             await database.writeMany(tx, edits, CONTEXT);
           }),
@@ -575,11 +586,11 @@ describe("changes", () => {
       );
     }
     const { sequences, pending, boundaries } = await store.read(async (tx, database) => {
-      const page = await database.changes(tx, {});
+      const page = await database.changes.page(tx, {});
       const every = page.entries.map(({ sequence }) => sequence);
       const sampled = every.filter((_, index) => index % 37 === 0 || index > 3_950);
       const counted = await Promise.all(
-        ["0", ...sampled].map((sequence) => database.pendingChanges(tx, sequence)),
+        ["0", ...sampled].map((sequence) => database.changes.pendingCount(tx, sequence)),
       );
       const drawn = await tx.getRangePage(database.keys.boundary.range());
       return {
@@ -617,11 +628,11 @@ describe("changes", () => {
       );
     }
     await store.read(async (tx, database) => {
-      const { entries } = await database.changes(tx, {});
+      const { entries } = await database.changes.page(tx, {});
       expect(entries).toHaveLength(600);
       for (let index = 0; index < entries.length; index += 7) {
         const { sequence } = entries[index] as { sequence: string };
-        expect(await database.pendingChanges(tx, sequence)).toBe(599 - index);
+        expect(await database.changes.pendingCount(tx, sequence)).toBe(599 - index);
       }
     });
     // Sweeps may conflict with each other; writers do not conflict.
@@ -630,13 +641,13 @@ describe("changes", () => {
 
   test("a watch fires when a document of its database is written, and only then", async () => {
     const store = await openStore();
-    const watch = await store.write(async (tx, database) => database.watchChanges(tx));
+    const watch = await store.write(async (tx, database) => database.changes.watch(tx));
     let fired = false;
     const firing = watch.fired().then(() => {
       fired = true;
     });
     await store.write((tx, database) =>
-      database.writeLocal(tx, { id: "_local/x", parent: undefined, body: Utf8Text.of("{}") }),
+      database.local.write(tx, { id: "_local/x", parent: undefined, body: Utf8Text.of("{}") }),
     );
     // If a watch fires at all, it does so by the next turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
@@ -661,7 +672,7 @@ describe("changes", () => {
     await Promise.all(
       Array.from({ length: 100 }, (_, index) => store.edit(interactive(`d${index}`))),
     );
-    const leaves = await store.read((tx, database) => database.leaves(tx, "d0"));
+    const leaves = await store.read((tx, database) => database.documents.leaves(tx, "d0"));
     await Promise.all(
       Array.from({ length: 100 }, async (_, index) =>
         store.edit(interactive(`d${index}`, leaves[0]?.revision, { body: '{"n":2}' })),
@@ -679,10 +690,10 @@ describe("local documents and settings", () => {
     const id = "_local/checkpoint";
     const write = (parent: string | undefined, body: string) =>
       store.write((tx, database) =>
-        database.writeLocal(tx, { id, parent, body: Utf8Text.of(body) }),
+        database.local.write(tx, { id, parent, body: Utf8Text.of(body) }),
       );
     const read = async () => {
-      const found = await store.read((tx, database) => database.readLocal(tx, id));
+      const found = await store.read((tx, database) => database.local.read(tx, id));
       return found && { ...found, body: found.body.text };
     };
     expect(await read()).toBeUndefined();
@@ -692,8 +703,8 @@ describe("local documents and settings", () => {
     expect(await read()).toEqual({ id, revision: "0-2", body: large });
     expect(revisionOf(await write("0-2", '{"n":3}'))).toBe("0-3");
     expect(await read()).toEqual({ id, revision: "0-3", body: '{"n":3}' });
-    expect(await store.read((tx, database) => database.updateSequence(tx))).toBe("0");
-    const remove = () => store.write((tx, database) => database.deleteLocal(tx, id, "0-3"));
+    expect(await store.read((tx, database) => database.changes.lastSequence(tx))).toBe("0");
+    const remove = () => store.write((tx, database) => database.local.remove(tx, id, "0-3"));
     expect(await remove()).toEqual({ kind: "written", id, revision: "0-0" });
     expect(await remove()).toEqual({ kind: "conflict", id });
     expect(await read()).toBeUndefined();
@@ -704,8 +715,8 @@ describe("local documents and settings", () => {
     const store = await openStore();
     const ids = ["_local/a", "_local/a\0", "_local/b", "_local/c"];
     await store.edit(...ids.map((id) => interactive(id)));
-    const list = async (options: Parameters<Database["localDocuments"]>[1]) => {
-      const page = await store.read((tx, database) => database.localDocuments(tx, options));
+    const list = async (options: LocalDocumentsOptions) => {
+      const page = await store.read((tx, database) => database.local.page(tx, options));
       return page.entries.map(({ id }) => id);
     };
     expect(await list({})).toEqual(ids);

@@ -3,44 +3,20 @@
  * before it is written, and add writes after it. For example, a replication document and its job
  * are written in one transaction.
  */
-import type { JsonText, Page, Seal } from "../base/index.ts";
+import type { JsonText, Seal } from "../base/index.ts";
 import type { ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
-import type { Document, DocumentEdit, Leaf, Revision, WriteOutcome } from "./document.ts";
-import type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents.ts";
+import type { Document, DocumentEdit, WriteOutcome } from "./document.ts";
+import type { AllDocuments } from "./documents/all-documents.ts";
+import type { Documents } from "./documents/documents.ts";
 import type { SecuritySubject } from "./security/security-object.ts";
-
-export interface ReadRevisionOptions {
-  /** Whether to return the leaves that descend from the revision instead. */
-  readonly latest?: boolean;
-  /**
-   * Whether to include a superseded revision whose body is kept. Cannot be combined with `latest`.
-   */
-  readonly superseded?: boolean;
-}
 
 /** The part of a database that hooks use. */
 export interface HookedDatabase {
   readonly name: string;
   readonly uuid: string;
+  readonly documents: Documents;
+  readonly allDocuments: AllDocuments;
   security(tx: ReadTransaction): Promise<JsonText>;
-  /** Returns the winner, deleted or not. */
-  read(tx: ReadTransaction, id: string): Promise<Document | undefined>;
-  /**
-   * Returns the document at a leaf. The list is empty if the revision is not a leaf, unless the
-   * options request descendants or superseded revisions.
-   */
-  readRevision(
-    tx: ReadTransaction,
-    id: string,
-    revision: Revision,
-    options?: ReadRevisionOptions,
-  ): Promise<Document[]>;
-  leaves(tx: ReadTransaction, id: string): Promise<Leaf[]>;
-  /**
-   * Winners of several documents, read together, in the order of the ids; undefined for one that
-   * has no leaves or is hidden.
-   */
-  winners(tx: ReadTransaction, ids: readonly string[]): Promise<(Document | undefined)[]>;
   /** Whether bodies are sealed in the store, so that no part of them may be stored elsewhere. */
   readonly isSealed: boolean;
   /** Key space for a higher layer's indexes of the database, cleared together with the database. */
@@ -57,7 +33,6 @@ export interface HookedDatabase {
   changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void>;
   /** Writes a document as a follow-up to the write that triggered the hook. */
   write(tx: Transaction, edit: DocumentEdit, context: WriteContext): Promise<WriteOutcome>;
-  allDocuments(tx: ReadTransaction, options?: AllDocumentsOptions): Promise<Page<DocumentRow>>;
 }
 
 /** Called after an edit is written, with the resulting winner. May write documents. */

@@ -16,10 +16,10 @@
  * transaction, and the hooks. Reading order: document.ts, database.ts,
  * documents/document-writer.ts, revisions/revision-tree.ts, hooks.ts.
  *
- * A transaction that has written documents of a database cannot call `changes`, `updateSequence`,
- * `info`, `pendingChanges` or `watchChanges` on it: a versionstamped value is unreadable before the
- * commit. It can read and write the documents themselves. A batch has to fit into one transaction
- * of the store (10 MB); callers with more to write use several.
+ * A transaction that has written documents of a database cannot use its `changes` or `info`: a
+ * versionstamped value is unreadable before the commit. It can read and write the documents
+ * themselves. A batch has to fit into one transaction of the store (10 MB); callers with more to
+ * write use several.
  *
  * Errors, by code:
  *
@@ -37,13 +37,9 @@
  *     during the read
  *   STORE_FUNCTION_FAILED {error, reason}: a function of a design document
  */
-export type {
-  ReadContentOptions,
-  Reclaimed,
-  StageOptions,
-} from "./attachments/attachment-store.ts";
+export type { StageOptions } from "./attachments/attachment-store.ts";
 export { AttachmentStore } from "./attachments/attachment-store.ts";
-export type { Authority, Vouched } from "./authority.ts";
+export type { Authority } from "./authority.ts";
 export {
   authorityOf,
   isSameAuthority,
@@ -53,8 +49,7 @@ export {
 } from "./authority.ts";
 export type { ChangesOfDocuments, ChangesOptions } from "./changes/changes-feed.ts";
 export { LOOKED_UP_MAX } from "./changes/changes-feed.ts";
-export type { DatabaseUpdate, UpdateKind, UpdatesOptions } from "./changes/database-updates.ts";
-export { DatabaseUpdates } from "./changes/database-updates.ts";
+export type { DatabaseUpdate } from "./changes/database-updates.ts";
 export { FIRST_SEQUENCE } from "./changes/sequence.ts";
 export { Database } from "./database.ts";
 export type { NamesOptions } from "./database-registry.ts";
@@ -73,11 +68,9 @@ export type {
   StagedContent,
   WriteOutcome,
 } from "./document.ts";
-export type { AllDocumentsOptions, DocumentRow } from "./documents/all-documents.ts";
-export type { Conflict, ConflictCount } from "./documents/conflicts.ts";
-export type { Purge, PurgedPage } from "./documents/document-purger.ts";
+export type { Conflict } from "./documents/conflicts.ts";
+export type { Purge } from "./documents/document-purger.ts";
 export { BODY_BYTES_MAX } from "./documents/leaf-writer.ts";
-export type { LocalDocumentsOptions, LocalEdit } from "./documents/local-documents.ts";
 export type {
   DatabaseHook,
   EditVerdict,
@@ -88,7 +81,7 @@ export type {
 export { checkDocumentId, isDatabaseName } from "./names.ts";
 export { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "./records/database-keys.ts";
 export { isRevision } from "./revisions/revision.ts";
-export type { MissingRevisions, RevisionStatus } from "./revisions/revision-questions.ts";
+export type { MissingRevisions } from "./revisions/revision-questions.ts";
 export type { Refusal, Sandbox, SandboxCall, SelectorCall, Share } from "./sandbox.ts";
 export { SandboxError, shareOf, shareOfIndexes } from "./sandbox.ts";
 export { SECURITY_ADMIN_ONLY, SECURITY_BYTES_MAX } from "./security/security.ts";

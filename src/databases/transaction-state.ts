@@ -57,6 +57,12 @@ export interface TransactionState {
   share: Share | undefined;
 }
 
+/**
+ * Throws STORE_DATABASE_NOT_FOUND if the database was removed. Its removal conflicts with the
+ * transaction.
+ */
+export type AssertExists = (tx: ReadTransaction) => Promise<unknown>;
+
 const states = new WeakMap<ReadTransaction, Map<string, TransactionState>>();
 
 export function stateOf(tx: ReadTransaction, uuid: string): TransactionState | undefined {

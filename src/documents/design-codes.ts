@@ -124,7 +124,7 @@ async function readDesign(
   place: DesignPlace,
   yielder: Yielder,
 ): Promise<Known | undefined> {
-  const document = await database.read(tx, place.id);
+  const document = await database.documents.read(tx, place.id);
   if (document === undefined) return undefined;
   const outline = await DesignOutline.of(await document.body.bytesYielding(yielder), yielder);
   const codeId = codeIdOf(database, place);

@@ -63,7 +63,7 @@ export async function openDesignFilter(
   request: FilterRequest,
 ): Promise<DocumentFilter> {
   const id = `_design/${design}`;
-  const [winner] = await database.leaves(tx, id);
+  const [winner] = await database.documents.leaves(tx, id);
   if (winner === undefined) throw notFound("missing");
   if (winner.deleted) throw notFound("deleted");
   const place = { id, revision: winner.revision };

@@ -330,7 +330,7 @@ async function readValidators(
   database: HookedDatabase,
   { runtime, codes }: DesignFunctions,
 ): Promise<DesignCode[]> {
-  const page = await database.allDocuments(tx, {
+  const page = await database.allDocuments.page(tx, {
     startId: "_design/",
     endId: "_design0",
     inclusiveEnd: false,
@@ -386,14 +386,16 @@ async function oldDocument(
 ): Promise<Document | undefined> {
   if (edit.mode === "interactive") {
     if (edit.parent === undefined) return undefined;
-    return (await database.readRevision(tx, edit.id, edit.parent))[0];
+    return (await database.documents.readRevision(tx, edit.id, edit.parent))[0];
   }
   const { start, hashes } = edit.revisions;
   const path = hashes.map((hash, index) => formatRevision(start - index, hash));
-  const leaves = new Set((await database.leaves(tx, edit.id)).map(({ revision }) => revision));
+  const leaves = new Set(
+    (await database.documents.leaves(tx, edit.id)).map(({ revision }) => revision),
+  );
   const ancestor = path.slice(1).find((revision) => leaves.has(revision));
   if (ancestor === undefined) return undefined;
-  return (await database.readRevision(tx, edit.id, ancestor))[0];
+  return (await database.documents.readRevision(tx, edit.id, ancestor))[0];
 }
 
 /**

@@ -19,11 +19,7 @@ export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { RefusedBatch } from "./refused-batch.ts";
 export { splitRefused, writeInHalves } from "./refused-batch.ts";
 export { documentArgument, type SandboxArgument } from "./sandbox-run.ts";
-export type {
-  DescribedAttachment,
-  IncomingAttachment,
-  WholeAttachment,
-} from "./stage-attachment.ts";
+export type { DescribedAttachment, WholeAttachment } from "./stage-attachment.ts";
 export { CONTENT_TYPE_DEFAULT, stageAttachment, stageAttachments } from "./stage-attachment.ts";
 export type { RenderOptions } from "./stored-document.ts";
 export {

@@ -25,7 +25,6 @@ export {
 } from "./backup/copy-store.ts";
 export type { BackupSummary } from "./backup/file.ts";
 export { readBackup, writeBackup } from "./backup/file.ts";
-export type { FoundationDbOptions } from "./foundationdb/engine.ts";
 export { clusterFileOf, openFoundationDbEngine } from "./foundationdb/engine.ts";
 export { type ConnectTo, parseConnectTo } from "./http/connect-to.ts";
 export { Connections } from "./http/connections.ts";
@@ -38,34 +37,27 @@ export type {
   NodeServerOptions,
   ServerCertificates,
   TlsNodeServer,
-  TlsServerOptions,
 } from "./http/node-server.ts";
 export { openNodeServer, openTlsServer } from "./http/node-server.ts";
 export { StaticFolder } from "./http/static-folder.ts";
 export type { UndiciFetch } from "./http/undici-fetch.ts";
 export { openUndiciFetch } from "./http/undici-fetch.ts";
-export type { WebFetch, WebRequestInit } from "./http/web-fetch.ts";
+export type { WebFetch } from "./http/web-fetch.ts";
 export { WebRequests } from "./http/web-fetch.ts";
 export { LmdbLeaseRenewer } from "./leases/lmdb-lease-renewer.ts";
 export { ProcessLeaseRenewer } from "./leases/process-lease-renewer.ts";
 export { LmdbCopyTarget } from "./lmdb/copy-target.ts";
-export type { LmdbOptions } from "./lmdb/engine.ts";
-export { LmdbEngine, openLmdbEngine } from "./lmdb/engine.ts";
+export { openLmdbEngine } from "./lmdb/engine.ts";
 export { checkLmdbStore, exportLmdbStore } from "./lmdb/export.ts";
 export { LmdbImport } from "./lmdb/import.ts";
 export { LMDB_KEY_SHAPES } from "./lmdb/layout.ts";
 export { SandboxPool } from "./sandbox/pool.ts";
-export type { ChildProgram } from "./system/child-program.ts";
 export { onParentGone, parentListener, startChildProgram } from "./system/child-program.ts";
 export { systemClock } from "./system/clock.ts";
 export { systemCompression } from "./system/compression.ts";
-export { systemDigests } from "./system/digests.ts";
 export { boundHeap, collectBetweenTurns, leaveSomeGarbage } from "./system/garbage-collection.ts";
-export type { LogLevel } from "./system/log-writer.ts";
-export { createLogWriter, type LogOptions, logFormat } from "./system/log-writer.ts";
-export type { OpenSpans } from "./system/open-telemetry.ts";
+export { createLogWriter, logFormat } from "./system/log-writer.ts";
 export { openSpans } from "./system/open-telemetry.ts";
 export { processMeter } from "./system/process-meter.ts";
-export { SystemRandom } from "./system/random.ts";
 export { createSystemRuntime } from "./system/runtime.ts";
 export { notifierOf } from "./system/service-manager.ts";

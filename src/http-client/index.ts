@@ -15,7 +15,6 @@ export type { IamCredentials, IamTokenParts } from "./iam-token.ts";
 export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
 export type {
   ClosedGate,
-  GateOpening,
   Login,
   LoginAnswer,
   LoginGates,
@@ -48,12 +47,10 @@ export {
 export { withGrant } from "./middleware/with-grant.ts";
 export type { BasicCredentials } from "./middleware/with-headers.ts";
 export { basicAuthorization, withHeaders } from "./middleware/with-headers.ts";
-export type { Latency } from "./middleware/with-latency.ts";
 export { Latencies, withLatency } from "./middleware/with-latency.ts";
 export { withLinger } from "./middleware/with-linger.ts";
 export { credentialOf, withLoginGate } from "./middleware/with-login-gate.ts";
 export { RateLimits, withRateLimit } from "./middleware/with-rate-limit.ts";
-export type { RedirectOptions } from "./middleware/with-redirects.ts";
 export { withRedirects } from "./middleware/with-redirects.ts";
 export type { RetriedFailure, RetryOptions } from "./middleware/with-retry.ts";
 export { withRetry } from "./middleware/with-retry.ts";

@@ -255,7 +255,7 @@ export class IndexBuilds {
     if (state.isReady) return { end: "ready" as const, ...nothing };
     const { lastId, doneCount } = state;
     const { totalCount = (await database.info(tx.snapshot)).documentCount } = state;
-    const page = await database.allDocuments(tx, {
+    const page = await database.allDocuments.page(tx, {
       ...(lastId === undefined ? {} : { startId: lastId }),
       limit: count + (lastId === undefined ? 0 : 1),
       withDocument: true,

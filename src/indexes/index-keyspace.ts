@@ -1,6 +1,6 @@
 /** Keys of a database's indexes, in its subspace, and the records stored under them as JSON. */
 import { assert, parseJson, printJson, utf8Decode, utf8Encode } from "../base/index.ts";
-import { type Key, type KeyShape, type Subspace, unpackText } from "../kv/index.ts";
+import type { Key, KeyShape, Subspace } from "../kv/index.ts";
 import type { IndexDefinition } from "./index-definition.ts";
 
 const NEXT_NUMBER = 0;
@@ -82,10 +82,6 @@ export class IndexKeyspace {
 
   entriesOf(number: number) {
     return this.#root.range([ENTRY_OF, number]);
-  }
-
-  entryOfId(number: number, key: Key): string {
-    return unpackText(key, this.#root.pack([ENTRY_OF, number]).length);
   }
 }
 

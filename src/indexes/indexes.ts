@@ -343,7 +343,7 @@ export class Indexes {
     if (set === undefined) return;
     const others = designs.length === 0 ? ids : ids.filter((id) => !id.startsWith(DESIGN_PREFIX));
     if (others.length === 0) return;
-    const winners = await database.winners(tx, others);
+    const winners = await database.documents.winners(tx, others);
     const documents = others.map((id, index) => ({ id, document: winners[index] }));
     await this.index(tx, database, set.indexes, documents);
   }
@@ -358,7 +358,7 @@ export class Indexes {
     designs: readonly string[],
   ): Promise<void> {
     const registered = (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
-    const winners = await database.winners(tx, designs);
+    const winners = await database.documents.winners(tx, designs);
     const wanted: IndexDefinition[] = [];
     const yielder = new Yielder(this.#parts.runtime.clock);
     for (const [index, winner] of winners.entries()) {
@@ -468,7 +468,7 @@ async function conflictsOf(
   database: HookedDatabase,
   { id, revision }: Document,
 ): Promise<readonly Revision[]> {
-  const leaves = await database.leaves(tx, id);
+  const leaves = await database.documents.leaves(tx, id);
   return leaves
     .filter((leaf) => !leaf.deleted && leaf.revision !== revision)
     .map((leaf) => leaf.revision);
@@ -501,7 +501,7 @@ async function* designDocuments(
 ): AsyncGenerator<{ readonly id: string; readonly body: Utf8Text }> {
   let startId = DESIGN_PREFIX;
   for (let isFirst = true; ; isFirst = false) {
-    const { entries, stoppedBy } = await database.allDocuments(tx, {
+    const { entries, stoppedBy } = await database.allDocuments.page(tx, {
       startId,
       endId: DESIGN_END,
       limit: DESIGN_PAGE_COUNT,

@@ -7,34 +7,26 @@
  * slotless-jobs.ts.
  */
 export { ActivityMonitor } from "./activity-monitor.ts";
-export type { Groups } from "./groups.ts";
-export type { HeldJob, Job, JobData, JobName, JobPlan, JobState, JobType } from "./job.ts";
-export type { JobCounts, StateCounts } from "./job-counts.ts";
+export type { HeldJob, Job, JobData, JobName, JobState, JobType } from "./job.ts";
+export type { StateCounts } from "./job-counts.ts";
 export type { RequestForm } from "./job-data-store.ts";
 export { JOB_KEY_SHAPES } from "./job-keys.ts";
 export type { JobNotes } from "./job-notes.ts";
 export type { JobChange, JobObserver } from "./job-observer.ts";
 export type { JobSubscription, SubscriptionEvent, WaitOptions } from "./job-subscriptions.ts";
 export { JobSubscriptions } from "./job-subscriptions.ts";
-export type { JobWorkerParts, Membership } from "./job-worker.ts";
+export type { Membership } from "./job-worker.ts";
 export { JobWorker } from "./job-worker.ts";
 export type { Acceptance, AcceptOptions, IdsWanted, NothingDue } from "./jobs.ts";
 export { Jobs } from "./jobs.ts";
 export { JobHaltedError, UnknownJobTypeError, WorkerExpelledError } from "./jobs-errors.ts";
-export type {
-  KeepLeaseParts,
-  Lease,
-  LeaseEnding,
-  LeaseRenewer,
-  LeaseTerm,
-  ReadyRenewer,
-} from "./lease.ts";
+export type { LeaseEnding, LeaseRenewer, ReadyRenewer } from "./lease.ts";
 export { InLoopLeaseRenewer, keepLease, remainingMs, usedLeaseMs } from "./lease.ts";
 export { LOOK_AGAIN_SEC } from "./pending-queue.ts";
 export { RunMeter } from "./run-meter.ts";
 export type { HeartbeatParts, SlotlessJobsParts, SlotlessJobType } from "./slotless-jobs.ts";
 export { SlotlessJobs, showLife } from "./slotless-jobs.ts";
-export type { FairShare, Standing } from "./standing.ts";
+export type { FairShare } from "./standing.ts";
 export {
   FAIR_SHARE_DEFAULT,
   SHARES_DEFAULT,

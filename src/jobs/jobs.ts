@@ -409,19 +409,6 @@ export class Jobs {
     return ids;
   }
 
-  /**
-   * Number of pending jobs: all pending jobs, from the counters, or the jobs due at `dueBySec`,
-   * counted up to `limit`. A snapshot read.
-   */
-  async pendingJobCount(
-    tx: ReadTransaction,
-    type: JobType,
-    due?: { readonly dueBySec: number; readonly limit: number },
-  ): Promise<number> {
-    if (due !== undefined) return (await this.due(tx, type, due)).length;
-    return (await this.counts.read(tx, type)).pending;
-  }
-
   /** Pending jobs due at `dueBySec`, up to `limit`, in no particular order. A snapshot read. */
   due(
     tx: ReadTransaction,
@@ -638,15 +625,6 @@ export class Jobs {
     return tx.watch(
       worker === undefined ? this.#keys.job.key(held) : this.#keys.held.key({ worker, ...held }),
     );
-  }
-
-  /** All types with their timeouts in seconds. */
-  async types(tx: ReadTransaction): Promise<{ type: JobType; timeoutSec: number }[]> {
-    const page = await tx.snapshot.getRangePage(this.#keys.typeTimeout.range());
-    return page.entries.map(({ key, value }) => ({
-      type: this.#keys.typeTimeout.unpack(key).type,
-      timeoutSec: decodeTypeTimeout(value).timeoutSec,
-    }));
   }
 
   /** Position of the latest heartbeat in the activity order of a type. */

@@ -2,23 +2,16 @@
  * The ordered transactional key-value layer: FoundationDB's semantics on every engine. `buffered`
  * has transactions that buffer their writes, for engines that do not.
  */
-export type { BufferedStore, StoreCommit } from "./buffered/buffered-transaction.ts";
+export type { StoreCommit } from "./buffered/buffered-transaction.ts";
 export { BufferedTransaction } from "./buffered/buffered-transaction.ts";
 export type { MemoryFaults } from "./buffered/memory-engine.ts";
 export { MemoryEngine, MemoryStorage } from "./buffered/memory-engine.ts";
 export type { PageOptions, StoreSnapshot } from "./buffered/read-view.ts";
-export type { CommitVerdict, Writes } from "./buffered/resolver.ts";
+export type { Writes } from "./buffered/resolver.ts";
 export { Resolver } from "./buffered/resolver.ts";
 export { SlabPool } from "./buffered/value-arena.ts";
 export type { CommitEffect, Engine, EngineTransaction, StoreSpace } from "./engine.ts";
-export {
-  BEHIND_LAST_KEY,
-  copyBytes,
-  FIRST_KEY,
-  keyAfter,
-  keyText,
-  prefixEnd,
-} from "./key-bytes.ts";
+export { BEHIND_LAST_KEY, FIRST_KEY, keyAfter, keyText, prefixEnd } from "./key-bytes.ts";
 export type { KeySelector } from "./key-selector.ts";
 export {
   firstGreaterOrEqual,
@@ -40,23 +33,16 @@ export {
   checkStamp,
   checkUserVersion,
   checkValue,
-  KEY_BYTES_MAX,
   NET_CLEARED_KEYS_MAX,
   READ_VERSION_AGE_MS_MAX,
-  TRANSACTION_BYTES_MAX,
   VALUE_BYTES_MAX,
 } from "./limits.ts";
 export type { AtomicOperation, CommitRequest, Mutation, TextInterval } from "./mutation.ts";
-export {
-  applyAtomic,
-  completeVersionstamped,
-  littleEndian64,
-  writeVersionstamp,
-} from "./mutation.ts";
+export { applyAtomic, littleEndian64, writeVersionstamp } from "./mutation.ts";
 export { PagedRange } from "./paged-range.ts";
-export type { Removal, RemovalKind } from "./removals.ts";
+export type { Removal } from "./removals.ts";
 export { getRemoval, listRemovals, REMOVAL_KEY_SHAPES, removeInBackground } from "./removals.ts";
-export type { RemovedPage, RemovePage } from "./remover.ts";
+export type { RemovedPage } from "./remover.ts";
 export { Remover } from "./remover.ts";
 export { Subspace } from "./subspace.ts";
 export { SubspaceEngine } from "./subspace-engine.ts";

@@ -25,22 +25,14 @@ export {
   tuple,
 } from "./external-term.ts";
 export { compareJson } from "./json-order.ts";
-export type { MediaType } from "./media-type.ts";
 export { accepts, acceptsExplicitly, parseMediaType } from "./media-type.ts";
 export type { MultipartParser, MultipartPart, WrittenPart } from "./multipart.ts";
 export { multipartLength, piecesPart, writeMultipart } from "./multipart.ts";
 export type { Selector } from "./normalize-selector.ts";
 export { hashedSelector, normalizeSelector } from "./normalize-selector.ts";
 export { badRequest, ProtocolError } from "./protocol-error.ts";
-export type { ParsedRevision } from "./revision.ts";
 export { formatRevision, parseRevision } from "./revision.ts";
-export {
-  checkSelector,
-  compileSelector,
-  fieldPath,
-  selectorWeight,
-  valueAt,
-} from "./selector.ts";
+export { checkSelector, compileSelector, fieldPath, selectorWeight, valueAt } from "./selector.ts";
 export type { IdBounds, SelectorFields } from "./selector-fields.ts";
 export { selectorFields, selectorIdBounds } from "./selector-fields.ts";
 export {
@@ -54,12 +46,7 @@ export {
   percentEncode,
   stripCredentials,
 } from "./urls.ts";
-export type {
-  RenderedDocument,
-  WireAttachment,
-  WireDocument,
-  WireRevisions,
-} from "./wire-document.ts";
+export type { RenderedDocument, WireAttachment, WireDocument } from "./wire-document.ts";
 export {
   DOCUMENT_NESTING_MAX,
   inlineBytes,

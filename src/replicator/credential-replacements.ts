@@ -343,7 +343,7 @@ export class CredentialReplacements {
     if (document === undefined) return true;
     const database = await this.#parts.databases.find(tx, document.database);
     if (database?.uuid !== document.databaseUuid) return false;
-    const stored = await database.read(tx, document.id);
+    const stored = await database.documents.read(tx, document.id);
     if (stored === undefined || stored.deleted) return false;
     return rewrite(tx, database, stored, bodyWithAuth(stored.body.text, sides, auth));
   }

@@ -32,16 +32,14 @@
 export type { Alert, AlertKind } from "./alerts/alert.ts";
 export { ALERT_KINDS, alertGroup } from "./alerts/alert.ts";
 export type { WaitingAlert } from "./alerts/alert-store.ts";
-export type { AlertWatchSettings } from "./alerts/alert-watch.ts";
 export { AlertWatch } from "./alerts/alert-watch.ts";
-export type { Budget, BudgetDirection, BudgetRates } from "./budgets/budget.ts";
+export type { Budget } from "./budgets/budget.ts";
 export { BudgetInvalidError, budgetView, parseBudget } from "./budgets/budget.ts";
 export { Budgets } from "./budgets/budgets.ts";
 export { isMissing } from "./checkpoints/open-sides.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./checkpoints/own-checkpoint.ts";
 export type { ReplicationLog } from "./checkpoints/replication-log.ts";
 export { continuedLog, isOfOneRun, parseReplicationLog } from "./checkpoints/replication-log.ts";
-export { ChecksBusyError } from "./checks-busy.ts";
 export { CleanUp } from "./clean-up.ts";
 export type { BulkAction, BulkCommand } from "./commands/bulk-command.ts";
 export { BULK_ACTIONS } from "./commands/bulk-command.ts";
@@ -51,36 +49,26 @@ export type { CommandOutcome } from "./commands/job-commands.ts";
 export { JobCommands } from "./commands/job-commands.ts";
 export type { Comparison, ComparisonObserver, Difference } from "./copying/compare-databases.ts";
 export { compareDatabases, describeDifference } from "./copying/compare-databases.ts";
-export type { RevisionsOfDocument } from "./copying/copy-batch.ts";
 export { BatchCopier } from "./copying/copy-batch.ts";
-export type { Entitlement } from "./credential-entitlement.ts";
-export type { CredentialReplacement, ReplacementOutcome } from "./credential-replacements.ts";
-export { CredentialReplacements, parseReplacement } from "./credential-replacements.ts";
+export { parseReplacement } from "./credential-replacements.ts";
 export { withStoredSecrets } from "./documents/masked-secrets.ts";
 export { RemovedDatabases } from "./documents/removed-databases.ts";
 export { isReplicatorDatabase, ReplicationHook } from "./documents/replication-hook.ts";
 export type {
   ChangedDocument,
   Endpoint,
-  EndpointInfo,
   RevisionRequest,
   SourceSequence,
   StreamedDocument,
-  WriteFailure,
 } from "./endpoints/endpoint.ts";
 export { EndpointError, parseSequence, sequenceText, TextDocument } from "./endpoints/endpoint.ts";
 export type { EndpointsParts, SecretLookup } from "./endpoints/endpoints.ts";
 export { Endpoints } from "./endpoints/endpoints.ts";
 export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
 export { HttpServer } from "./endpoints/http/http-server.ts";
-export { LocalEndpoint } from "./endpoints/local/local-endpoint.ts";
 export { describeFailure, statusOfFailure } from "./failures/failure.ts";
-export type { FailureCount } from "./failures/failure-lists.ts";
 export { FailureLists, fitsRetryRequest, RETRY_IDS_MAX } from "./failures/failure-lists.ts";
-export type { ListedFailure } from "./failures/failure-record.ts";
-export type { RetryOutcome } from "./failures/job-failures.ts";
-export { JobFailures } from "./failures/job-failures.ts";
-export type { DocumentFailure, RunFailures } from "./failures/run-failures.ts";
+export type { DocumentFailure } from "./failures/run-failures.ts";
 export { MemoryRunFailures } from "./failures/run-failures.ts";
 export { AbandonedReplications } from "./job-changes/abandoned-replications.ts";
 export { ReplicationOwnership } from "./job-changes/replication-ownership.ts";
@@ -92,40 +80,31 @@ export type { JobFigures, Lag } from "./job-lists/job-figures.ts";
 export type { JobFilter } from "./job-lists/job-filter.ts";
 export { JobIndex } from "./job-lists/job-index.ts";
 export type { JobOrder, JobPosition } from "./job-lists/job-list-plan.ts";
-export type { JobPage, JobPageRequest } from "./job-lists/job-lists.ts";
-export { JobLists } from "./job-lists/job-lists.ts";
+export type { JobPageRequest } from "./job-lists/job-lists.ts";
 export type { JobMeasure } from "./job-lists/job-measures.ts";
 export type { JobEntry } from "./job-lists/job-views.ts";
 export { documentView, jobView, taskView } from "./job-lists/job-views.ts";
 export type { FailingCount } from "./job-lists/status-counts.ts";
-export type { LoggedEvent } from "./job-log/job-event-log.ts";
 export { JobEventLog } from "./job-log/job-event-log.ts";
 export type { JobRun } from "./job-log/job-run.ts";
 export { JobRuns } from "./job-log/job-runs.ts";
 export { BacklogWatch } from "./job-watching/backlog-watch.ts";
 export { ClockSteps, dueAfterStep } from "./job-watching/clock-steps.ts";
 export { HaltedRuns } from "./job-watching/halted-runs.ts";
-export type { OutagesParts } from "./job-watching/outages.ts";
 export { Outages } from "./job-watching/outages.ts";
-export {
-  COMMAND_TYPE,
-  JOB_TYPES,
-  ParkedJobs,
-  SOURCE_WATCH_TYPE,
-} from "./job-watching/parked-jobs.ts";
+export { COMMAND_TYPE, JOB_TYPES, ParkedJobs } from "./job-watching/parked-jobs.ts";
 export { NEVER_SEC } from "./jobs/decide.ts";
 export type { Failing, ReplicationFailure } from "./jobs/failing.ts";
 export { Glob } from "./jobs/glob.ts";
-export type { ControlAction, ControlEvent, Decider, JobControl } from "./jobs/job-control.ts";
+export type { ControlEvent, Decider, JobControl } from "./jobs/job-control.ts";
 export { WHY_LENGTH_MAX } from "./jobs/job-control.ts";
 export { JobControls } from "./jobs/job-controls.ts";
 export type { ReplicationState } from "./jobs/job-data.ts";
-export { hasEnded, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
+export { REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
 export { splitJobData } from "./jobs/job-data-record.ts";
 export type { JobGroup } from "./jobs/job-groups.ts";
 export { jobName } from "./jobs/job-name.ts";
 export { LOCAL_RULE_TYPE, RULE_TYPES } from "./jobs/rule-jobs.ts";
-export type { GatedLogin } from "./logins/gated-logins.ts";
 export { replaceableLogin } from "./logins/gated-logins.ts";
 export type { GatedAccount } from "./logins/stored-login-gates.ts";
 export { StoredLoginGates } from "./logins/stored-login-gates.ts";
@@ -140,10 +119,10 @@ export { SourceWatches } from "./parking/source-watches.ts";
 export { SweepPace } from "./parking/sweep-pace.ts";
 export { AskedQuestions } from "./questions/asked-questions.ts";
 export { Questions } from "./questions/questions.ts";
-export type { EndpointCheck, ReplicationCheck } from "./replication-checks.ts";
+export type { EndpointCheck } from "./replication-checks.ts";
 export { ReplicationChecks } from "./replication-checks.ts";
-export type { Requester, TransientOutcome } from "./replicator.ts";
-export { JobNotYoursError, Replicator } from "./replicator.ts";
+export type { Requester } from "./replicator.ts";
+export { Replicator } from "./replicator.ts";
 export type { ReplicatorConfig } from "./replicator-config.ts";
 export { REPLICATOR_CONFIG_DEFAULT, TLS_DEFAULT } from "./replicator-config.ts";
 export { REPLICATOR_KEY_SHAPES } from "./replicator-keys.ts";
@@ -161,22 +140,16 @@ export { replicationId } from "./request/replication-id.ts";
 export { maskedRule } from "./rules/masked-rule.ts";
 export { matchRule, parseRule, type Rule, ruleReplication } from "./rules/rule.ts";
 export { RuleFollowers } from "./rules/rule-followers.ts";
-export { type ListedNames, listNames } from "./rules/rule-listing.ts";
+export { listNames } from "./rules/rule-listing.ts";
 export type { PlannedDatabases, RulePlan } from "./rules/rule-plans.ts";
 export { RulePlans } from "./rules/rule-plans.ts";
 export { RuleStore } from "./rules/rule-store.ts";
 export type { Rules, ShownRule } from "./rules/rules.ts";
 export { RuleSecretError } from "./rules/rules.ts";
 export { readFilterCode } from "./run/filter-code.ts";
-export type { ReplicationJobParts } from "./run/replication-job.ts";
 export { ReplicationJob } from "./run/replication-job.ts";
-export type {
-  ReplicationEnding,
-  ReplicationProgress,
-  TargetOrigin,
-} from "./run/replication-run.ts";
+export type { ReplicationEnding, TargetOrigin } from "./run/replication-run.ts";
 export { ReplicationRun, StopRequest } from "./run/replication-run.ts";
 export { isSameSecurity } from "./run/same-security.ts";
-export type { SchedulerParts } from "./scheduling/scheduler.ts";
 export { Scheduler } from "./scheduling/scheduler.ts";
-export { httpDate, isoTime } from "./times.ts";
+export { isoTime } from "./times.ts";

@@ -15,7 +15,7 @@ import {
   type WriteContext,
 } from "../databases/index.ts";
 import { isWritten, writeRefusal } from "../documents/index.ts";
-import type { KeyValueStore } from "../kv/index.ts";
+import type { KeyValueStore, ReadTransaction } from "../kv/index.ts";
 import { ChecksBusyError } from "./checks-busy.ts";
 import { withStoredSecrets } from "./documents/masked-secrets.ts";
 import { ownerOnceWritten } from "./documents/replication-document-access.ts";
@@ -346,12 +346,8 @@ function refusalOf(
   return { error: "not_a_replicator", reason };
 }
 
-async function isThere(
-  tx: Parameters<Database["read"]>[0],
-  database: Database,
-  id: string,
-): Promise<boolean> {
-  return (await database.read(tx, id))?.deleted === false;
+async function isThere(tx: ReadTransaction, database: Database, id: string): Promise<boolean> {
+  return (await database.documents.read(tx, id))?.deleted === false;
 }
 
 /** Returns the user whose rights a new job will have. */

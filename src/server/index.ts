@@ -17,14 +17,13 @@
  */
 
 export { SERVER_KEY_SHAPES, SUBSPACES } from "./layout.ts";
-export type { Listening } from "./listen.ts";
 export { ALL_JOB_TYPES } from "./node-parts.ts";
 export type { OpenedNode, RunningServer } from "./open-server.ts";
 export { openNode, openServer } from "./open-server.ts";
 export type { OpenedStore, StorePlace } from "./open-store.ts";
 export { openCluster, openEngine, openStore, placeOf } from "./open-store.ts";
 export { secretLookup } from "./secrets/secret-lookup.ts";
-export type { ServeOptions, ServerConfig } from "./settings/config.ts";
+export type { ServeOptions } from "./settings/config.ts";
 export { checkBindAddress, readConfig, readStorePlace } from "./settings/config.ts";
 export { ConfigError } from "./settings/settings.ts";
 export { VERSION } from "./version.ts";

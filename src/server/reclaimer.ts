@@ -113,7 +113,7 @@ export class Reclaimer implements Compaction {
           const database = await databases.find(tx, name);
           if (database === undefined) return false;
           const [hasBodies, hasContents, { isComplete }] = await Promise.all([
-            database.hasOldBodies(tx, beforeMs),
+            database.oldBodies.areThere(tx, beforeMs),
             attachments.hasReclaimable(tx, database),
             database.conflicts.count(tx),
           ]);
@@ -150,7 +150,7 @@ export class Reclaimer implements Compaction {
     const { runtime, kv } = this.#parts;
     let sweptCount = 0;
     for (let isLast = false; !isLast; ) {
-      const page = await kv.transact((tx) => database.sweepOldBodies(tx, beforeMs), {
+      const page = await kv.transact((tx) => database.oldBodies.sweep(tx, beforeMs), {
         signal,
         whenUnknown: "retry",
       });

@@ -135,7 +135,7 @@ test("a pending job that receives a request keeps its place in the queue", async
   await add({ n: 1 });
   await transact((tx) => jobs.resubmit(tx, JOB, 0, { n: 2 }, { later: true }));
   expect(await get()).toMatchObject({ data: { n: 2 }, request: { later: true } });
-  expect(await kv.read((tx) => jobs.pendingJobCount(tx, TYPE))).toBe(1);
+  expect((await kv.read((tx) => jobs.counts.read(tx, TYPE))).pending).toBe(1);
   await accept();
 });
 

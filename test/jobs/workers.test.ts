@@ -107,7 +107,7 @@ function untilAborted(signal: AbortSignal): Promise<void> {
 }
 
 const pendingCount = () =>
-  kv.read((tx) => jobs.pendingJobCount(tx, TYPE, { dueBySec: 0, limit: 10_000 }));
+  kv.read(async (tx) => (await jobs.due(tx, TYPE, { dueBySec: 0, limit: 10_000 })).length);
 
 test("a watch on the list of workers fires when a worker registers", async () => {
   const changed = await transact(async (tx) => jobs.workers.watch(tx));

@@ -47,7 +47,8 @@ async function onceParked(node: Node, count: number): Promise<void> {
 
 async function onceCopied(node: Node, database: string, id: string): Promise<void> {
   const { world, kv, databases } = node;
-  const read = () => kv.read(async (tx) => (await databases.open(tx, database)).read(tx, id));
+  const read = () =>
+    kv.read(async (tx) => (await databases.open(tx, database)).documents.read(tx, id));
   while ((await world.until(read())) === undefined) await world.time.run(world.time.nowMs + 100);
 }
 

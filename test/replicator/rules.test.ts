@@ -66,7 +66,7 @@ async function onceRead<T>(
 const onceCopied = (node: Node, name: string, id: string): Promise<void> =>
   onceRead(
     node,
-    async (tx) => (await node.databases.find(tx, name))?.read(tx, id),
+    async (tx) => (await node.databases.find(tx, name))?.documents.read(tx, id),
     (found) => found !== undefined,
   );
 
@@ -192,7 +192,7 @@ test("a paused job stays paused when the rule is changed and replaces the job", 
   const sizes = entries.map(({ data }) => data.replication?.options.workerBatchSize);
   expect(sizes).toEqual([7, 7]);
   const copy = await world.until(
-    node.kv.read(async (tx) => (await node.databases.open(tx, "copy-a")).read(tx, "one")),
+    node.kv.read(async (tx) => (await node.databases.open(tx, "copy-a")).documents.read(tx, "one")),
   );
   expect(copy).toBeUndefined();
   const [control] = await world.until(replicator.commands.controls([paused]));

@@ -47,7 +47,7 @@ const pass = ({ world }: Node, ms: number): Promise<boolean> =>
   world.time.run(world.time.nowMs + ms);
 
 async function hasArrived({ world, kv, databases }: Node, id: string): Promise<boolean> {
-  const read = () => kv.read(async (tx) => (await databases.open(tx, "b")).read(tx, id));
+  const read = () => kv.read(async (tx) => (await databases.open(tx, "b")).documents.read(tx, id));
   return (await world.until(read().catch(() => undefined))) !== undefined;
 }
 

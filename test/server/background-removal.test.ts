@@ -137,12 +137,12 @@ test("purge records beyond a lowered limit are hidden immediately, and deleted b
       return database.purge(tx, purges, ADMIN);
     });
   const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
-  await node.kv.transact((tx) => database.setPurgedInfosLimit(tx, 10_000));
+  await node.kv.transact((tx) => database.purges.setInfosLimit(tx, 10_000));
   for (let round = 0; round < 3; round++) await purge(800);
-  await node.kv.transact((tx) => database.setPurgedInfosLimit(tx, 2));
+  await node.kv.transact((tx) => database.purges.setInfosLimit(tx, 2));
   for (const left of [1_401, 402, 2]) {
     await purge(1);
-    expect(await node.kv.read((tx) => database.purgedInfos(tx))).toHaveLength(2);
+    expect(await node.kv.read((tx) => database.purges.infos(tx))).toHaveLength(2);
     expect(await keyCount(node, database.keys.purge.range())).toBe(left);
   }
 });

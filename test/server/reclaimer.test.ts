@@ -100,7 +100,7 @@ async function write(name: string): Promise<void> {
 const exists = (name: string): Promise<boolean> =>
   node.kv.read(async (tx) => {
     const database = await databases.open(tx, name);
-    const found = await database.readRevision(tx, "a", first.get(name) as string, {
+    const found = await database.documents.readRevision(tx, "a", first.get(name) as string, {
       superseded: true,
     });
     return found.length > 0;

@@ -117,8 +117,10 @@ async function fill({ kv, databases, replicator }: Node): Promise<void> {
 async function shown({ kv, databases, replicator }: Node) {
   const documents = await kv.read(async (tx) => {
     const database = await databases.open(tx, "_replicator");
-    const { entries } = await database.changes(tx, { limit: 10_000 });
-    const leaves = await Promise.all(entries.map(({ id }) => database.readLeaves(tx, id)));
+    const { entries } = await database.changes.page(tx, { limit: 10_000 });
+    const leaves = await Promise.all(
+      entries.map(({ id }) => database.documents.readLeaves(tx, id)),
+    );
     return entries.map((change, index) => [change, leaves[index]?.map(({ body }) => body.text)]);
   });
   const jobs: unknown[] = [];

@@ -310,7 +310,7 @@ class ScaleNode {
     const running = [...this.#running];
     const limit = waitingCountMax(running, slots);
     const waiting = await this.#transact(async (tx) => ({
-      count: await this.#jobs.pendingJobCount(tx.snapshot, TYPE, { dueBySec, limit }),
+      count: (await this.#jobs.due(tx.snapshot, TYPE, { dueBySec, limit })).length,
       givingWay: await this.#jobs.groups.givingWay(tx, TYPE, this.#meter.groups().keys(), dueBySec),
     }));
     for (const run of chooseStops(running, slots, waiting)) await this.#stop(run);

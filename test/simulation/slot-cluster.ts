@@ -120,7 +120,7 @@ export class SlotCluster {
     if (this.#running.length < slotCount) return;
     const dueBySec = this.#wallSec();
     const waiting = await this.transact(async (tx) => ({
-      count: await this.jobs.pendingJobCount(tx, TYPE, { dueBySec, limit: churnMax }),
+      count: (await this.jobs.due(tx, TYPE, { dueBySec, limit: churnMax })).length,
       givingWay: await this.jobs.groups.givingWay(tx, TYPE, this.#meter.groups().keys(), dueBySec),
     }));
     const slots = {

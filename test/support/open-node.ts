@@ -126,7 +126,7 @@ export async function openNode({
     async put(database: string, id: string, body: string, deleted = false): Promise<void> {
       const outcome = await kv.transact(async (tx) => {
         const opened = await databases.open(tx, database);
-        const parent = (await opened.read(tx, id))?.revision;
+        const parent = (await opened.documents.read(tx, id))?.revision;
         const edit = {
           mode: "interactive",
           id,
@@ -140,12 +140,12 @@ export async function openNode({
       if (outcome.kind !== "written") throw new Error(JSON.stringify(outcome));
     },
     async read(database: string, id: string) {
-      return kv.read(async (tx) => (await databases.open(tx, database)).read(tx, id));
+      return kv.read(async (tx) => (await databases.open(tx, database)).documents.read(tx, id));
     },
     /** Returns all documents with their leaves. Tests compare databases with this. */
     async content(database: string): Promise<Record<string, string[]>> {
       const page = await kv.read(async (tx) =>
-        (await databases.open(tx, database)).changes(tx, { limit: 100_000 }),
+        (await databases.open(tx, database)).changes.page(tx, { limit: 100_000 }),
       );
       const rows = page.entries.map(
         ({ id, leaves }) => [id, leaves.map(({ revision }) => revision)] as const,
@@ -163,7 +163,7 @@ export async function openNode({
             if (errorCode(error) === "STORE_DATABASE_NOT_FOUND") return undefined;
             throw error;
           });
-          const changed = opened?.watchChanges(tx) ?? databases.updates.watch(tx);
+          const changed = opened?.changes.watch(tx) ?? databases.updates.watch(tx);
           return { exists: opened !== undefined, changed };
         });
         if (exists && passes(Object.keys(await this.content(database)))) return changed.cancel();

@@ -122,8 +122,8 @@ export class ChangesReader {
       };
       const page =
         few === undefined
-          ? withLastSequence(await database.changes(tx, options))
-          : await database.changesOf(tx, few, options);
+          ? withLastSequence(await database.changes.page(tx, options))
+          : await database.changes.pageOf(tx, few, options);
       const looked = page.entries.filter(({ id }) => filter.kind !== "ids" || filter.matches(id));
       const candidates = needsDocuments
         ? await Promise.all(looked.map((change) => this.#candidate(tx, database, change)))
@@ -147,13 +147,13 @@ export class ChangesReader {
   /** Number of changes that are pending if the feed ends at `sequence`. */
   pendingChangeCount(sequence: string): Promise<number> {
     return this.#read(async (tx, database) => {
-      if (!this.#query.descending) return database.pendingChanges(tx, sequence);
-      const all = await database.pendingChanges(tx, FIRST_SEQUENCE);
+      if (!this.#query.descending) return database.changes.pendingCount(tx, sequence);
+      const all = await database.changes.pendingCount(tx, FIRST_SEQUENCE);
       // The feed stopped before its first change, so all changes are pending.
       if (sequence === FIRST_SEQUENCE) return all;
       // Subtracts the change at the sequence itself, which was read. If its document has changed
       // since, the result is one too low.
-      return Math.max(0, all - (await database.pendingChanges(tx, sequence)) - 1);
+      return Math.max(0, all - (await database.changes.pendingCount(tx, sequence)) - 1);
     });
   }
 
@@ -180,8 +180,8 @@ export class ChangesReader {
         this.#call,
         async (tx, database) => {
           if (database.uuid !== this.#database.uuid) await this.#database.assertExists(tx);
-          const page = await database.changes(tx, { since, limit: 1 });
-          return page.entries.length > 0 ? undefined : database.watchChanges(tx);
+          const page = await database.changes.page(tx, { since, limit: 1 });
+          return page.entries.length > 0 ? undefined : database.changes.watch(tx);
         },
         { whenUnknown: "retry" },
       );
@@ -212,8 +212,10 @@ export class ChangesReader {
     const isJudged = this.#filter.kind === "documents";
     const documents =
       isJudged && allLeaves
-        ? await database.readLeaves(tx, change.id)
-        : [await database.read(tx, change.id)].filter((document) => document !== undefined);
+        ? await database.documents.readLeaves(tx, change.id)
+        : [await database.documents.read(tx, change.id)].filter(
+            (document) => document !== undefined,
+          );
     const [winner] = documents;
     const shown = includeDocuments && winner !== undefined;
     return {

@@ -39,7 +39,7 @@ async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const query = await changesQuery(call, parts.settings.changesTimeoutMs);
   const opened = await readDatabase(parts, call, async (tx, database) => ({
     database,
-    current: await database.updateSequence(tx),
+    current: await database.changes.lastSequence(tx),
     filter: await openFilter(parts, tx, call, database, query.filter),
   }));
   const { database, current, filter } = opened;

@@ -44,7 +44,7 @@ async function listConflicts(parts: DatabaseParts, call: Call): Promise<ApiRespo
   return readDatabase(parts, call, async (tx, database) => {
     const { count, isComplete } = await database.conflicts.count(tx);
     const { entries, stoppedBy } = await database.conflicts.page(tx, { afterId, limit });
-    const leaves = await database.leavesOf(
+    const leaves = await database.documents.leavesOf(
       tx,
       entries.map(({ id }) => id),
     );

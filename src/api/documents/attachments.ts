@@ -179,13 +179,15 @@ async function openParent(
 ): Promise<{ readonly database: Database; readonly document: Document | undefined }> {
   return readDatabase(parts, call, async (tx, database) => {
     if (parent === undefined) {
-      const winner = await database.read(tx, id);
+      const winner = await database.documents.read(tx, id);
       if (winner !== undefined && !winner.deleted) throw conflict();
       return { database, document: undefined };
     }
-    const [document] = await database.readRevision(tx, id, parent);
+    const [document] = await database.documents.readRevision(tx, id, parent);
     if (document !== undefined) return { database, document };
-    const [superseded] = await database.readRevision(tx, id, parent, { superseded: true });
+    const [superseded] = await database.documents.readRevision(tx, id, parent, {
+      superseded: true,
+    });
     throw superseded === undefined ? missingRevision() : conflict();
   });
 }

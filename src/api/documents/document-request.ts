@@ -54,14 +54,14 @@ export async function findDocument(
   { revision, latest = false }: Partial<Pick<DocumentOptions, "revision" | "latest">> = {},
 ): Promise<Document> {
   if (revision !== undefined) {
-    const [document] = await database.readRevision(tx, id, revision, {
+    const [document] = await database.documents.readRevision(tx, id, revision, {
       latest,
       superseded: true,
     });
     if (document === undefined) throw notFound("missing");
     return document;
   }
-  const winner = await database.read(tx, id);
+  const winner = await database.documents.read(tx, id);
   if (winner === undefined) throw notFound("missing");
   if (winner.deleted) throw notFound("deleted");
   return winner;

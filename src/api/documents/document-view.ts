@@ -67,21 +67,23 @@ async function viewWithExtras(
     if (list.length > 0) extras.push({ name, value: JSON.stringify(list) });
   };
   if (revisionsInfo) {
-    const statuses = await database.revisionStatuses(tx, id, revision);
+    const statuses = await database.documents.revisionStatuses(tx, id, revision);
     add(
       "_revs_info",
       statuses.map(({ revision: rev, status }) => ({ rev, status })),
     );
   }
   if (conflicts || deletedConflicts) {
-    const others = (await database.leaves(tx, id)).filter((leaf) => leaf.revision !== revision);
+    const others = (await database.documents.leaves(tx, id)).filter(
+      (leaf) => leaf.revision !== revision,
+    );
     const revisionsOf = (deleted: boolean): string[] =>
       others.filter((leaf) => leaf.deleted === deleted).map((leaf) => leaf.revision);
     if (conflicts) add("_conflicts", revisionsOf(false));
     if (deletedConflicts) add("_deleted_conflicts", revisionsOf(true));
   }
   if (options.localSequence) {
-    const sequence = await database.documentSequence(tx, id);
+    const sequence = await database.changes.sequenceOf(tx, id);
     extras.push({ name: "_local_seq", value: JSON.stringify(sequence) });
   }
   return { document, extras };

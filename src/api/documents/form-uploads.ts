@@ -148,7 +148,7 @@ async function findLeaf(
   revision: string,
 ): Promise<Document> {
   const [document] = await readDatabase(parts, call, (tx, database) =>
-    database.readRevision(tx, id, revision),
+    database.documents.readRevision(tx, id, revision),
   );
   if (document !== undefined) return document;
   throw new ProtocolError(409, "conflict", "Document update conflict.");

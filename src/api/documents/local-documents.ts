@@ -39,7 +39,7 @@ export async function readLocal(
   call: Call,
   id: string,
 ): Promise<ApiResponse> {
-  const found = await readDatabase(parts, call, (tx, database) => database.readLocal(tx, id));
+  const found = await readDatabase(parts, call, (tx, database) => database.local.read(tx, id));
   if (found === undefined) throw notFound("missing");
   const pieces = wireDocumentPieces({ ...found, deleted: false });
   // Sends no entity tag, because a local document that is removed and re-created has the same
@@ -66,8 +66,8 @@ export async function writeLocal(
     call,
     (tx, database) =>
       wire.deleted
-        ? database.deleteLocal(tx, id, parent)
-        : database.writeLocal(tx, { id, parent, body: wire.body }),
+        ? database.local.remove(tx, id, parent)
+        : database.local.write(tx, { id, parent, body: wire.body }),
     wire.deleted ? {} : { whenUnknown: "retry" },
   );
   if (outcome.kind !== "written") {
@@ -99,7 +99,7 @@ export async function deleteLocal(
 ): Promise<ApiResponse> {
   const parent = call.request.query.get("rev") || undefined;
   const outcome = await writeDatabase(parts, call, (tx, database) =>
-    database.deleteLocal(tx, id, parent),
+    database.local.remove(tx, id, parent),
   );
   if (outcome.kind !== "written") throw notFound("missing");
   return json(200, { ok: true, id, rev: outcome.revision }, { ETag: `"${outcome.revision}"` });

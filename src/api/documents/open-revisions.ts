@@ -53,7 +53,7 @@ export async function readOpenRevisions(
     const rows = await readRevisionsAsked(tx, database, asked, options);
     return withoutRepetition(rows.flat());
   }
-  const leaves = await database.readLeaves(tx, id);
+  const leaves = await database.documents.readLeaves(tx, id);
   const views = await mapAtOnce(leaves, (document) => viewOf(tx, database, document, options));
   return views.map((view) => ({ kind: "found", view }));
 }
@@ -66,7 +66,7 @@ export async function readRevisionsAsked(
   options: DocumentOptions,
 ): Promise<OpenRevision[][]> {
   const { latest } = options;
-  const found = await database.readRevisions(tx, asked, { latest, superseded: true });
+  const found = await database.documents.readRevisions(tx, asked, { latest, superseded: true });
   const views = await mapAtOnce(found.flat(), (document) =>
     viewOf(tx, database, document, options),
   );

@@ -123,13 +123,13 @@ function slicesOf({ id, revisions }: Purge): Purge[] {
 }
 
 async function readInfos(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const purges = await readDatabase(parts, call, (tx, database) => database.purgedInfos(tx));
+  const purges = await readDatabase(parts, call, (tx, database) => database.purges.infos(tx));
   const infos = purges.map(({ id, revisions }) => ({ id, revs: revisions }));
   return json(200, { purged_infos: infos });
 }
 
 async function readInfosLimit(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const read = readDatabase(parts, call, (tx, database) => database.purgedInfosLimit(tx));
+  const read = readDatabase(parts, call, (tx, database) => database.purges.infosLimit(tx));
   return json(200, await read);
 }
 
@@ -141,7 +141,7 @@ async function writeInfosLimit(parts: DatabaseParts, call: Call): Promise<ApiRes
   await writeDatabase(
     parts,
     call,
-    (tx, database) => database.setPurgedInfosLimit(tx, limit as number),
+    (tx, database) => database.purges.setInfosLimit(tx, limit as number),
     { whenUnknown: "retry" },
   );
   return json(200, { ok: true });

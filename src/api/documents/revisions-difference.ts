@@ -81,7 +81,7 @@ async function compare(
     if (call.yielder.isDue) await call.yielder.yield();
     const asked = page.map(askedRevisions);
     const answers = await readDatabase(parts, call, (tx, database) =>
-      database.missingRevisions(tx, asked),
+      database.documents.missingRevisions(tx, asked),
     );
     for (const [index, found] of answers.entries()) {
       if (found.missing.length === 0) continue;

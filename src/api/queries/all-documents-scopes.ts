@@ -83,7 +83,7 @@ async function documentPage(
   query: AllDocumentsQuery,
   { startId, limit }: Place,
 ): Promise<Row[]> {
-  const page = await database.allDocuments(tx, {
+  const page = await database.allDocuments.page(tx, {
     ...(startId === undefined ? {} : { startId }),
     ...(query.endId === undefined ? {} : { endId: query.endId }),
     inclusiveEnd: query.inclusiveEnd,
@@ -102,7 +102,7 @@ async function documentPage(
 /** Counts by reading all design documents, since there are few. */
 async function countDesignDocuments(tx: ReadTransaction, database: Database): Promise<number> {
   const { low, high } = DESIGN_RANGE;
-  const page = await database.allDocuments(tx, { startId: low, endId: high });
+  const page = await database.allDocuments.page(tx, { startId: low, endId: high });
   return page.entries.length;
 }
 
@@ -132,7 +132,7 @@ async function documentsByIds(
     return Promise.all(ids.map((id) => documentById(tx, database, id, query)));
   }
   const storable = ids.filter(isStorableId);
-  const found = await database.leavesOf(tx, storable);
+  const found = await database.documents.leavesOf(tx, storable);
   let next = 0;
   return ids.map((id): Row => {
     const winner = id === storable[next] ? found[next++]?.[0] : undefined;
@@ -148,7 +148,7 @@ async function documentById(
   query: AllDocumentsQuery,
 ): Promise<Row> {
   if (!isStorableId(id)) return { kind: "missing", id };
-  const document = await database.read(tx, id);
+  const document = await database.documents.read(tx, id);
   if (document === undefined) return { kind: "missing", id };
   const { revision } = document;
   if (document.deleted) return { kind: "deleted", id, rev: revision };
@@ -163,7 +163,7 @@ async function localPage(
   query: AllDocumentsQuery,
   { startId, limit }: Place,
 ): Promise<Row[]> {
-  const page = await database.localDocuments(tx, {
+  const page = await database.local.page(tx, {
     ...(startId === undefined ? {} : { startId: localBound(startId) }),
     ...(query.endId === undefined ? {} : { endId: localBound(query.endId) }),
     inclusiveEnd: query.inclusiveEnd,
@@ -175,7 +175,7 @@ async function localPage(
 
 async function localById(tx: ReadTransaction, database: Database, id: string): Promise<Row> {
   if (!isStorableId(id)) return { kind: "missing", id };
-  const found = await database.readLocal(tx, id);
+  const found = await database.local.read(tx, id);
   return found === undefined ? { kind: "missing", id } : localRow(found);
 }
 

@@ -107,7 +107,7 @@ async function* texts(
 ): AsyncGenerator<Piece, void, undefined> {
   const head = await readDatabase(parts, call, async (tx, database) => ({
     total: await scope.total(tx, database),
-    sequence: query.updateSequence ? await database.updateSequence(tx) : undefined,
+    sequence: query.updateSequence ? await database.changes.lastSequence(tx) : undefined,
   }));
   // CouchDB counts the rows before a start key. This would require a scan, so the offset is
   // reported as unknown.

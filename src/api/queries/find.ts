@@ -251,7 +251,7 @@ class Scan {
     const coveredBy = ({ values }: Entry): Uint8Array | undefined =>
       isCovering ? values : undefined;
     const ids = entries.filter((entry) => coveredBy(entry) === undefined).map(({ id }) => id);
-    const winners = ids.length === 0 ? [] : await database.winners(tx, ids);
+    const winners = ids.length === 0 ? [] : await database.documents.winners(tx, ids);
     const documents = new Map(ids.map((id, at) => [id, winners[at]]));
     const found = entries.map(async (entry): Promise<Found[]> => {
       const { id, place } = entry;
@@ -283,7 +283,7 @@ class Scan {
         this.#parts,
         this.#call,
         async (tx, opened) => {
-          const page = await opened.allDocuments(tx, {
+          const page = await opened.allDocuments.page(tx, {
             ...(startId === undefined ? {} : { startId }),
             ...(last === undefined ? {} : { endId: last }),
             descending,

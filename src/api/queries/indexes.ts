@@ -299,7 +299,7 @@ function designId(name: string): string {
 /** Returns the design document, or `undefined` if it is deleted or does not exist. */
 function readDesign(parts: DatabaseParts, call: Call, id: string): Promise<Document | undefined> {
   return readDatabase(parts, call, async (tx, database) => {
-    const document = await database.read(tx, id);
+    const document = await database.documents.read(tx, id);
     return document?.deleted ? undefined : document;
   });
 }

@@ -53,7 +53,7 @@ async function continueLog(parts: CheckpointsParts, call: Call): Promise<ApiResp
       if (madeAt !== undefined && madeAt !== database.instanceStartTime) {
         throw new ProtocolError(409, "conflict", MADE_ANEW);
       }
-      const stored = await database.readLocal(tx, id);
+      const stored = await database.local.read(tx, id);
       if (stored === undefined && madeAt === undefined) return undefined;
       if (stored !== undefined && stored.body.bytes.length > LOG_BYTES_MAX) {
         throw new ProtocolError(413, "too_large", TOO_LONG);
@@ -61,7 +61,7 @@ async function continueLog(parts: CheckpointsParts, call: Call): Promise<ApiResp
       const next = stored === undefined ? log : continuedLog(stored.body.text, log);
       if (next === undefined) throw new ProtocolError(409, "conflict", ENDS_ELSEWHERE);
       const body = Utf8Text.of(JSON.stringify(next));
-      return database.writeLocal(tx, { id, parent: stored?.revision, body });
+      return database.local.write(tx, { id, parent: stored?.revision, body });
     },
     { whenUnknown: "retry" },
   );

@@ -60,11 +60,6 @@ function kindFrom(code: number): JsonKind {
   return "number";
 }
 
-/** Throws a SyntaxError if `json`, a string or its UTF-8 encoding, is not JSON. */
-export function validateJson(json: string | Uint8Array): void {
-  outlineJson(json, { depthMax: 0 });
-}
-
 /**
  * Returns an object's members in order, including repeated names. Throws a SyntaxError for any
  * other text.

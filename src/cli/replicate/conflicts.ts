@@ -95,7 +95,7 @@ async function* conflictsIn(
   const live = new Map<string, string[]>(branched.map(({ id }) => [id, []]));
   for (let from = 0; from < leaves.length; from += LEAVES_MAX) {
     const requests = leaves.slice(from, from + LEAVES_MAX);
-    const results = (await endpoint.readRevisions(requests, signal)) ?? [];
+    const results = (await endpoint.reader.readRevisions(requests, signal)) ?? [];
     for (const [index, request] of requests.entries()) {
       const result = results[index];
       const texts =
@@ -124,7 +124,7 @@ async function readAlone(
     // Attachments must be read to the end.
     for await (const { body } of attachments) for await (const _ of body);
   };
-  await endpoint.readRevision(request, consume, signal);
+  await endpoint.reader.readRevision(request, consume, signal);
   return texts;
 }
 

@@ -65,7 +65,7 @@ describe("attachments", () => {
             edits.push({ kind: "staged", name, contentType: "text/plain", content });
           }
           const { id, deleted } = drawn;
-          const [winner] = await store.read((tx, opened) => opened.leaves(tx, id));
+          const [winner] = await store.read((tx, opened) => opened.documents.leaves(tx, id));
           const edit: DocumentEdit =
             drawn.kind === "follow"
               ? interactive(id, winner?.revision, { deleted })
@@ -76,7 +76,7 @@ describe("attachments", () => {
         await attachments.reclaim(database, { ageMs: -1_000_000 });
         const contents = new Set<string>();
         for (const id of ["d", "e"]) {
-          const leaves = await store.read((tx, opened) => opened.readLeaves(tx, id));
+          const leaves = await store.read((tx, opened) => opened.documents.readLeaves(tx, id));
           for (const found of leaves.flatMap((leaf) => leaf.attachments)) {
             contents.add(found.contentId);
             const chunks: Uint8Array[] = [];

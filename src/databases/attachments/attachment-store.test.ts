@@ -52,7 +52,7 @@ async function openAttachments(): Promise<Fixture> {
       return concatBytes(chunks);
     },
     attachmentsOf: (id) =>
-      store.read(async (tx, opened) => (await opened.read(tx, id))?.attachments ?? []),
+      store.read(async (tx, opened) => (await opened.documents.read(tx, id))?.attachments ?? []),
     storedContentCount: () =>
       store.read(async (tx) => {
         const contents = new Set<string>();
@@ -297,7 +297,7 @@ describe("an upload", () => {
     const content = await attachments.stage(database, slowly(), {});
     await store.edit(withAttachments(interactive("a"), stagedEdit("x", content)));
     const [attachment] = await store.read(
-      async (tx, opened) => (await opened.read(tx, "a"))?.attachments ?? [],
+      async (tx, opened) => (await opened.documents.read(tx, "a"))?.attachments ?? [],
     );
     const read: Uint8Array[] = [];
     const stored = attachments.read(database, attachment as Attachment, { decoded: true });

@@ -7,15 +7,19 @@ import {
   firstGreaterThan,
   type RangeOptions,
   type ReadTransaction,
+  type Transaction,
   Versionstamp,
+  type Watch,
 } from "../../kv/index.ts";
+import type { ChangeCounts } from "../counters/change-counts.ts";
 import type { Change } from "../document.ts";
+import type { DocumentPurger } from "../documents/document-purger.ts";
 import type { DocumentReader } from "../documents/document-reader.ts";
 import { type ChangedLeaf, decodeChangeRecord } from "../records/change-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { formatRevision } from "../revisions/revision.ts";
 import type { RevisionTree } from "../revisions/revision-tree.ts";
-import { formatSequence, parseSequence } from "./sequence.ts";
+import { FIRST_SEQUENCE, formatSequence, parseSequence } from "./sequence.ts";
 
 export interface ChangesOptions {
   /** Changes after this sequence. Default, or "0": from the start. */
@@ -45,15 +49,27 @@ export interface ChangesOfDocuments extends Page<Change> {
   readonly lastSequence: string | undefined;
 }
 
+export interface ChangesFeedParts {
+  readonly keys: DatabaseKeys;
+  readonly reader: DocumentReader;
+  readonly counts: ChangeCounts;
+  readonly purges: DocumentPurger;
+}
+
 export class ChangesFeed {
+  readonly #parts: ChangesFeedParts;
   readonly #keys: DatabaseKeys;
   readonly #reader: DocumentReader;
 
-  constructor(keys: DatabaseKeys, reader: DocumentReader) {
-    this.#keys = keys;
-    this.#reader = reader;
+  constructor(parts: ChangesFeedParts) {
+    this.#parts = parts;
+    this.#keys = parts.keys;
+    this.#reader = parts.reader;
   }
 
+  /**
+   * Returns one page of the update sequence, which lists each document once, at its latest change.
+   */
   async page(tx: ReadTransaction, options: ChangesOptions): Promise<Page<Change>> {
     const { since = "0", until, before, limit, byteLimit, descending = false } = options;
     assert(limit === undefined || limit >= 0, "The limit must not be negative");
@@ -129,8 +145,47 @@ export class ChangesFeed {
     return { entries, stoppedBy: "exhausted", lastSequence: end.entries[0]?.sequence };
   }
 
+  /** Returns the number of changes after the sequence. */
+  pendingCount(tx: ReadTransaction, since: string): Promise<number> {
+    return this.#parts.counts.countAfter(tx, parseSequence(since));
+  }
+
+  /**
+   * The document's position in the update sequence, or `undefined` for an unknown document. Must
+   * not be called for a document written by this transaction.
+   */
+  async sequenceOf(tx: ReadTransaction, id: string): Promise<string | undefined> {
+    const { place } = await this.#reader.load(tx, id);
+    assert(
+      place.kind !== "written",
+      "The sequence of a document must not be read in the transaction that wrote it",
+    );
+    return place.kind === "stored" ? formatSequence(place.versionstamp) : undefined;
+  }
+
+  /**
+   * Returns the sequence of the last change, or of the last purge if that is later; initially the
+   * first sequence. Never decreases.
+   */
+  async lastSequence(tx: ReadTransaction): Promise<string> {
+    const [last, purged] = await Promise.all([
+      this.#lastVersionstamp(tx),
+      this.#parts.purges.lastVersionstamp(tx),
+    ]);
+    const later =
+      last === undefined || (purged !== undefined && purged.compare(last) > 0) ? purged : last;
+    return later === undefined ? FIRST_SEQUENCE : formatSequence(later);
+  }
+
+  /**
+   * Fires after the next commit that writes a document of this database or removes the database.
+   */
+  watch(tx: Transaction): Watch {
+    return tx.watch(this.#keys.changed.key({}));
+  }
+
   /** The versionstamp of the last change, if any. */
-  async lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
+  async #lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
     const page = await tx.snapshot.getRangePage(this.#keys.change.range(), {
       limit: 1,
       reverse: true,

@@ -35,6 +35,7 @@ export interface DocumentRow {
   readonly document?: Document;
 }
 
+/** Lists documents that are not deleted, in byte order of their ids. */
 export class AllDocuments {
   readonly #keys: DatabaseKeys;
   /** Offset of the id in a key. Keys of a page are not unpacked, because there are many. */
@@ -47,7 +48,7 @@ export class AllDocuments {
     this.#reader = reader;
   }
 
-  async page(tx: ReadTransaction, options: AllDocumentsOptions): Promise<Page<DocumentRow>> {
+  async page(tx: ReadTransaction, options: AllDocumentsOptions = {}): Promise<Page<DocumentRow>> {
     const { limit, skip = 0, descending = false, withDocument = false } = options;
     assert(limit === undefined || limit >= 0, "The limit must not be negative");
     assert(skip >= 0, "`skip` must not be negative");

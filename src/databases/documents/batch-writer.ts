@@ -34,7 +34,7 @@ export interface BatchWriterParts {
   readonly conflicts: Conflicts;
   readonly writer: DocumentWriter;
   readonly counts: ChangeCounts;
-  readonly locals: LocalDocuments;
+  readonly local: LocalDocuments;
   readonly hooks: readonly DatabaseHook[];
 }
 
@@ -63,16 +63,16 @@ export class BatchWriter {
   readonly #conflicts: Conflicts;
   readonly #writer: DocumentWriter;
   readonly #counts: ChangeCounts;
-  readonly #locals: LocalDocuments;
+  readonly #local: LocalDocuments;
   readonly #hooks: readonly DatabaseHook[];
 
-  constructor({ runtime, keys, conflicts, writer, counts, locals, hooks }: BatchWriterParts) {
+  constructor({ runtime, keys, conflicts, writer, counts, local, hooks }: BatchWriterParts) {
     this.#runtime = runtime;
     this.#keys = keys;
     this.#conflicts = conflicts;
     this.#writer = writer;
     this.#counts = counts;
-    this.#locals = locals;
+    this.#local = local;
     this.#hooks = hooks;
   }
 
@@ -176,7 +176,7 @@ export class BatchWriter {
     let next = 0;
     const areAsked = this.#hooks.some((hook) => hook.beforeWrite !== undefined);
     return mapAtOnce<DocumentEdit, Preparation>(edits, (edit) => {
-      if (edit.id.startsWith(LOCAL_PREFIX)) return this.#locals.writeEdit(tx, edit);
+      if (edit.id.startsWith(LOCAL_PREFIX)) return this.#local.writeEdit(tx, edit);
       const document = unchanged.get(edit.id) ?? (loaded[next++] as LoadedDocument);
       const judged = this.#writer.judge(state, edit, document);
       if (judged.kind === "outcome") {
@@ -221,7 +221,7 @@ async function announce(
 ): Promise<void> {
   for (const hook of hooks) {
     if (hook.afterWrite === undefined) continue;
-    const winner = (await database.read(tx, id)) as Document;
+    const winner = (await database.documents.read(tx, id)) as Document;
     const followUp = winner.revision === revision ? followUps?.get(hook) : undefined;
     if (followUp === undefined) await hook.afterWrite(tx, database, winner, context);
     else await followUp(winner);

@@ -10,6 +10,7 @@ import { CHUNK_BYTES } from "../records/chunks.ts";
 import { type DatabaseKeys, leafKey } from "../records/database-keys.ts";
 import { encodePlacedDocumentRecord } from "../records/document-record.ts";
 import type { LeafNode, RevisionTree } from "../revisions/revision-tree.ts";
+import type { AssertExists } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
 /**
@@ -24,23 +25,34 @@ export interface RenewedBodies {
   readonly nextLeaf: number | undefined;
 }
 
+interface BodyRenewalParts {
+  readonly keys: DatabaseKeys;
+  readonly reader: DocumentReader;
+  readonly sealOf: BodySealOf;
+  readonly assertExists: AssertExists;
+}
+
 export class BodyRenewal {
   readonly #keys: DatabaseKeys;
   readonly #reader: DocumentReader;
   readonly #sealOf: BodySealOf;
+  readonly #assertExists: AssertExists;
 
-  constructor(keys: DatabaseKeys, reader: DocumentReader, sealOf: BodySealOf) {
+  constructor({ keys, reader, sealOf, assertExists }: BodyRenewalParts) {
     this.#keys = keys;
     this.#reader = reader;
     this.#sealOf = sealOf;
+    this.#assertExists = assertExists;
   }
 
   /**
-   * Rewrites bodies starting at leaf `firstLeaf`, as many as fit into one transaction. Must not be
-   * called for a document written by this transaction. Concurrently added leaves may change the
-   * indexes of other leaves; a caller that needs every body renewed has to check again.
+   * Rewrites bodies starting at leaf `firstLeaf`, as many as fit into one transaction. Invisible to
+   * readers. Must not be called for a document written by this transaction. Concurrently added
+   * leaves may change the indexes of other leaves; a caller that needs every body renewed has to
+   * check again.
    */
   async renew(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
+    await this.#assertExists(tx);
     const { tree, place, chunkCount } = await this.#reader.load(tx, id);
     if (tree.isEmpty) return { renewedCount: 0, nextLeaf: undefined };
     assert(

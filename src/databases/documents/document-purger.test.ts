@@ -18,7 +18,7 @@ const purge = (store: OpenStore, id: string, ...revisions: string[]) =>
 const purgedOf = async (...args: Parameters<typeof purge>) => (await purge(...args)).purged;
 
 const updateSequence = (store: OpenStore) =>
-  store.read((tx, database) => database.updateSequence(tx));
+  store.read((tx, database) => database.changes.lastSequence(tx));
 
 const versionOf = (sequence: string) => Number.parseInt(sequence, 10);
 
@@ -29,8 +29,8 @@ describe("a purge", () => {
     const revision = revisionOf(written);
     expect(await purgedOf(store, "a", revision)).toEqual([{ id: "a", revisions: [revision] }]);
     await store.read(async (tx, database) => {
-      expect(await database.leaves(tx, "a")).toEqual([]);
-      expect((await database.changes(tx, {})).entries).toEqual([]);
+      expect(await database.documents.leaves(tx, "a")).toEqual([]);
+      expect((await database.changes.page(tx, {})).entries).toEqual([]);
       expect(await database.info(tx)).toMatchObject({
         documentCount: 0,
         deletedDocumentCount: 0,
@@ -49,12 +49,12 @@ describe("a purge", () => {
     await store.edit(interactive("b"));
     await purge(store, "a", "2-y");
     await store.read(async (tx, database) => {
-      const { entries } = await database.changes(tx, {});
+      const { entries } = await database.changes.page(tx, {});
       expect(entries.map(({ id, winner }) => [id, winner])).toEqual([
         ["b", expect.stringMatching(/^1-/)],
         ["a", "2-x"],
       ]);
-      const [left] = await database.readLeaves(tx, "a");
+      const [left] = await database.documents.readLeaves(tx, "a");
       expect(left?.revisions).toEqual({ start: 2, hashes: ["x", "r"] });
     });
   });
@@ -63,10 +63,10 @@ describe("a purge", () => {
     const store = await openStore();
     await store.edit(replicated("a", ["2-x", "1-r"]));
     expect(await purgedOf(store, "a", "9-z", "1-r")).toEqual([{ id: "a", revisions: [] }]);
-    expect(await store.read((tx, database) => database.purgedInfos(tx))).toEqual([
+    expect(await store.read((tx, database) => database.purges.infos(tx))).toEqual([
       { id: "a", revisions: ["1-r", "9-z"] },
     ]);
-    expect(await store.read((tx, database) => database.leaves(tx, "a"))).toHaveLength(1);
+    expect(await store.read((tx, database) => database.documents.leaves(tx, "a"))).toHaveLength(1);
   });
 
   test("never moves the update sequence back", async () => {
@@ -76,7 +76,7 @@ describe("a purge", () => {
     await purge(store, "a", revisionOf(written));
     const after = await updateSequence(store);
     expect(versionOf(after)).toBeGreaterThan(versionOf(before));
-    const behind = await store.read((tx, database) => database.pendingChanges(tx, after));
+    const behind = await store.read((tx, database) => database.changes.pendingCount(tx, after));
     expect(behind).toBe(0);
   });
 
@@ -121,7 +121,7 @@ describe("a purge", () => {
     while (asked.length > 0) {
       const purges = asked;
       const page = await store.write((tx, opened) => opened.purge(tx, purges, CONTEXT));
-      const winner = (await store.read((tx, opened) => opened.read(tx, "x")))?.revision;
+      const winner = (await store.read((tx, opened) => opened.documents.read(tx, "x")))?.revision;
       pages.push({ purged: page.purged, winner });
       expect((await store.read((tx, opened) => opened.info(tx))).documentCount).toBe(
         page.rest.length > 0 ? 2 : 1,
@@ -139,7 +139,7 @@ describe("a purge", () => {
         winner: "2-0",
       },
     ]);
-    const infos = await store.read((tx, opened) => opened.purgedInfos(tx));
+    const infos = await store.read((tx, opened) => opened.purges.infos(tx));
     expect(infos.flatMap(({ revisions }) => revisions)).toHaveLength(hashes.length + 2);
   });
 
@@ -164,10 +164,10 @@ describe("a purge", () => {
 
   test("drops the oldest purge records, but counts all purges", async () => {
     const store = await openStore();
-    await store.write((tx, database) => database.setPurgedInfosLimit(tx, 2));
+    await store.write((tx, database) => database.purges.setInfosLimit(tx, 2));
     for (const id of ["a", "b", "c"]) await purge(store, id, "1-x");
     await store.read(async (tx, database) => {
-      expect((await database.purgedInfos(tx)).map(({ id }) => id)).toEqual(["b", "c"]);
+      expect((await database.purges.infos(tx)).map(({ id }) => id)).toEqual(["b", "c"]);
       expect((await database.info(tx)).purgeCount).toBe(3);
     });
   });
@@ -175,7 +175,7 @@ describe("a purge", () => {
   test("wakes clients waiting for a change", async () => {
     const store = await openStore();
     const [written] = await store.edit(interactive("a"));
-    const watch = await store.write(async (tx, database) => database.watchChanges(tx));
+    const watch = await store.write(async (tx, database) => database.changes.watch(tx));
     const woken = watch.fired(AbortSignal.timeout(5_000));
     await purge(store, "a", revisionOf(written));
     await woken;

@@ -28,7 +28,7 @@ import {
 } from "../records/purge-record.ts";
 import { formatRevision, parseRevision } from "../revisions/revision.ts";
 import type { LeafNode, RevisionNode } from "../revisions/revision-tree.ts";
-import type { LoadedDocument } from "../transaction-state.ts";
+import type { AssertExists, LoadedDocument } from "../transaction-state.ts";
 import { announceBatch, type Batch } from "./batch-writer.ts";
 import type { Conflicts } from "./conflicts.ts";
 import { type Counting, type DocumentIndexes, treeBefore } from "./document-indexes.ts";
@@ -54,6 +54,7 @@ export interface DocumentPurgerParts {
   readonly indexes: DocumentIndexes;
   readonly counts: ChangeCounts;
   readonly hooks: readonly DatabaseHook[];
+  readonly assertExists: AssertExists;
 }
 
 /** Leaves purged in one transaction. */
@@ -160,13 +161,18 @@ export class DocumentPurger {
     return purges;
   }
 
+  /** Returns the maximum number of remembered purges. */
   async infosLimit(tx: ReadTransaction): Promise<number> {
     const value = await tx.get(this.#parts.keys.purgeLimit.key({}));
     return value === undefined ? INFOS_LIMIT_DEFAULT : decodePurgeLimit(value);
   }
 
-  /** Throws STORE_PURGE_LIMIT_INVALID. */
-  setInfosLimit(tx: Transaction, limit: number): void {
+  /**
+   * Sets the number of purge records to keep, a positive integer. Takes effect at the next purge.
+   * Throws STORE_PURGE_LIMIT_INVALID.
+   */
+  async setInfosLimit(tx: Transaction, limit: number): Promise<void> {
+    await this.#parts.assertExists(tx);
     if (!Number.isSafeInteger(limit) || limit < 1) {
       const message = "The limit must be a positive integer";
       throw new OperationalError("STORE_PURGE_LIMIT_INVALID", message, { limit });
@@ -234,7 +240,7 @@ export class DocumentPurger {
   async #announce({ tx, database, context }: Batch, { id, leaves }: Purgeable): Promise<void> {
     for (const hook of this.#parts.hooks) {
       if (hook.afterWrite === undefined) continue;
-      const winner = await database.read(tx, id);
+      const winner = await database.documents.read(tx, id);
       await hook.afterWrite(tx, database, winner ?? goneDocument(id, leaves), context);
     }
   }

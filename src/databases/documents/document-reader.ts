@@ -111,13 +111,10 @@ export class DocumentReader {
     );
   }
 
-  /** Returns the document at a leaf, filtered for the reader; undefined if it is hidden. */
-  async document(tx: ReadTransaction, id: string, node: LeafNode): Promise<Document | undefined> {
-    const [document] = await this.documents(tx, [{ id, node }]);
-    return document;
-  }
-
-  /** Reads several documents concurrently, each like `document`. */
+  /**
+   * Returns the documents at leaves, read concurrently and filtered for the reader; undefined for
+   * each that is hidden.
+   */
   async documents(
     tx: ReadTransaction,
     leaves: readonly LeafOf[],

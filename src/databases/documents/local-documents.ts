@@ -14,6 +14,7 @@ import { checkDocumentId, LOCAL_PREFIX, rangeBound } from "../names.ts";
 import { chunkCountOf, decodeLocal, encodeLocal } from "../records/body-record.ts";
 import { ofChunk } from "../records/chunks.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
+import type { AssertExists } from "../transaction-state.ts";
 import { readRest } from "./document-reader.ts";
 
 export interface LocalEdit {
@@ -38,9 +39,11 @@ const REVISION = /^0-([0-9]{1,15})$/;
 
 export class LocalDocuments {
   readonly #keys: DatabaseKeys;
+  readonly #assertExists: AssertExists;
 
-  constructor(keys: DatabaseKeys) {
+  constructor(keys: DatabaseKeys, assertExists: AssertExists) {
     this.#keys = keys;
+    this.#assertExists = assertExists;
   }
 
   async read(tx: ReadTransaction, id: string): Promise<LocalDocument | undefined> {
@@ -51,6 +54,7 @@ export class LocalDocuments {
 
   async write(tx: Transaction, edit: LocalEdit): Promise<WriteOutcome> {
     const { id, parent } = edit;
+    await this.#assertExists(tx);
     checkLocalId(id);
     revisionNumberOf(parent);
     if (
@@ -73,6 +77,7 @@ export class LocalDocuments {
 
   /** Removing a missing document is a conflict. */
   async remove(tx: Transaction, id: string, parent: Revision | undefined): Promise<WriteOutcome> {
+    await this.#assertExists(tx);
     checkLocalId(id);
     revisionNumberOf(parent);
     if ((await tx.get(this.#keys.local.key({ id, chunk: 0 }))) === undefined)
@@ -95,7 +100,7 @@ export class LocalDocuments {
 
   async page(
     tx: ReadTransaction,
-    { startId, endId, inclusiveEnd = true, limit, descending = false }: LocalDocumentsOptions,
+    { startId, endId, inclusiveEnd = true, limit, descending = false }: LocalDocumentsOptions = {},
   ): Promise<Page<LocalDocument>> {
     const all = this.#keys.local.range();
     const [low, high] = descending ? [endId, startId] : [startId, endId];

@@ -117,7 +117,7 @@ async function openTried() {
 type Tried = Awaited<ReturnType<typeof openTried>>;
 
 const leavesOf = (store: OpenStore, name: string) =>
-  store.read((tx, database) => database.readLeaves(tx, name));
+  store.read((tx, database) => database.documents.readLeaves(tx, name));
 
 const pathsOf = (leaves: readonly Document[]): Set<string> =>
   new Set(
@@ -197,7 +197,7 @@ async function carryOut(tried: Tried, drawn: Step, number: number): Promise<void
 
 async function sweepAll(store: OpenStore, beforeMs: number): Promise<void> {
   for (let isLast = false; !isLast; ) {
-    ({ isLast } = await store.write((tx, database) => database.sweepOldBodies(tx, beforeMs)));
+    ({ isLast } = await store.write((tx, database) => database.oldBodies.sweep(tx, beforeMs)));
   }
 }
 
@@ -207,7 +207,7 @@ async function expectAsModelled({ store, attachments, database, model }: Tried):
     const leafRevisions = new Set(leaves.map(({ revision }) => revision));
     for (const revision of pathsOf(leaves)) {
       const [read] = await store.read((tx, opened) =>
-        opened.readRevision(tx, name, revision, { superseded: true }),
+        opened.documents.readRevision(tx, name, revision, { superseded: true }),
       );
       if (leafRevisions.has(revision)) continue;
       const expected = model.of(`${name} ${revision}`);
@@ -220,7 +220,7 @@ async function expectAsModelled({ store, attachments, database, model }: Tried):
     const [winner] = leaves;
     if (winner === undefined) continue;
     const statuses = await store.read((tx, opened) =>
-      opened.revisionStatuses(tx, name, winner.revision),
+      opened.documents.revisionStatuses(tx, name, winner.revision),
     );
     for (const { revision, status } of statuses.slice(1)) {
       expect(status).toBe(model.of(`${name} ${revision}`) === undefined ? "missing" : "available");

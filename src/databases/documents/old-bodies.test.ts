@@ -24,7 +24,7 @@ async function openKeeping() {
     writeFirst,
     /** The body of a leaf, and its attachments' bytes by name. */
     async readLeaf(id: string) {
-      const document = await store.read((tx, opened) => opened.read(tx, id));
+      const document = await store.read((tx, opened) => opened.documents.read(tx, id));
       if (document === undefined) return undefined;
       const files: Record<string, string> = {};
       for (const attachment of document.attachments as Attachment[]) {
@@ -37,7 +37,7 @@ async function openKeeping() {
     },
     async sweepAndReclaim(): Promise<number> {
       const beforeMs = store.runtime.clock.nowMs() + 1;
-      const { bodyCount } = await store.write((tx, opened) => opened.sweepOldBodies(tx, beforeMs));
+      const { bodyCount } = await store.write((tx, opened) => opened.oldBodies.sweep(tx, beforeMs));
       await attachments.reclaim(database, { ageMs: -1_000 });
       await store.removeGarbage();
       return bodyCount;

@@ -20,6 +20,7 @@ import {
 import { decodeOldBody, encodeOldBody } from "../records/old-body-record.ts";
 import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
 import type { LeafState, RevisionNode, RevisionTree } from "../revisions/revision-tree.ts";
+import type { AssertExists } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
 /** Number of documents whose trees one transaction of a sweep reads. */
@@ -61,28 +62,26 @@ export interface SweptOldBodies {
   readonly isLast: boolean;
 }
 
+interface OldBodiesParts {
+  readonly keys: DatabaseKeys;
+  readonly reader: DocumentReader;
+  readonly keepMs: KeepOldBodies;
+  readonly assertExists: AssertExists;
+}
+
 export class OldBodies {
   readonly #runtime: Runtime;
   readonly #keys: DatabaseKeys;
   readonly #reader: DocumentReader;
   readonly #keepMs: KeepOldBodies;
+  readonly #assertExists: AssertExists;
 
-  constructor(
-    runtime: Runtime,
-    {
-      keys,
-      reader,
-      keepMs,
-    }: {
-      readonly keys: DatabaseKeys;
-      readonly reader: DocumentReader;
-      readonly keepMs: KeepOldBodies;
-    },
-  ) {
+  constructor(runtime: Runtime, { keys, reader, keepMs, assertExists }: OldBodiesParts) {
     this.#runtime = runtime;
     this.#keys = keys;
     this.#reader = reader;
     this.#keepMs = keepMs;
+    this.#assertExists = assertExists;
   }
 
   /**
@@ -144,8 +143,12 @@ export class OldBodies {
     return page.entries.length > 0;
   }
 
-  /** Clears one page of bodies superseded before `beforeMs`, oldest first. */
+  /**
+   * Clears one page of bodies superseded before `beforeMs`, oldest first. A sweep repeats this
+   * until the last page.
+   */
   async sweep(tx: Transaction, beforeMs: number): Promise<SweptOldBodies> {
+    await this.#assertExists(tx);
     const page = await tx.getRangePage(this.#keys.oldBody.rangeBefore({ sinceMs: beforeMs }), {
       limit: SWEEP_PAGE_ROWS,
     });

@@ -14,8 +14,6 @@ export interface BatchObserver {
   readonly failures: RunFailures;
   /** Redacts secrets from failure reasons, because a response may repeat a secret. */
   readonly secrets: Pick<SecretsInUse, "redact" | "isRepeatedIn">;
-  /** Called with the numbers of batches that may be read and written concurrently. */
-  readonly allowBatches?: ((reading: number, writing: number) => void) | undefined;
 }
 
 export class BatchOutcome {

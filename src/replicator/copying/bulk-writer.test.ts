@@ -1,6 +1,11 @@
 import { expect, test } from "vitest";
 import { SecretsInUse } from "../../http-client/index.ts";
-import { type Endpoint, EndpointError, TextDocument } from "../endpoints/endpoint.ts";
+import {
+  type Endpoint,
+  EndpointError,
+  type EndpointWriter,
+  TextDocument,
+} from "../endpoints/endpoint.ts";
 import { MemoryRunFailures } from "../failures/run-failures.ts";
 import { BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter } from "./bulk-writer.ts";
@@ -28,7 +33,7 @@ function openTarget(isGuilty: (id: string) => boolean) {
     },
     readLocal: async () => (isDown ? fail() : undefined),
     writeLocal: async () => "0-1",
-  } as Partial<Endpoint> as Endpoint;
+  } as Partial<Endpoint & EndpointWriter> as Endpoint & EndpointWriter;
   const log = new MemoryRunFailures();
   const secrets = new SecretsInUse();
   const outcome = new BatchOutcome({ failures: log, secrets });

@@ -8,8 +8,8 @@
  */
 import { type RefusedBatch, splitRefused } from "../../documents/index.ts";
 import {
-  type Endpoint,
   EndpointError,
+  type EndpointWriter,
   type PlainDocument,
   type WriteFailure,
 } from "../endpoints/endpoint.ts";
@@ -22,7 +22,7 @@ import type { FailureAttribution } from "./failure-attribution.ts";
 export const WRITE_BYTES_MAX = 4 * 1024 * 1024;
 
 export interface BulkWriterParts {
-  readonly target: Pick<Endpoint, "writeDocuments">;
+  readonly target: Pick<EndpointWriter, "writeDocuments">;
   readonly attribution: FailureAttribution;
 }
 

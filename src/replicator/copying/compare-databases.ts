@@ -152,7 +152,7 @@ class AttachmentComparison {
     let count = 0;
     for (let start = 0; start < requests.length; ) {
       const page = requests.slice(start, start + this.#rowCount);
-      const read = await this.#source.readRevisions(page, signal);
+      const read = await this.#source.reader.readRevisions(page, signal);
       let length = 0;
       for (const [index, request] of page.entries()) {
         const result = read?.[index];
@@ -200,8 +200,8 @@ class AttachmentComparison {
     signal: AbortSignal,
   ): Promise<boolean> {
     const [here, there] = await Promise.all([
-      this.#source.attachmentMd5(request, name, signal),
-      this.#target.attachmentMd5(request, name, signal),
+      this.#source.reader.attachmentMd5(request, name, signal),
+      this.#target.reader.attachmentMd5(request, name, signal),
     ]);
     return here !== undefined && here === there;
   }
@@ -229,7 +229,7 @@ async function readOutlines(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, AttachmentOutline>> {
   const outlines = new Map<string, AttachmentOutline>();
-  await endpoint.readRevision(
+  await endpoint.reader.readRevision(
     request,
     async ({ text }) => {
       const document = parseWireDocument(text);

@@ -13,7 +13,6 @@ import {
   inSpan,
   type Runtime,
   runTogether,
-  Semaphore,
   utf8Encode,
 } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
@@ -25,6 +24,7 @@ import {
   type ChangedDocument,
   type Endpoint,
   EndpointError,
+  type EndpointWriter,
   type PlainDocument,
   type RevisionRequest,
 } from "../endpoints/endpoint.ts";
@@ -35,12 +35,11 @@ import type { Omissions } from "../request/replication.ts";
 import { AdaptiveChoice } from "./adaptive-choice.ts";
 import { type BatchObserver, BatchOutcome } from "./batch-outcome.ts";
 import { BulkWriter, WRITE_BYTES_MAX } from "./bulk-writer.ts";
-import { ByteRoom } from "./byte-room.ts";
 import { FailureAttribution } from "./failure-attribution.ts";
+import { type CopyTurns, Governor } from "./governor.ts";
 import { type CopierParts, IsolatedCopy, isDesignDocument } from "./isolated-copy.ts";
 import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
-import { StagePace } from "./stage-pace.ts";
 
 /**
  * Initial number of revisions per bulk read, used while document sizes are unknown, and the
@@ -56,8 +55,6 @@ const LENGTH_DECAY = 0.9;
 /** Maximum size of the attachments inlined for one document, and for one bulk read. */
 const SMALL_BYTES_MAX = 128 * 1024;
 const SMALL_PAGE_BYTES = 1024 * 1024;
-/** Maximum size of documents read but not yet written, for all copiers of a job. */
-const ROOM_BYTES_MAX = 256 * 1024 * 1024;
 /** CouchDB 3.5's thresholds for abandoning `_revs_diff` and bulk reads that are often useless. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
@@ -69,20 +66,6 @@ const SHOWN_REVISION_LENGTH_MAX = 100;
 
 const NONE: readonly string[] = [];
 
-type Turn = <T>(work: () => Promise<T>) => Promise<T>;
-
-/**
- * Concurrency limits for reading and writing, and the memory limit for documents read but not yet
- * written.
- */
-interface Turns {
-  readonly read: Turn;
-  readonly write: Turn;
-  readonly room: ByteRoom;
-}
-
-const AT_ONCE: Turn = (work) => work();
-
 /** Base64 characters per byte of an inlined attachment. */
 const BASE64_CHARACTERS = 4 / 3;
 
@@ -90,6 +73,7 @@ export type RevisionsOfDocument = Pick<ChangedDocument, "id" | "revisions"> &
   Partial<Pick<ChangedDocument, "isDeleted">>;
 
 export class BatchCopier {
+  readonly governor: Governor;
   readonly #runtime: Runtime;
   readonly #source: Endpoint;
   readonly #target: Endpoint;
@@ -101,12 +85,8 @@ export class BatchCopier {
   readonly #targetAttribution: FailureAttribution;
   /** Copies documents individually. Shared by all copiers of the job. */
   readonly #isolated: IsolatedCopyStage;
-  readonly #copierTurns: Turns;
-  readonly #retryTurns: Turns;
-  readonly #reading: Stage;
-  readonly #writing: Stage;
   /** The target, with its writes timed for the pace of the writing stage. */
-  readonly #timedTarget: Pick<Endpoint, "writeDocuments">;
+  readonly #timedTarget: Pick<EndpointWriter, "writeDocuments">;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
   #bulkRowCount = BULK_ROWS_FIRST;
@@ -133,21 +113,15 @@ export class BatchCopier {
       targetAttribution: this.#targetAttribution,
     };
     const copier = new IsolatedCopy({ ...parts, ...attributions }, observer);
-    this.#isolated = new IsolatedCopyStage({ runtime, source, target, options, copier });
-    this.#reading = openStage(options);
-    this.#writing = openStage(options);
-    const { turns: reading } = this.#reading;
-    const { turns: writing } = this.#writing;
-    const copierCount = options.workerProcesses * (readsAhead ? 2 : 1);
-    this.#copierTurns = {
-      read: (work) => reading.run(work),
-      write: (work) => writing.run(work),
-      room: new ByteRoom(Math.min(copierCount * WRITE_BYTES_MAX, ROOM_BYTES_MAX)),
-    };
-    this.#retryTurns = { read: AT_ONCE, write: AT_ONCE, room: new ByteRoom(WRITE_BYTES_MAX) };
+    const governor = new Governor(runtime.clock, options, readsAhead);
+    this.governor = governor;
+    this.#isolated = new IsolatedCopyStage({ stage: governor.isolated, source, target, copier });
     this.#timedTarget = {
       writeDocuments: (...args) =>
-        this.#timed(this.#writing, target, () => target.writeDocuments(...args)),
+        governor.writing.timed(
+          () => target.roundTripMs,
+          () => target.writer.writeDocuments(...args),
+        ),
     };
   }
 
@@ -162,7 +136,7 @@ export class BatchCopier {
       this.#runtime.spans,
       "replication.batch",
       () => ({ "replication.documents": changes.length }),
-      () => this.#tryOnce(changes, this.#copierTurns, signal),
+      () => this.#tryOnce(changes, this.governor.copierTurns, signal),
     );
     const [first] = failures;
     if (first === undefined) return;
@@ -188,7 +162,7 @@ export class BatchCopier {
     for (let round = 1; failures.length > 0; round++) {
       await this.#runtime.clock.sleep(backoff(HOLD_PAUSE_MS, round), signal);
       const left = failures.map(({ id, revision }) => ({ id, revisions: [revision] }));
-      failures = await this.#tryOnce(left, this.#copierTurns, signal, { isRetry: true });
+      failures = await this.#tryOnce(left, this.governor.copierTurns, signal, { isRetry: true });
     }
   }
 
@@ -200,7 +174,7 @@ export class BatchCopier {
     changes: readonly RevisionsOfDocument[],
     signal: AbortSignal,
   ): Promise<readonly DocumentFailure[]> {
-    return this.#tryOnce(changes, this.#retryTurns, signal);
+    return this.#tryOnce(changes, this.governor.retryTurns, signal);
   }
 
   /**
@@ -208,12 +182,12 @@ export class BatchCopier {
    * removed from the list.
    */
   async retry(listed: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
-    await this.#tryOnce(listed, this.#retryTurns, signal, { isRetry: true });
+    await this.#tryOnce(listed, this.governor.retryTurns, signal, { isRetry: true });
   }
 
   async #tryOnce(
     changes: readonly RevisionsOfDocument[],
-    turns: Turns,
+    turns: CopyTurns,
     signal: AbortSignal,
     options: { readonly isRetry?: boolean } = {},
   ): Promise<readonly DocumentFailure[]> {
@@ -256,7 +230,7 @@ export class BatchCopier {
     );
     const notSmall = await this.#copySmall(small, outcome, turns, signal);
     const alone = [...bulk.alone, ...notSmall];
-    if (alone.length > 0) await turns.write(() => this.#copyIsolated(alone, outcome, signal));
+    if (alone.length > 0) await turns.writing.run(() => this.#copyIsolated(alone, outcome, signal));
     await outcome.record(revisions);
     return outcome.failures;
   }
@@ -269,20 +243,20 @@ export class BatchCopier {
     revisions: ReadonlyMap<string, readonly string[]>,
     askedCount: number,
     outcome: BatchOutcome,
-    turns: Turns,
+    turns: CopyTurns,
     signal: AbortSignal,
   ): Promise<Unread> {
     const writer = this.#openWriter(outcome);
     const expected = askedCount * (this.#documentLength ?? WRITE_BYTES_MAX);
     const held = await turns.room.take(Math.min(expected, WRITE_BYTES_MAX));
     try {
-      const unread = await turns.read(async () => {
+      const unread = await turns.reading.run(async () => {
         const requests = revisions.size === 0 ? [] : await this.#missing(revisions, signal);
         this.#observer.count({ missingChecked: askedCount, missingFound: requests.length });
         return this.#readInBulk(requests, writer, signal);
       });
       held.resize(writer.length);
-      if (writer.length > 0) await turns.write(() => writer.flush(signal));
+      if (writer.length > 0) await turns.writing.run(() => writer.flush(signal));
       return unread;
     } finally {
       held.release();
@@ -293,7 +267,7 @@ export class BatchCopier {
   async #copySmall(
     small: readonly SmallRequest[],
     outcome: BatchOutcome,
-    { read, write, room }: Turns,
+    { reading, writing, room }: CopyTurns,
     signal: AbortSignal,
   ): Promise<readonly RevisionRequest[]> {
     const alone: RevisionRequest[] = [];
@@ -304,9 +278,9 @@ export class BatchCopier {
         const held = await room.take(byteCount * BASE64_CHARACTERS);
         try {
           const writer = this.#openWriter(outcome);
-          append(alone, await read(() => this.#readSmall(page, writer, pageSignal)));
+          append(alone, await reading.run(() => this.#readSmall(page, writer, pageSignal)));
           held.resize(writer.length);
-          if (writer.length > 0) await write(() => writer.flush(pageSignal));
+          if (writer.length > 0) await writing.run(() => writer.flush(pageSignal));
         } finally {
           held.release();
         }
@@ -331,24 +305,8 @@ export class BatchCopier {
     return new BulkWriter(parts, this.#observer, outcome);
   }
 
-  /**
-   * Sends a request, and adjusts the number of concurrent batches of the stage to the duration of
-   * the request.
-   */
-  async #timed<T>(stage: Stage, endpoint: Endpoint, ask: () => Promise<T>): Promise<T> {
-    const { clock } = this.#runtime;
-    const beganMs = clock.monotonicMs();
-    try {
-      return await ask();
-    } finally {
-      const { pace, turns } = stage;
-      const before = pace.count;
-      pace.answered(clock.monotonicMs() - beganMs, endpoint.roundTripMs);
-      if (pace.count !== before) {
-        turns.resize(pace.count);
-        this.#observer.allowBatches?.(this.#reading.pace.count, this.#writing.pace.count);
-      }
-    }
+  #read<T>(endpoint: Endpoint, ask: () => Promise<T>): Promise<T> {
+    return this.governor.reading.timed(() => endpoint.roundTripMs, ask);
   }
 
   #isTooLong(id: string): boolean {
@@ -430,7 +388,7 @@ export class BatchCopier {
     if (!choice.isWorthwhile(clock.monotonicMs())) return undefined;
     try {
       const once = choice.isGivenUp;
-      return await this.#timed(this.#reading, this.#target, () =>
+      return await this.#read(this.#target, () =>
         this.#target.missingRevisions(revisions, signal, { once }),
       );
     } catch (error) {
@@ -459,8 +417,8 @@ export class BatchCopier {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
       // If the source failed to answer the last bulk read, send this read without retries.
       const once = this.#bulkGet.isGivenUp;
-      const results = await this.#timed(this.#reading, this.#source, () =>
-        this.#source.readRevisions(page, signal, { once }),
+      const results = await this.#read(this.#source, () =>
+        this.#source.reader.readRevisions(page, signal, { once }),
       );
       if (results === undefined) {
         this.#bulkGet.giveUp(clock.monotonicMs());
@@ -486,8 +444,8 @@ export class BatchCopier {
     signal: AbortSignal,
   ): Promise<RevisionRequest[]> {
     const requests = page.map(({ request }) => request);
-    const results = await this.#timed(this.#reading, this.#source, () =>
-      this.#source.readRevisions(requests, signal, { attachments: true }),
+    const results = await this.#read(this.#source, () =>
+      this.#source.reader.readRevisions(requests, signal, { attachments: true }),
     );
     if (results === undefined) return requests;
     const alone: RevisionRequest[] = [];
@@ -561,18 +519,6 @@ export class BatchCopier {
     this.#bulkRowCount = Math.max(1, Math.min(BULK_ROWS_MAX, fitting));
     return { alone, small };
   }
-}
-
-/** One of the two stages of copying. */
-interface Stage {
-  readonly pace: StagePace;
-  readonly turns: Semaphore;
-}
-
-function openStage({ workerProcesses, workerProcessesMax }: ReplicationOptions): Stage {
-  const countMax = Math.max(workerProcesses, workerProcessesMax);
-  const pace = new StagePace({ nearCount: workerProcesses, countMax });
-  return { pace, turns: new Semaphore(pace.count) };
 }
 
 /**

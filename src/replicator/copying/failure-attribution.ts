@@ -43,7 +43,7 @@ export class FailureAttribution {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };
     return new FailureAttribution(async (signal) => {
       await source.info(signal);
-      await source.readRevision(nothing, async () => {}, signal);
+      await source.reader.readRevision(nothing, async () => {}, signal);
     });
   }
 

@@ -69,7 +69,7 @@ async function isOfAnotherBranch(
   if (generationOf(leaf) <= generationOf(revision)) return true;
   let isOther = true;
   // Listing a revision as its own ancestor makes the source omit its attachments.
-  const isThere = await source.readRevision(
+  const isThere = await source.reader.readRevision(
     { id, revision: leaf, ancestors: [leaf] },
     async (document) => {
       const { start, hashes } = wireOf(document)?.revisions ?? { start: 0, hashes: [] };

@@ -3,6 +3,7 @@ import { REPLICATION_OPTIONS_DEFAULT } from "../../contract/index.ts";
 import type { RevisionRequest } from "../endpoints/endpoint.ts";
 import type { BatchOutcome } from "./batch-outcome.ts";
 import type { BulkWriter } from "./bulk-writer.ts";
+import { Governor } from "./governor.ts";
 import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -17,10 +18,9 @@ function openStage(textLength: number) {
   const clock = { nowMs: () => 0, monotonicMs: () => 0, sleep: () => Promise.resolve() };
   const endpoint = { roundTripMs: 1 };
   const stage = new IsolatedCopyStage({
-    runtime: { clock },
+    stage: new Governor(clock, REPLICATION_OPTIONS_DEFAULT, false).isolated,
     source: endpoint,
     target: endpoint,
-    options: REPLICATION_OPTIONS_DEFAULT,
     copier: {
       copy: async (_request, _writer, _outcome, _signal, onText) => {
         onText(textLength);

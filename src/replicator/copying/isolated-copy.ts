@@ -249,7 +249,7 @@ export class IsolatedCopy {
     let leftOutCount = 0;
     let side: "source" | "target" = "source";
     try {
-      const found = await source.readRevision(
+      const found = await source.reader.readRevision(
         journey.request,
         async (document) => {
           journey.onText(plainLength + document.text.length);
@@ -301,7 +301,7 @@ export class IsolatedCopy {
     const reading = new AttachmentReading(document.attachments);
     let result: WriteResult;
     try {
-      result = await target.writeDocument({ ...document, attachments: reading }, signal);
+      result = await target.writer.writeDocument({ ...document, attachments: reading }, signal);
     } catch (error) {
       signal.throwIfAborted();
       // If reading from the source failed, the target's error is only a consequence.

@@ -54,7 +54,7 @@ async function parentAuthority(
   edit: DocumentEdit,
 ): Promise<Authority | undefined> {
   if (edit.mode === "replicated" || edit.parent === undefined) return undefined;
-  const [parent] = await database.readRevision(tx, edit.id, edit.parent);
+  const [parent] = await database.documents.readRevision(tx, edit.id, edit.parent);
   return parent?.authority;
 }
 

@@ -73,7 +73,7 @@ export async function leavesRefusal(
   edit: DocumentEdit,
 ): Promise<OwnershipRefusal | undefined> {
   if (edit.mode === "interactive" || edit.deleted) return undefined;
-  const leaves = (await database.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
+  const leaves = (await database.documents.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
   if (leaves.length < LEAVES_MAX) return undefined;
   const { start, hashes } = edit.revisions;
   const path = new Set(hashes.map((hash, depth) => `${start - depth}-${hash}`));
@@ -105,10 +105,10 @@ async function hasOtherOwner(
   id: string,
   writer: SecuritySubject,
 ): Promise<boolean> {
-  const leaves = (await database.leaves(tx, id)).filter(({ deleted }) => !deleted);
+  const leaves = (await database.documents.leaves(tx, id)).filter(({ deleted }) => !deleted);
   if (leaves.length > LEAVES_MAX) return true;
   for (const { revision } of leaves) {
-    const [leaf] = await database.readRevision(tx, id, revision);
+    const [leaf] = await database.documents.readRevision(tx, id, revision);
     if (leaf !== undefined && !isOwn(leaf, writer)) return true;
   }
   return false;

@@ -136,7 +136,7 @@ async function findDocument(
     throw error;
   });
   if (database?.uuid !== databaseUuid) return undefined;
-  const stored = await database.read(tx, id);
+  const stored = await database.documents.read(tx, id);
   return stored === undefined || stored.deleted ? undefined : { database, stored };
 }
 

@@ -276,6 +276,6 @@ export async function parentBody(
   edit: InteractiveEdit,
 ): Promise<Utf8Text | undefined> {
   if (edit.parent === undefined || !edit.body.text.includes(MASK)) return undefined;
-  const [parent] = await database.readRevision(tx, edit.id, edit.parent);
+  const [parent] = await database.documents.readRevision(tx, edit.id, edit.parent);
   return parent?.deleted === false ? parent.body : undefined;
 }

@@ -262,42 +262,7 @@ export interface CheckpointDocument {
   readonly body: JsonText;
 }
 
-export interface Endpoint {
-  /** URL for display, without a password. */
-  readonly shownUrl: string;
-  /**
-   * Whether the server is known to acknowledge only durable writes, so that `commit` does nothing.
-   */
-  readonly writesDurably: boolean;
-  /** Whether a server has identified itself as CouchDB; absent for a local database. */
-  readonly isRecognized?: boolean;
-  /** Whether the server is known to support `continueLog`. */
-  readonly continuesLogs: boolean;
-  /**
-   * Shortest recent time until a response began: the distance of the endpoint. Undefined for a
-   * local database, and before the first response.
-   */
-  readonly roundTripMs: number | undefined;
-
-  /**
-   * Creates the database. Returns false if it was not created. If the database did not exist
-   * before, the next `info` throws the reason.
-   */
-  create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean>;
-  info(signal: AbortSignal): Promise<EndpointInfo>;
-
-  /** Yields items in order, in batches. A continuous feed never ends. */
-  changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]>;
-  /** Returns the number of changes after `since`; undefined if the source does not report it. */
-  pendingChangeCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
-
-  /** Returns the revisions that the endpoint lacks. `once`: sends the request only once. */
-  missingRevisions(
-    revisions: ReadonlyMap<string, readonly string[]>,
-    signal: AbortSignal,
-    options?: { readonly once?: boolean },
-  ): Promise<ReadonlyMap<string, MissingRevisions>>;
-
+export interface EndpointReader {
   /**
    * Reads many revisions, with results in the order of the requests. Returns `undefined` if the
    * endpoint does not support it.
@@ -327,13 +292,9 @@ export interface Endpoint {
     name: string,
     signal: AbortSignal,
   ): Promise<string | undefined>;
+}
 
-  /**
-   * Returns the text of a document's winning revision, for use by filter functions; undefined if
-   * the document does not exist.
-   */
-  readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
-
+export interface EndpointWriter {
   /**
    * Writes replicated revisions. Returns those that were not accepted. `once`: sends the request
    * only once, even if the server asks to retry it later.
@@ -344,6 +305,51 @@ export interface Endpoint {
     options?: { readonly once?: boolean },
   ): Promise<readonly WriteFailure[]>;
   writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult>;
+}
+
+export interface Endpoint {
+  /** URL for display, without a password. */
+  readonly shownUrl: string;
+  /**
+   * Whether the server is known to acknowledge only durable writes, so that `commit` does nothing.
+   */
+  readonly writesDurably: boolean;
+  /** Whether a server has identified itself as CouchDB; absent for a local database. */
+  readonly isRecognized?: boolean;
+  /** Whether the server is known to support `continueLog`. */
+  readonly continuesLogs: boolean;
+  /**
+   * Shortest recent time until a response began: the distance of the endpoint. Undefined for a
+   * local database, and before the first response.
+   */
+  readonly roundTripMs: number | undefined;
+  readonly reader: EndpointReader;
+  readonly writer: EndpointWriter;
+
+  /**
+   * Creates the database. Returns false if it was not created. If the database did not exist
+   * before, the next `info` throws the reason.
+   */
+  create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean>;
+  info(signal: AbortSignal): Promise<EndpointInfo>;
+
+  /** Yields items in order, in batches. A continuous feed never ends. */
+  changes(request: ChangesRequest, signal: AbortSignal): AsyncIterable<readonly ChangesItem[]>;
+  /** Returns the number of changes after `since`; undefined if the source does not report it. */
+  pendingChangeCount(since: SourceSequence, signal: AbortSignal): Promise<number | undefined>;
+
+  /** Returns the revisions that the endpoint lacks. `once`: sends the request only once. */
+  missingRevisions(
+    revisions: ReadonlyMap<string, readonly string[]>,
+    signal: AbortSignal,
+    options?: { readonly once?: boolean },
+  ): Promise<ReadonlyMap<string, MissingRevisions>>;
+
+  /**
+   * Returns the text of a document's winning revision, for use by filter functions; undefined if
+   * the document does not exist.
+   */
+  readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined>;
 
   /** Returns the security object, as text. */
   security(signal: AbortSignal): Promise<JsonText>;

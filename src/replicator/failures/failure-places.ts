@@ -1,18 +1,10 @@
 /** Determines where a run failed, by recording the errors of its endpoints' calls. */
-import type {
-  BulkReadResult,
-  ChangesItem,
-  ChangesRequest,
-  CheckpointDocument,
-  Endpoint,
-  EndpointInfo,
-  PlainDocument,
-  RevisionRequest,
-  StreamedDocument,
-  WriteFailure,
-  WriteResult,
+import {
+  type Endpoint,
+  EndpointError,
+  type EndpointReader,
+  type EndpointWriter,
 } from "../endpoints/endpoint.ts";
-import { EndpointError } from "../endpoints/endpoint.ts";
 import { type FailurePhase, type FailurePlace, NO_PLACE } from "../jobs/failing.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
@@ -26,9 +18,7 @@ export class FailurePlaces {
   watch(endpoint: Endpoint, side: "source" | "target", address: EndpointAddress): Endpoint {
     const host = address.kind === "http" ? validEndpointUrl(address)?.host : undefined;
     this.#hosts.set(side, host);
-    return new WatchedEndpoint(endpoint, (error, phase) =>
-      this.#note(error, { phase, side, host }),
-    );
+    return watched(endpoint, (error, phase) => this.#note(error, { phase, side, host }));
   }
 
   /** Records a failure to read the source's filter, such as a missing one. */
@@ -76,129 +66,61 @@ export class FailurePlaces {
   }
 }
 
-class WatchedEndpoint implements Endpoint {
-  readonly #inner: Endpoint;
-  readonly #note: (error: unknown, phase: FailurePhase) => void;
+type Calls = Endpoint & EndpointReader & EndpointWriter;
 
-  constructor(inner: Endpoint, note: (error: unknown, phase: FailurePhase) => void) {
-    this.#inner = inner;
-    this.#note = note;
-  }
+type Method = {
+  [Name in keyof Calls]-?: Calls[Name] extends (...args: never[]) => Promise<unknown>
+    ? Name
+    : never;
+}[keyof Calls];
 
-  get shownUrl(): string {
-    return this.#inner.shownUrl;
-  }
+/** The phase of a run in which a method of an endpoint or its parts fails. */
+const PHASES: Readonly<Record<Method, FailurePhase>> = {
+  create: "open",
+  info: "open",
+  security: "open",
+  setSecurity: "open",
+  pendingChangeCount: "changes",
+  missingRevisions: "compare",
+  readRevisions: "read",
+  readRevision: "read",
+  attachmentMd5: "read",
+  readDocument: "filter",
+  writeDocuments: "write",
+  writeDocument: "write",
+  readLocal: "checkpoint",
+  writeLocal: "checkpoint",
+  continueLog: "checkpoint",
+  commit: "checkpoint",
+};
 
-  get writesDurably(): boolean {
-    return this.#inner.writesDurably;
-  }
+type Note = (error: unknown, phase: FailurePhase) => void;
 
-  get continuesLogs(): boolean {
-    return this.#inner.continuesLogs;
-  }
+function watched<Part extends object>(part: Part, note: Note): Part {
+  return new Proxy(part, {
+    get(inner, name) {
+      const member: unknown = Reflect.get(inner, name, inner);
+      if (name === "reader" || name === "writer") return watched(member as object, note);
+      if (typeof member !== "function") return member;
+      const call = (args: readonly unknown[]) => Reflect.apply(member, inner, args);
+      if (name === "changes") return (...args: unknown[]) => watchedChanges(call(args), note);
+      return async (...args: unknown[]) => {
+        try {
+          return await call(args);
+        } catch (error) {
+          note(error, PHASES[name as Method]);
+          throw error;
+        }
+      };
+    },
+  });
+}
 
-  get roundTripMs(): number | undefined {
-    return this.#inner.roundTripMs;
-  }
-
-  create(...args: Parameters<Endpoint["create"]>): Promise<boolean> {
-    return this.#noted("open", this.#inner.create(...args));
-  }
-
-  info(signal: AbortSignal): Promise<EndpointInfo> {
-    return this.#noted("open", this.#inner.info(signal));
-  }
-
-  async *changes(
-    request: ChangesRequest,
-    signal: AbortSignal,
-  ): AsyncIterable<readonly ChangesItem[]> {
-    try {
-      yield* this.#inner.changes(request, signal);
-    } catch (error) {
-      this.#note(error, "changes");
-      throw error;
-    }
-  }
-
-  pendingChangeCount(
-    ...args: Parameters<Endpoint["pendingChangeCount"]>
-  ): Promise<number | undefined> {
-    return this.#noted("changes", this.#inner.pendingChangeCount(...args));
-  }
-
-  missingRevisions(
-    ...args: Parameters<Endpoint["missingRevisions"]>
-  ): ReturnType<Endpoint["missingRevisions"]> {
-    return this.#noted("compare", this.#inner.missingRevisions(...args));
-  }
-
-  readRevisions(
-    ...args: Parameters<Endpoint["readRevisions"]>
-  ): Promise<readonly BulkReadResult[] | undefined> {
-    return this.#noted("read", this.#inner.readRevisions(...args));
-  }
-
-  readRevision(
-    request: RevisionRequest,
-    consume: (document: StreamedDocument) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    return this.#noted("read", this.#inner.readRevision(request, consume, signal));
-  }
-
-  attachmentMd5(...args: Parameters<Endpoint["attachmentMd5"]>): Promise<string | undefined> {
-    return this.#noted("read", this.#inner.attachmentMd5(...args));
-  }
-
-  readDocument(
-    ...args: Parameters<Endpoint["readDocument"]>
-  ): ReturnType<Endpoint["readDocument"]> {
-    return this.#noted("filter", this.#inner.readDocument(...args));
-  }
-
-  writeDocuments(
-    documents: readonly PlainDocument[],
-    signal: AbortSignal,
-    options?: { readonly once?: boolean },
-  ): Promise<readonly WriteFailure[]> {
-    return this.#noted("write", this.#inner.writeDocuments(documents, signal, options));
-  }
-
-  writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    return this.#noted("write", this.#inner.writeDocument(document, signal));
-  }
-
-  security(signal: AbortSignal): ReturnType<Endpoint["security"]> {
-    return this.#noted("open", this.#inner.security(signal));
-  }
-
-  setSecurity(...args: Parameters<Endpoint["setSecurity"]>): Promise<void> {
-    return this.#noted("open", this.#inner.setSecurity(...args));
-  }
-
-  readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined> {
-    return this.#noted("checkpoint", this.#inner.readLocal(id, signal));
-  }
-
-  writeLocal(...args: Parameters<Endpoint["writeLocal"]>): Promise<string | undefined> {
-    return this.#noted("checkpoint", this.#inner.writeLocal(...args));
-  }
-
-  continueLog(...args: Parameters<Endpoint["continueLog"]>): ReturnType<Endpoint["continueLog"]> {
-    return this.#noted("checkpoint", this.#inner.continueLog(...args));
-  }
-
-  commit(signal: AbortSignal): Promise<string> {
-    return this.#noted("checkpoint", this.#inner.commit(signal));
-  }
-
-  async #noted<T>(phase: FailurePhase, work: Promise<T>): Promise<T> {
-    try {
-      return await work;
-    } catch (error) {
-      this.#note(error, phase);
-      throw error;
-    }
+async function* watchedChanges(changes: AsyncIterable<unknown>, note: Note) {
+  try {
+    yield* changes;
+  } catch (error) {
+    note(error, "changes");
+    throw error;
   }
 }

@@ -105,21 +105,21 @@ test("locates a failure at the first call that failed, even if it is the cause o
   const address = (url: string) => ({ kind: "http" as const, url, headers: {} });
   const refused = new EndpointError("forbidden", "");
   const target = places.watch(
-    { writeDocument: async () => Promise.reject(refused) } as unknown as Endpoint,
+    { writer: { writeDocument: async () => Promise.reject(refused) } } as unknown as Endpoint,
     "target",
     address("https://b.example/db/"),
   );
   const signal = new AbortController().signal;
   const source = places.watch(
     {
-      readRevision: (_: unknown, consume: () => Promise<void>) => consume(),
+      reader: { readRevision: (_: unknown, consume: () => Promise<void>) => consume() },
     } as unknown as Endpoint,
     "source",
     address("http://a.example:5984/db/"),
   );
   const revision = { id: "d", revision: "1-a", ancestors: [] };
-  const writing = async () => void (await target.writeDocument({} as never, signal));
-  await expect(source.readRevision(revision, writing, signal)).rejects.toBe(refused);
+  const writing = async () => void (await target.writer.writeDocument({} as never, signal));
+  await expect(source.reader.readRevision(revision, writing, signal)).rejects.toBe(refused);
   const place = { phase: "write", side: "target", host: "b.example" };
   expect(places.of(refused)).toEqual(place);
   expect(places.of(new Error("further out", { cause: refused }))).toEqual(place);

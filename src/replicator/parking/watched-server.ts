@@ -85,7 +85,7 @@ export class WatchedStore implements ListedServer {
   async sequences(names: readonly string[]): Promise<UpdateSequences> {
     const sequenceOf = async (tx: ReadTransaction, name: string): Promise<SourceSequence> => {
       const database = await this.#databases.find(tx, name);
-      return database === undefined ? "missing" : database.updateSequence(tx);
+      return database === undefined ? "missing" : database.changes.lastSequence(tx);
     };
     // Read concurrently, because each read from a remote store is a round trip.
     const sequences = await this.#kv.read((tx) =>

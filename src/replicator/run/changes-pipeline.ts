@@ -3,15 +3,11 @@
  *
  *   changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence
  */
-import { BoundedQueue, type Clock, Lanes, runTogether } from "../../base/index.ts";
+import { BoundedQueue, type Clock, runInTurns, runTogether } from "../../base/index.ts";
 import type { ThroughSequence } from "../checkpoints/through-sequence.ts";
 import type { BatchObserver } from "../copying/batch-outcome.ts";
 import type { BatchCopier } from "../copying/copy-batch.ts";
-import {
-  type ChangedDocument,
-  type ChangesItem,
-  repeatsCredential,
-} from "../endpoints/endpoint.ts";
+import { type ChangesItem, repeatsCredential } from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";
 import type { LagMeter } from "./lag-meter.ts";
 import { changeCount, readChanges } from "./read-changes.ts";
@@ -44,7 +40,6 @@ export interface ChangesPipelineParts {
 export class ChangesPipeline {
   readonly #parts: ChangesPipelineParts;
   readonly #queue: BoundedQueue<ChangesItem>;
-  readonly #copiers: Lanes;
   #quietSinceMs: number | undefined;
   #hasCopied = false;
 
@@ -55,10 +50,6 @@ export class ChangesPipeline {
       itemCountMax: workerBatchSize * workerProcesses * 2,
       weightMax: QUEUE_BYTES_PER_COPIER * workerProcesses,
     });
-    this.#copiers = new Lanes(
-      this.#batchCount(workerProcesses, workerProcesses),
-      this.#copyNext.bind(this),
-    );
   }
 
   /**
@@ -73,22 +64,13 @@ export class ChangesPipeline {
     return this.#hasCopied;
   }
 
-  /** Sets the numbers of batches that may be read and written concurrently. */
-  allowBatches(reading: number, writing: number): void {
-    this.#copiers.resize(this.#batchCount(reading, writing));
-  }
-
-  #batchCount(reading: number, writing: number): number {
-    const { replication } = this.#parts;
-    return reading + writing - (readsAhead(replication) ? 0 : replication.options.workerProcesses);
-  }
-
   /** Copies the whole feed. Called once. */
   async run(
     feed: (signal: AbortSignal) => AsyncIterable<readonly ChangesItem[]>,
     signal: AbortSignal,
   ): Promise<void> {
-    const { clock, lag } = this.#parts;
+    const { clock, lag, batchCopier } = this.#parts;
+    const { batches } = batchCopier.governor;
     this.#quietSinceMs = clock.monotonicMs();
     const onRead = (count: number): void => {
       this.#quietSinceMs = clock.monotonicMs();
@@ -96,41 +78,41 @@ export class ChangesPipeline {
     };
     await runTogether(signal, [
       (readerSignal) => readChanges(feed(readerSignal), this.#queue, onRead, readerSignal),
-      (copierSignal) => this.#copiers.run(copierSignal),
+      (copierSignal) => runInTurns(copierSignal, batches, () => this.#nextBatch()),
     ]);
   }
 
-  async #copyNext(signal: AbortSignal): Promise<boolean> {
-    try {
-      return await this.#copyBatch(signal);
-    } catch (error) {
-      // Failing the queue also ends copiers that wait for a batch: a continuous feed may be idle
-      // for long.
-      this.#queue.fail(error);
-      throw error;
-    }
-  }
-
-  /** Copies a batch. Returns false if the feed has ended and no batch is left to start. */
-  async #copyBatch(signal: AbortSignal): Promise<boolean> {
-    const { replication, batchCopier, sequence, lag, secrets, onBatch } = this.#parts;
-    const { workerBatchSize } = replication.options;
+  /** Returns the copying of the next batch; undefined if the feed has ended. */
+  async #nextBatch(): Promise<((signal: AbortSignal) => Promise<void>) | undefined> {
+    const { replication, sequence, secrets } = this.#parts;
     let number = 0;
     // The batch is numbered as it leaves the queue, so that numbers follow feed order.
-    const items = await this.#queue.takeUpTo(workerBatchSize, (batch) => {
+    const items = await this.#queue.takeUpTo(replication.options.workerBatchSize, (batch) => {
       const last = batch.at(-1) as ChangesItem;
       const end = last.kind === "change" ? last.change.sequence : last.sequence;
       // Before a sequence is stored and displayed, reject it if it repeats a credential.
       if (secrets.isRepeatedIn(end)) throw repeatsCredential("a sequence");
       number = sequence.start(end, changeCount(batch));
     });
-    if (items === undefined) return false;
-    const changes: ChangedDocument[] = [];
-    for (const item of items) if (item.kind === "change") changes.push(item.change);
-    await batchCopier.copy(changes, signal);
+    return items && ((signal) => this.#copyBatch(items, number, signal));
+  }
+
+  async #copyBatch(
+    items: readonly ChangesItem[],
+    number: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { batchCopier, sequence, lag, onBatch } = this.#parts;
+    const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
+    try {
+      await batchCopier.copy(changes, signal);
+    } catch (error) {
+      // Ends the wait for the next batch: a continuous feed may be idle for long.
+      this.#queue.fail(error);
+      throw error;
+    }
     if (changes.length > 0) this.#hasCopied = true;
     lag.arrived(sequence.finish(number));
     onBatch?.();
-    return true;
   }
 }

@@ -17,7 +17,7 @@ import { recordedStatistics } from "../checkpoints/replication-log.ts";
 import { ThroughSequence } from "../checkpoints/through-sequence.ts";
 import type { BatchObserver } from "../copying/batch-outcome.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
-import type { SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
+import { isSameSequence, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";
 import { describeFailure } from "../failures/failure.ts";
 import { type RunFailures, SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import {
@@ -396,14 +396,13 @@ export class ReplicationRun {
     const { selection, winningRevisionsOnly, sinceSequence } = replication;
     const since = sinceSequence ?? 0;
     const request = { since, continuous: false, selection, winningRevisionsOnly };
-    const checkpoint = JSON.stringify(sequence);
     for await (const items of source.changes(request, signal)) {
       const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
       const { workerBatchSize } = replication.options;
       for (let start = 0; start < changes.length; start += workerBatchSize) {
         await batchCopier.tryOnce(changes.slice(start, start + workerBatchSize), signal);
       }
-      if (changes.some(({ sequence }) => JSON.stringify(sequence) === checkpoint)) return;
+      if (changes.some((change) => isSameSequence(change.sequence, sequence))) return;
     }
   }
 
@@ -447,7 +446,6 @@ export class ReplicationRun {
         },
         failures,
         secrets,
-        allowBatches: (reading, writing) => this.#pipeline?.allowBatches(reading, writing),
       },
     );
   }

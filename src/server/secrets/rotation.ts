@@ -242,7 +242,7 @@ export class Rotation {
     for (;;) {
       const page = await kv.read(async (tx) => {
         const database = await databases.find(tx, name);
-        return database?.changes(tx, { since, limit: PAGE_ROWS_MAX });
+        return database?.changes.page(tx, { since, limit: PAGE_ROWS_MAX });
       });
       if (page === undefined) return renewedCount;
       renewedCount += await this.#renewEach(page.entries, signal, ({ id }) =>
@@ -264,7 +264,7 @@ export class Rotation {
       const first: number = leaf;
       const renewed = await this.#renew(async (tx) => {
         const database = await databases.find(tx, name);
-        return database?.renewBodies(tx, id, first);
+        return database?.bodyRenewal.renew(tx, id, first);
       });
       renewedCount += renewed?.renewedCount ?? 0;
       leaf = renewed?.nextLeaf;

@@ -100,14 +100,14 @@ export class UserDatabases implements Service {
       async (tx) => {
         const users = await databases.open(tx, USERS);
         const since = await this.#since(tx, users, settings);
-        const page = await users.changes(tx, { since, limit: PAGE_ROWS_MAX });
+        const page = await users.changes.page(tx, { since, limit: PAGE_ROWS_MAX });
         const deeds: Deed[] = [];
         for (const change of page.entries) {
           const deed = await this.#follow(tx, change, settings);
           if (deed !== undefined) deeds.push(deed);
         }
         const last = page.entries.at(-1);
-        if (last === undefined) return { deeds, next: users.watchChanges(tx) };
+        if (last === undefined) return { deeds, next: users.changes.watch(tx) };
         const { uuid } = users;
         const progress: Progress = { uuid, prefix: settings.prefix, since: last.sequence };
         tx.set(progressKey, utf8Encode(JSON.stringify(progress)));

@@ -103,7 +103,7 @@ export class UserDirectory {
     await kv.transact(async (tx) => {
       const database = await databases.open(tx, "_users");
       // Without this check, a document that has been purged would be re-created.
-      if ((await database.read(tx, id))?.revision !== parent) return;
+      if ((await database.documents.read(tx, id))?.revision !== parent) return;
       await database.write(tx, { ...edit, attachments: kept }, SERVER);
     });
   }
@@ -186,9 +186,9 @@ export class UserDirectory {
     try {
       return await kv.read(async (tx) => {
         const users = await databases.open(tx, "_users");
-        const leaves = await users.leaves(tx, id);
+        const leaves = await users.documents.leaves(tx, id);
         if (leaves.filter(({ deleted }) => !deleted).length > 1) throw conflict();
-        const document = await users.read(tx, id);
+        const document = await users.documents.read(tx, id);
         return document === undefined || document.deleted ? undefined : document;
       });
     } catch (error) {

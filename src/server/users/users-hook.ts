@@ -34,7 +34,7 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
     async beforeWrite(tx, database, edit, context) {
       if (edit.id.startsWith("_design/")) return { edit };
       const isAdmin = isDatabaseAdmin(await database.security(tx), context);
-      const live = (await database.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
+      const live = (await database.documents.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
       // Anonymous users may sign up; named users learn nothing about others.
       if (!isAdmin && context.userName !== null && !mayWriteOwn(edit, context, live)) {
         return { rejected: "not_found", reason: "missing" };
@@ -119,7 +119,7 @@ async function judge(
     readonly limits: PasswordLimits;
   },
 ): Promise<string | undefined> {
-  const winner = await database.read(tx, edit.id);
+  const winner = await database.documents.read(tx, edit.id);
   const old: Members | undefined =
     winner === undefined || winner.deleted ? undefined : JSON.parse(winner.body.text);
   if (edit.deleted) {

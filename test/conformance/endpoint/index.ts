@@ -41,13 +41,13 @@ export function unplaced(id: string): TextDocument {
  */
 export async function attachmentsRead(
   endpoint: Endpoint,
-  request: Parameters<Endpoint["readRevision"]>[0],
+  request: Parameters<Endpoint["reader"]["readRevision"]>[0],
 ): Promise<{ hasStubs: boolean; sent: readonly string[] } | undefined> {
   let read: { hasStubs: boolean; sent: readonly string[] } | undefined;
   const consume = async ({ hasStubs, outline }: StreamedDocument): Promise<void> => {
     read = { hasStubs, sent: outline.map(({ name }) => name) };
   };
-  await endpoint.readRevision(request, consume, FOREVER);
+  await endpoint.reader.readRevision(request, consume, FOREVER);
   return read;
 }
 
@@ -73,7 +73,7 @@ async function writePoster(
       yield { ...outline, body: once(stored) };
     })(),
   };
-  expect(await endpoint.writeDocument(document, FOREVER)).toEqual({ kind: "written" });
+  expect(await endpoint.writer.writeDocument(document, FOREVER)).toEqual({ kind: "written" });
 }
 
 const HASH = "967a00dff5e02add41819138abb3284d";
@@ -109,7 +109,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
 
   test("missingRevisions reports each document's missing revisions, and the leaves that may be their ancestors", async () => {
     const endpoint = await created();
-    await endpoint.writeDocuments([plain("a", 2, ["b", "a"])], FOREVER);
+    await endpoint.writer.writeDocuments([plain("a", 2, ["b", "a"])], FOREVER);
     const asked = new Map([
       ["a", ["2-b", "3-c"]],
       ["n", ["1-n"]],
@@ -129,7 +129,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
       plain("r", 2, ["y", "q"]),
       plain("gone", 1, ["g"], ',"_deleted":true'),
     ];
-    expect(await endpoint.writeDocuments(documents, FOREVER)).toEqual([]);
+    expect(await endpoint.writer.writeDocuments(documents, FOREVER)).toEqual([]);
     const changes = await changesOf(endpoint);
     const rows = changes.map(({ id, revisions }) => [id, [...revisions].sort()]);
     expect(rows.toSorted()).toEqual([
@@ -146,7 +146,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
   test("the source filters by ids and by selector", async () => {
     const endpoint = await created();
     const documents = [plain("a", 1, ["a"], ',"n":1'), plain("b", 1, ["b"], ',"n":2')];
-    await endpoint.writeDocuments(documents, FOREVER);
+    await endpoint.writer.writeDocuments(documents, FOREVER);
     const byId = { ...ALL, selection: { kind: "doc-ids", ids: ["", "b"] } } as const;
     expect((await changesOf(endpoint, byId)).map(({ id }) => id)).toEqual(["b"]);
     const selector = '{"n":{"$lt":2}}';
@@ -158,7 +158,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     const endpoint = await created();
     const bodies = ["369553424691494900", "369553424691494913", '{"1":1,"0":1.0}', '{"0":1,"1":1}'];
     const documents = bodies.map((body, at) => plain(`${at}`, 1, ["a"], `,"n":${body}`));
-    await endpoint.writeDocuments(documents, FOREVER);
+    await endpoint.writer.writeDocuments(documents, FOREVER);
     for (const [at, body] of bodies.entries()) {
       const selection = { kind: "selector", selector: `{"n":{"$eq":${body}}}` } as const;
       const changes = await changesOf(endpoint, { ...ALL, selection });
@@ -179,7 +179,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
         plain("gone", 2, ["g", "f"], ',"_deleted":true,"n":1'),
         plain("other", 1, ["o"], ',"n":9'),
       ];
-      expect(await endpoint.writeDocuments(documents, FOREVER)).toEqual([]);
+      expect(await endpoint.writer.writeDocuments(documents, FOREVER)).toEqual([]);
       return endpoint;
     };
     const bySelector = (selector: object) =>
@@ -267,14 +267,14 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
       }
       return undefined;
     })();
-    await endpoint.writeDocuments([plain("late", 1, ["l"])], FOREVER);
+    await endpoint.writer.writeDocuments([plain("late", 1, ["l"])], FOREVER);
     expect(await first).toBe("late");
     stopping.abort();
   });
 
   test("revisions are read exactly as they were written, including losing leaves and deletions", async () => {
     const endpoint = await created();
-    await endpoint.writeDocuments(
+    await endpoint.writer.writeDocuments(
       [
         plain("a", 2, ["b", "a"], ',"one":1.5,"text":"é"'),
         plain("a", 2, ["c", "a"], ',"_deleted":true'),
@@ -287,7 +287,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     ] as const) {
       const read: unknown[] = [];
       const request = { id: "a", revision, ancestors: [] };
-      const exists = await endpoint.readRevision(
+      const exists = await endpoint.reader.readRevision(
         request,
         async ({ text }) => {
           read.push(JSON.parse(text));
@@ -297,7 +297,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
       expect(exists).toBe(true);
       expect(read).toMatchObject([{ _id: "a", _rev: revision, ...more, _revisions: { start: 2 } }]);
     }
-    const bulk = await endpoint.readRevisions(
+    const bulk = await endpoint.reader.readRevisions(
       [{ id: "a", revision: "2-b", ancestors: [] }],
       FOREVER,
     );
@@ -307,7 +307,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
   test("reading an unknown revision reports it as missing", async () => {
     const endpoint = await created();
     const request = { id: "a", revision: "1-a", ancestors: [] };
-    const exists = await endpoint.readRevision(request, async () => {}, FOREVER);
+    const exists = await endpoint.reader.readRevision(request, async () => {}, FOREVER);
     expect(exists).toBe(false);
   });
 
@@ -319,14 +319,14 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     await write("a", undefined);
     await write("z", "gzip");
     const requests = ["a", "z"].map((id) => ({ id, revision: "1-a", ancestors: [] }));
-    const outlined = await source.readRevisions(requests, FOREVER);
+    const outlined = await source.reader.readRevisions(requests, FOREVER);
     expect(outlined).toMatchObject([{ kind: "separately" }, { kind: "separately" }]);
-    const read = await source.readRevisions(requests, FOREVER, { attachments: true });
+    const read = await source.reader.readRevisions(requests, FOREVER, { attachments: true });
     expect(read).toMatchObject([{ kind: "documents" }, { kind: "separately" }]);
     const documents = read?.flatMap((each) => (each.kind === "documents" ? each.documents : []));
     expect(documents?.[0]?.length).toBeGreaterThan(bytes.length);
-    expect(await target.writeDocuments(documents ?? [], FOREVER)).toEqual([]);
-    const arrived = await target.readRevisions(requests.slice(0, 1), FOREVER, {
+    expect(await target.writer.writeDocuments(documents ?? [], FOREVER)).toEqual([]);
+    const arrived = await target.reader.readRevisions(requests.slice(0, 1), FOREVER, {
       attachments: true,
     });
     const [texts, sent] = [arrived, read].map((results) =>
@@ -380,19 +380,19 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
         yield { ...outline, encoding: undefined, body: once(bytes) };
       })(),
     };
-    expect(await source.writeDocument(written, FOREVER)).toEqual({ kind: "written" });
+    expect(await source.writer.writeDocument(written, FOREVER)).toEqual({ kind: "written" });
     const request = { id: "a", revision: "1-a", ancestors: [] };
     const results: unknown[] = [];
-    await source.readRevision(
+    await source.reader.readRevision(
       request,
       async (document) => {
-        results.push(await target.writeDocument(document, FOREVER));
+        results.push(await target.writer.writeDocument(document, FOREVER));
       },
       FOREVER,
     );
     expect(results).toEqual([{ kind: "written" }]);
     const arrived: string[] = [];
-    await target.readRevision(
+    await target.reader.readRevision(
       request,
       async ({ attachments: streams }) => {
         for await (const { name, body } of streams) {
@@ -408,7 +408,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
 
   test("an attachment whose revpos is 0 is sent if the target has no revision of the document", async () => {
     const source = await created();
-    await source.writeDocuments([unplaced("a")], FOREVER);
+    await source.writer.writeDocuments([unplaced("a")], FOREVER);
     expect(await attachmentsRead(source, { id: "a", revision: "2-b", ancestors: [] })).toEqual({
       hasStubs: false,
       sent: ["poster"],
@@ -419,7 +419,7 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     const endpoint = await created();
     const ids = ["a", "_reserved", "c", "d"];
     const documents = ids.map((id) => plain(id, 1, [HASH]));
-    const failures = await endpoint.writeDocuments(documents, FOREVER);
+    const failures = await endpoint.writer.writeDocuments(documents, FOREVER);
     expect(failures).toMatchObject([{ id: "_reserved", revision: `1-${HASH}`, status: 400 }]);
     const asked = new Map(["a", "c", "d"].map((id) => [id, [`1-${HASH}`]]));
     expect((await endpoint.missingRevisions(asked, FOREVER)).size).toBe(0);

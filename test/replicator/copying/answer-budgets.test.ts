@@ -92,7 +92,11 @@ const REQUESTS: readonly (readonly [
     64 * KIB,
     ({ endpoint }) => endpoint.setSecurity("{}", signal),
   ],
-  ["written documents", 128 * KIB, ({ endpoint }) => endpoint.writeDocuments([document], signal)],
+  [
+    "written documents",
+    128 * KIB,
+    ({ endpoint }) => endpoint.writer.writeDocuments([document], signal),
+  ],
   [
     "the missing revisions",
     64 * MIB,
@@ -127,7 +131,7 @@ describe.each([
   test("makes a bulk read fall back to requesting each document individually", async () => {
     const { endpoint } = openSides(before, filler);
     const requests = [{ id: "a", revision: "1-a", ancestors: [] }];
-    expect(await endpoint.readRevisions(requests, signal)).toBeUndefined();
+    expect(await endpoint.reader.readRevisions(requests, signal)).toBeUndefined();
   });
 });
 
@@ -153,7 +157,9 @@ test.each([
     const text = `[{"ok":{"_id":"a","_rev":"1-a",${begin}${`,${filler}`.repeat(1_200_000)}${end}}}]`;
     const { endpoint } = openSides(text, "", 200);
     const request = { id: "a", revision: "1-a", ancestors: [] };
-    await expect(endpoint.readRevision(request, async () => {}, signal)).rejects.toMatchObject({
+    await expect(
+      endpoint.reader.readRevision(request, async () => {}, signal),
+    ).rejects.toMatchObject({
       code: "REPLICATOR_DOCUMENT_INVALID",
     });
   },

@@ -313,7 +313,7 @@ describe("a batch with documents that did not arrive", () => {
       copyLimits: { ...REPLICATOR_CONFIG_DEFAULT.copyLimits, documentIdBytesMax: 3 },
     });
     const readCheckpoint = () =>
-      node.kv.read(async (tx) => (await node.databases.open(tx, "b")).readLocal(tx, "_local/x"));
+      node.kv.read(async (tx) => (await node.databases.open(tx, "b")).local.read(tx, "_local/x"));
     return { run, failures, readCheckpoint };
   }
 
@@ -361,7 +361,7 @@ test("a database that is re-created while a checkpoint is being written does not
   await opened.event("replication.failed", ({ error }) => error === "checkpoint_commit_failure");
   const { entries } = await opened.kv.read(async (tx) => {
     const database = await opened.databases.open(tx, "a");
-    return database.localDocuments(tx, {});
+    return database.local.page(tx, {});
   });
   expect(entries).toEqual([]);
 });

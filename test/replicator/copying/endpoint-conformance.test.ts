@@ -13,7 +13,7 @@ test("a local database sends an attachment whose revpos is 0 even to a target th
   const endpoint = await openEndpoint("local");
   const signal = new AbortController().signal;
   await endpoint.create({}, signal);
-  await endpoint.writeDocuments([unplaced("a")], signal);
+  await endpoint.writer.writeDocuments([unplaced("a")], signal);
   const request = { id: "a", revision: "2-b", ancestors: ["1-a"] };
   expect(await attachmentsRead(endpoint, request)).toEqual({ hasStubs: false, sent: ["poster"] });
 });

@@ -103,9 +103,9 @@ export function openCopier(sides: { readonly source: Endpoint; readonly target: 
   return { copier, failures };
 }
 
-/** Returns an endpoint with some members replaced. */
-export function overriding(endpoint: Endpoint, members: Partial<Endpoint>): Endpoint {
-  return new Proxy(endpoint, {
+/** Returns an endpoint, or a part of one, with some members replaced. */
+export function overriding<Part extends object>(part: Part, members: Partial<Part>): Part {
+  return new Proxy(part, {
     get: (inner, name) => {
       if (name in members) return Reflect.get(members, name);
       const member = Reflect.get(inner, name, inner);

@@ -53,7 +53,7 @@ test("a job retries failed documents even if its runs are shorter than `failure_
   const refusedAtMs = world.time.nowMs;
   await world.time.run(refusedAtMs + 60_000);
   const arrived = await world.until(
-    kv.read(async (tx) => (await databases.open(tx, "target")).read(tx, "late")),
+    kv.read(async (tx) => (await databases.open(tx, "target")).documents.read(tx, "late")),
   );
   stopping.abort(new Error("The test is over"));
   await world.until(running);

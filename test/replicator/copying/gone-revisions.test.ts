@@ -21,7 +21,7 @@ async function openSource(
 ): Promise<Endpoint> {
   const source = await openEndpoint(place);
   await source.create({}, FOREVER);
-  expect(await source.writeDocuments(documents, FOREVER)).toEqual([]);
+  expect(await source.writer.writeDocuments(documents, FOREVER)).toEqual([]);
   return source;
 }
 
@@ -49,10 +49,12 @@ describe.each(["local", "own API"] as const)("with a source of the kind %s", (pl
   });
 });
 
-const withheld = (source: Endpoint): Partial<Endpoint> => ({
-  readRevisions: async (requests) => requests.map(() => ({ kind: "separately" })),
-  readRevision: async ({ id, ...request }, consume, signal) =>
-    id !== GONE.id && (await source.readRevision({ id, ...request }, consume, signal)),
+const withheld = ({ reader }: Endpoint): Partial<Endpoint> => ({
+  reader: overriding(reader, {
+    readRevisions: async (requests) => requests.map(() => ({ kind: "separately" })),
+    readRevision: async ({ id, ...request }, consume, signal) =>
+      id !== GONE.id && (await reader.readRevision({ id, ...request }, consume, signal)),
+  }),
 });
 const broken = (): never => {
   throw new EndpointError("changes_req_failed", "503");
@@ -70,7 +72,8 @@ test.each<[string, TextDocument[], (source: Endpoint) => Partial<Endpoint>]>([
 
 test("documents stay on the failure list if the source database is gone", async () => {
   const source = await openEndpoint("local");
-  const retried = leftAfterRetry(overriding(source, { readRevision: async () => false }));
+  const reader = overriding(source.reader, { readRevision: async () => false });
+  const retried = leftAfterRetry(overriding(source, { reader }));
   await expect(retried).rejects.toMatchObject({ error: "db_not_found" });
 });
 

@@ -244,7 +244,7 @@ test("rejects a bulk read whose results are incomplete or in another order", asy
     [["a"], false],
   ] as const) {
     const endpoint = open(() => ({ status: 200, body: JSON.stringify({ results: ids.map(row) }) }));
-    expect((await endpoint.readRevisions(asked, signal)) !== undefined).toBe(isRead);
+    expect((await endpoint.reader.readRevisions(asked, signal)) !== undefined).toBe(isRead);
   }
 });
 
@@ -261,14 +261,14 @@ test("rejects a bulk read that contains a document nested too deeply, and parsin
     );
     const body = `{"results":[{"id":"a","docs":[{"ok":${deep}}]},${JSON.stringify(row("b"))}]}`;
     const endpoint = open(() => ({ status: 200, body }));
-    expect((await endpoint.readRevisions(asked, signal)) !== undefined).toBe(isRead);
+    expect((await endpoint.reader.readRevisions(asked, signal)) !== undefined).toBe(isRead);
     const parse = () => parseWireDocument(deep);
     if (isRead) expect(parse().id).toBe("a");
     else expect(parse).toThrow(expect.objectContaining({ reason: TOO_DEEP }));
 
     const alone = open(() => ({ status: 200, body: `[{"ok":${deep}}]` }));
     const request = { id: "a", revision: "1-a", ancestors: [] };
-    const reading = alone.readRevision(request, async () => {}, signal);
+    const reading = alone.reader.readRevision(request, async () => {}, signal);
     if (isRead) expect(await reading).toBe(true);
     else await expect(reading).rejects.toMatchObject({ error: "document_too_large" });
   }
@@ -277,7 +277,7 @@ test("rejects a bulk read that contains a document nested too deeply, and parsin
 test("accepts status 202, which a cluster may send, as a successful write", async () => {
   const endpoint = open(() => ({ status: 202, body: "[]" }));
   const documents = [new TextDocument("a", '{"_id":"a"}')];
-  expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
+  expect(await endpoint.writer.writeDocuments(documents, signal)).toEqual([]);
 });
 
 test.each([
@@ -293,7 +293,7 @@ test.each([
 ])("rejects the response %s to a write of documents", async (body) => {
   const endpoint = open(() => ({ status: 201, body }));
   const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
-  const writing = endpoint.writeDocuments(documents, signal);
+  const writing = endpoint.writer.writeDocuments(documents, signal);
   await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed" });
 });
 
@@ -302,7 +302,10 @@ test("fails a write unless the response confirms or refuses each document", asyn
   const refused = { id: "b", error: "forbidden", reason: "no" };
   const documents = ["a", "b"].map((id) => new TextDocument(id, `{"_id":"${id}","_rev":"1-a"}`));
   const write = (rows: readonly object[]) =>
-    open(() => ({ status: 201, body: JSON.stringify(rows) })).writeDocuments(documents, signal);
+    open(() => ({ status: 201, body: JSON.stringify(rows) })).writer.writeDocuments(
+      documents,
+      signal,
+    );
   await expect(write([row("a")])).rejects.toMatchObject({ error: "bulk_docs_failed" });
   await expect(write([row("a"), row("a")])).rejects.toMatchObject({ error: "bulk_docs_failed" });
   expect(await write([row("b"), row("a")])).toEqual([]);
@@ -315,7 +318,7 @@ test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a",
   async (body) => {
     const endpoint = open(() => ({ status: 201, body }));
     const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
-    expect(await endpoint.writeDocuments(documents, signal)).toEqual([]);
+    expect(await endpoint.writer.writeDocuments(documents, signal)).toEqual([]);
   },
 );
 
@@ -345,7 +348,7 @@ describe.each([200, 201, 202])("a response with status %i", (status) => {
     const text = '{"_id":"a","_rev":"1-a"}';
     const attachments = (async function* () {})();
     const document = { id: "a", text, hasStubs: false, outline: [], attachments };
-    const writing = endpoint.writeDocument(document, signal);
+    const writing = endpoint.writer.writeDocument(document, signal);
     const error =
       body === ""
         ? { code: "HTTP_REQUEST_FAILED" }
@@ -432,7 +435,7 @@ test("splits a batch that the server refuses as a whole until only the refused d
   });
   const ids = ["a", "b", "long", "d", "e", "f", "odd", "h"];
   const documents = ids.map((id) => new TextDocument(id, `{"_id":"${id}","_rev":"1-${id}"}`));
-  const failures = await endpoint.writeDocuments(documents, signal);
+  const failures = await endpoint.writer.writeDocuments(documents, signal);
   expect(failures).toEqual([
     {
       id: "long",
@@ -466,7 +469,7 @@ test("a request of a one-time call is not retried, and its failure contains the 
     [true, 1],
   ] as const) {
     count = 0;
-    const writing = endpoint.writeDocuments(documents, signal, { once });
+    const writing = endpoint.writer.writeDocuments(documents, signal, { once });
     await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed", answer });
     expect(count).toBe(requestCount);
     count = 0;
@@ -475,7 +478,7 @@ test("a request of a one-time call is not retried, and its failure contains the 
     await expect(asking).rejects.toMatchObject({ error: "revs_diff_failed", answer });
     expect(count).toBe(requestCount);
     count = 0;
-    expect(await endpoint.readRevisions(asked, signal, { once })).toBeUndefined();
+    expect(await endpoint.reader.readRevisions(asked, signal, { once })).toBeUndefined();
     expect(count).toBe(requestCount);
   }
 });
@@ -582,7 +585,7 @@ test.each(["", '[{"ok":{"_id":"a","_rev"', "{}"])(
   async (body) => {
     const endpoint = open(() => ({ status: 200, body }));
     const request = { id: "a", revision: "1-a", ancestors: [] };
-    const reading = endpoint.readRevision(request, async () => {}, signal);
+    const reading = endpoint.reader.readRevision(request, async () => {}, signal);
     await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
   },
 );
@@ -599,9 +602,9 @@ test("a response over the size limit ends the request without retries, and disab
     { retryCountMax: 3 },
   );
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "answer_too_long" });
-  expect(await endpoint.readRevisions(asked, signal)).toBeUndefined();
+  expect(await endpoint.reader.readRevisions(asked, signal)).toBeUndefined();
   const request = { id: "a", revision: "1-a", ancestors: [] };
-  const reading = endpoint.readRevision(request, async () => {}, signal);
+  const reading = endpoint.reader.readRevision(request, async () => {}, signal);
   await expect(reading).rejects.toMatchObject({ error: "document_too_large" });
   expect(count).toBe(3);
 });
@@ -641,7 +644,7 @@ test("converts errors that are not strings, and shortens long reasons", async ()
   const row = { id: "a", status: 1e300, error: { toString: 1 }, reason: "x".repeat(100_000) };
   const endpoint = open(() => ({ status: 201, body: JSON.stringify([row]) }));
   const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
-  const [failure] = await endpoint.writeDocuments(documents, signal);
+  const [failure] = await endpoint.writer.writeDocuments(documents, signal);
   expect(failure).toMatchObject({ status: undefined, error: '{"toString":1}' });
   expect(failure?.reason.length).toBeLessThan(2_000);
   const broken = open(() => ({ status: 400, body: '{"error":{"toString":1},"reason":[1]}' }));
@@ -669,7 +672,7 @@ test("rejects a document whose id is not the requested one", async () => {
   const body = '[{"ok":{"_id":"b","_rev":"1-a","_revisions":{"start":1,"ids":["a"]}}}]';
   const endpoint = open(() => ({ status: 200, body }));
   const request = { id: "a", revision: "1-a", ancestors: [] };
-  const reading = endpoint.readRevision(request, async () => {}, signal);
+  const reading = endpoint.reader.readRevision(request, async () => {}, signal);
   await expect(reading).rejects.toMatchObject({ code: "REPLICATOR_DOCUMENT_INVALID" });
 });
 
@@ -686,7 +689,7 @@ test("a line break in an attachment's content type does not end the header", asy
   };
   const text = '{"_id":"a","_rev":"1-a"}';
   const document = { id: "a", text, hasStubs: false, outline: [item], attachments: attachments() };
-  await endpoint.writeDocument(document, signal);
+  await endpoint.writer.writeDocument(document, signal);
   expect(sent).toContain("Content-Type: a/b  x-more: 1\r\nContent-Length: 1\r\n");
   expect(sent).toContain("Content-Encoding: g    z\r\n\r\n1");
 });
@@ -718,7 +721,7 @@ test.each([
     const body = `[{"id":"a","rev":"1-a",${members}}]`;
     const endpoint = open(() => ({ status: 201, body }));
     const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
-    const failures = await endpoint.writeDocuments(documents, signal);
+    const failures = await endpoint.writer.writeDocuments(documents, signal);
     expect(failures).toMatchObject([{ id: "a", ...expected }]);
   },
 );
@@ -733,7 +736,7 @@ test.each([
   async (body, expected) => {
     const endpoint = open(() => ({ status: 413, body }));
     const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
-    const failures = await endpoint.writeDocuments(documents, signal);
+    const failures = await endpoint.writer.writeDocuments(documents, signal);
     expect(failures).toMatchObject([{ id: "a", status: 413, ...expected }]);
   },
 );

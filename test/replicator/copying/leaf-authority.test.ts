@@ -62,7 +62,7 @@ function graft(writer: WriteContext, { path, body }: Leaf, databases = node.data
 /** Creates the document or replaces its winner. */
 const save = (writer: WriteContext, body: object | undefined) =>
   change(async (tx, database) => {
-    const winner = await database.read(tx, "one");
+    const winner = await database.documents.read(tx, "one");
     const edit = {
       mode: "interactive",
       id: "one",
@@ -98,7 +98,7 @@ const ROUTES: readonly (readonly [string, () => Promise<unknown>])[] = [
     "an administrator purges the winner",
     () =>
       change(async (tx, database) => {
-        const { revision } = (await database.read(tx, "one")) as { revision: string };
+        const { revision } = (await database.documents.read(tx, "one")) as { revision: string };
         return database.purge(tx, [{ id: "one", revisions: [revision] }], ROOT);
       }),
   ],

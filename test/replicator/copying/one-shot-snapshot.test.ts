@@ -74,7 +74,7 @@ test("a one-shot job ends even if its source grows with each document that it co
     result: { history: [{ docs_written: BEFORE.length }] },
   });
   const copied = await world.until(
-    kv.read(async (tx) => (await databases.open(tx, "b")).changes(tx, {})),
+    kv.read(async (tx) => (await databases.open(tx, "b")).changes.page(tx, {})),
   );
   expect(copied.entries.map(({ id: copiedId }) => copiedId).toSorted()).toEqual(BEFORE);
   expect(addedCount).toBeGreaterThanOrEqual(BEFORE.length);

@@ -115,7 +115,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
     checkpointCount: (name: string): Promise<number> =>
       world.until(
         kv.read(async (tx) => {
-          const { entries } = await (await databases.open(tx, name)).localDocuments(tx);
+          const { entries } = await (await databases.open(tx, name)).local.page(tx);
           return entries.length;
         }),
       ),
@@ -123,7 +123,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
     history: (name: string): Promise<readonly { readonly docs_read: number }[]> =>
       world.until(
         kv.read(async (tx) => {
-          const { entries } = await (await databases.open(tx, name)).localDocuments(tx);
+          const { entries } = await (await databases.open(tx, name)).local.page(tx);
           return JSON.parse(entries[0]?.body.text ?? "{}").history;
         }),
       ),
@@ -131,10 +131,10 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
     recordOther: (name: string): Promise<unknown> =>
       kv.transact(async (tx) => {
         const database = await databases.open(tx, name);
-        const { entries } = await database.localDocuments(tx);
+        const { entries } = await database.local.page(tx);
         for (const { id, revision } of entries) {
           const body = Utf8Text.of('{"session_id":"other","source_last_seq":"1","history":[]}');
-          await database.writeLocal(tx, { id, parent: revision, body });
+          await database.local.write(tx, { id, parent: revision, body });
         }
       }),
     /** Replicates `a` to `b`. `expectedAt` is the start sequence that the run expects. */

@@ -32,17 +32,20 @@ async function sentWithSecond(place: "local" | "own API", position: number): Pro
   const [source, target] = [await openEndpoint(place), await openEndpoint("local")];
   for (const endpoint of [source, target]) {
     await endpoint.create({}, FOREVER);
-    await endpoint.writeDocuments([film(["a"], "first", Math.min(position, 1))], FOREVER);
+    await endpoint.writer.writeDocuments([film(["a"], "first", Math.min(position, 1))], FOREVER);
   }
-  await source.writeDocuments([film(["b", "a"], "second", position)], FOREVER);
+  await source.writer.writeDocuments([film(["b", "a"], "second", position)], FOREVER);
   const sent: string[][] = [];
-  const watched = overriding(target, {
+  const writer = overriding(target.writer, {
     writeDocument: (document, signal) => {
       sent.push(document.outline.map(({ name }) => name));
-      return target.writeDocument(document, signal);
+      return target.writer.writeDocument(document, signal);
     },
   });
-  const { copier, failures } = openCopier({ source, target: watched });
+  const { copier, failures } = openCopier({
+    source,
+    target: overriding(target, { writer }),
+  });
   await copier.copy([{ id: "film", revisions: ["2-b"] }], FOREVER);
   expect(failures.failures).toEqual([]);
   return sent;

@@ -23,7 +23,9 @@ async function open(answer: (request: FetchRequest) => Promise<never>) {
   return {
     ...node,
     read: (id: string) =>
-      world.until(kv.read(async (tx) => (await databases.open(tx, "_replicator")).read(tx, id))),
+      world.until(
+        kv.read(async (tx) => (await databases.open(tx, "_replicator")).documents.read(tx, id)),
+      ),
     replace: (jobId: string, replacement = REPLACEMENT) =>
       world.until(replicator.credentials.replace(jobId, replacement, { userName: "ops" })),
     entries: () =>

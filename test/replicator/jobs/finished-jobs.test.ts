@@ -23,7 +23,7 @@ async function completed(members: object, prepare = async (_: Node): Promise<voi
 
 async function hasDocument({ world, kv, databases }: Node): Promise<boolean> {
   const read = () =>
-    kv.read(async (tx) => (await databases.open(tx, "_replicator")).read(tx, "job"));
+    kv.read(async (tx) => (await databases.open(tx, "_replicator")).documents.read(tx, "job"));
   const found = await world.until(read());
   return found !== undefined && !found.deleted;
 }

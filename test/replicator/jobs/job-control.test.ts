@@ -124,7 +124,9 @@ test("a job can be started at a given sequence", async () => {
   await node.put("a", "before", "{}");
   const { updateSequence } = await node.kv.read(async (tx) => {
     const database = await node.databases.open(tx, "a");
-    return { updateSequence: (await database.changes(tx, { limit: 10 })).entries.at(-1)?.sequence };
+    return {
+      updateSequence: (await database.changes.page(tx, { limit: 10 })).entries.at(-1)?.sequence,
+    };
   });
   await node.put("a", "after", "{}");
   const members = { source: "a", target: "b", create_target: true };

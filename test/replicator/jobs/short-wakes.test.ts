@@ -174,7 +174,7 @@ async function openParked(
     log: async (name: string): Promise<Log> => {
       const { kv, databases } = node;
       const { entries } = await world.until(
-        kv.read(async (tx) => (await databases.open(tx, name)).localDocuments(tx)),
+        kv.read(async (tx) => (await databases.open(tx, name)).local.page(tx)),
       );
       return JSON.parse(entries[0]?.body.text ?? "");
     },
@@ -182,7 +182,7 @@ async function openParked(
       world.until(
         node.kv.read(async (tx) => {
           const opened = await node.databases.open(tx, database);
-          return (await opened.read(tx, name)) !== undefined;
+          return (await opened.documents.read(tx, name)) !== undefined;
         }),
       ),
   };
@@ -475,7 +475,7 @@ test.each([COUCHDB, TANDEM])(
     const node = await openParked(serverName);
     const { world, kv, databases } = node;
     const locals = () =>
-      world.until(kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx)));
+      world.until(kv.read(async (tx) => (await databases.open(tx, "b")).local.page(tx)));
     const before = await locals();
     await node.wake("second");
     // Restores an earlier backup of the target, which lacks the second document and has the earlier
@@ -485,7 +485,7 @@ test.each([COUCHDB, TANDEM])(
       kv.transact(async (tx) => {
         const database = await databases.open(tx, "b");
         for (const { id, body } of before.entries)
-          database.writeLocal(tx, { id, parent: undefined, body });
+          database.local.write(tx, { id, parent: undefined, body });
       }),
     );
     await node.wake("third");
@@ -551,7 +551,7 @@ test.each([COUCHDB, TANDEM])(
     const node = await openParked(serverName, { options: OPTIONS });
     const { world, kv, databases } = node;
     await world.time.run(world.time.nowMs + 60_000);
-    const locals = () => kv.read(async (tx) => (await databases.open(tx, "b")).localDocuments(tx));
+    const locals = () => kv.read(async (tx) => (await databases.open(tx, "b")).local.page(tx));
     let backup: Awaited<ReturnType<typeof locals>> | undefined;
     // The run writes one checkpoint after the second document and another one after the third.
     node.before.set("POST /b/_bulk_docs", async () => {
@@ -570,7 +570,7 @@ test.each([COUCHDB, TANDEM])(
       kv.transact(async (tx) => {
         const database = await databases.open(tx, "b");
         for (const { id, body } of backup?.entries ?? [])
-          database.writeLocal(tx, { id, parent: undefined, body });
+          database.local.write(tx, { id, parent: undefined, body });
       }),
     );
     await node.wake("fourth");

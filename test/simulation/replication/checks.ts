@@ -86,7 +86,7 @@ async function readCheckpoint(
   database: Database,
   baseId: string,
 ): Promise<string | undefined> {
-  const log = await database.readLocal(tx, `_local/${baseId}`);
+  const log = await database.local.read(tx, `_local/${baseId}`);
   return log && (JSON.parse(log.body.text).source_last_seq as string);
 }
 
@@ -107,14 +107,14 @@ async function passedRevisions(
   sequence: string,
 ): Promise<[string, string][]> {
   const [all, after] = await Promise.all([
-    source.changes(tx, ALL),
-    source.changes(tx, { ...ALL, since: sequence }),
+    source.changes.page(tx, ALL),
+    source.changes.page(tx, { ...ALL, since: sequence }),
   ]);
   const ahead = new Set(after.entries.map(({ id }) => id));
   const asked = all.entries
     .filter(({ id }) => !ahead.has(id))
     .map(({ id, leaves }) => [id, leaves.map(({ revision }) => revision)] as const);
-  const answers = await target.missingRevisions(tx, asked);
+  const answers = await target.documents.missingRevisions(tx, asked);
   return answers.flatMap(({ missing }, index) =>
     missing.map((revision): [string, string] => [asked[index]?.[0] as string, revision]),
   );
@@ -129,10 +129,10 @@ export async function contentOf(
   database: Database,
   selects: (documentId: string) => boolean,
 ): Promise<ReadonlyMap<string, string>> {
-  const { entries } = await database.changes(tx, ALL);
+  const { entries } = await database.changes.page(tx, ALL);
   const content = new Map<string, string>();
   for (const { id } of entries.filter((change) => selects(change.id))) {
-    for (const document of await database.readLeaves(tx, id)) {
+    for (const document of await database.documents.readLeaves(tx, id)) {
       content.set(`${id} ${document.revision}`, shown(document));
     }
   }
@@ -158,7 +158,7 @@ export async function isPast(
   text: string,
 ): Promise<boolean> {
   const [id = "", revision = ""] = text.split(" ");
-  const [answer] = await database.missingRevisions(tx, [[id, [revision]]]);
+  const [answer] = await database.documents.missingRevisions(tx, [[id, [revision]]]);
   return answer?.missing.length === 0;
 }
 
@@ -171,8 +171,8 @@ export async function checkAttachments(
 ): Promise<string[]> {
   const problems: string[] = [];
   const documents = await kv.read(async (tx) => {
-    const { entries } = await database.changes(tx, ALL);
-    return Promise.all(entries.map(({ id }) => database.readLeaves(tx, id)));
+    const { entries } = await database.changes.page(tx, ALL);
+    return Promise.all(entries.map(({ id }) => database.documents.readLeaves(tx, id)));
   });
   for (const { id, revision, attachments: stored } of documents.flat()) {
     for (const attachment of stored) {
@@ -190,7 +190,10 @@ export async function checkAttachments(
 
 /** Compares the counters of a database with its documents. */
 export async function checkCounters(tx: ReadTransaction, database: Database): Promise<string[]> {
-  const [info, { entries }] = await Promise.all([database.info(tx), database.changes(tx, ALL)]);
+  const [info, { entries }] = await Promise.all([
+    database.info(tx),
+    database.changes.page(tx, ALL),
+  ]);
   const counted = entries.filter(({ deleted }) => !deleted).length;
   const deletedCount = entries.length - counted;
   if (info.documentCount === counted && info.deletedDocumentCount === deletedCount) return [];

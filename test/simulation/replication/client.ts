@@ -38,7 +38,7 @@ export class Client {
   /** Replaces a document. Does nothing if the database does not exist. */
   async put(database: string, id: string, body: object): Promise<void> {
     await this.write(database, async (tx, opened) => {
-      const winner = await opened.read(tx, id);
+      const winner = await opened.documents.read(tx, id);
       const parent = winner === undefined || winner.deleted ? undefined : winner.revision;
       const text = Utf8Text.of(JSON.stringify(body));
       return { id, deleted: false, body: text, attachments: [], mode: "interactive", parent };
@@ -54,7 +54,7 @@ export class Client {
 
   async delete(database: string, id: string): Promise<void> {
     await this.write(database, async (tx, opened) => {
-      const winner = await opened.read(tx, id);
+      const winner = await opened.documents.read(tx, id);
       if (winner === undefined || winner.deleted) return undefined;
       const body = Utf8Text.of("{}");
       const parent = winner.revision;

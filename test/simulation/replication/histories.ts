@@ -72,7 +72,7 @@ export async function checkDocumentStates(
     const { document, state: ended } = decodeJob(job);
     if (document === undefined) continue;
     const database = await openIfExists(tx, databases, document.database);
-    const found = database && (await database.read(tx, document.id));
+    const found = database && (await database.documents.read(tx, document.id));
     if (found === undefined || found.deleted || database?.uuid !== document.databaseUuid) {
       problems.push(`${id} is there, and its document is not`);
       continue;

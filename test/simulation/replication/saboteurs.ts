@@ -24,8 +24,8 @@ function eachEndpoint(change: (endpoint: Endpoint) => void): Sabotage {
 export function losing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
-    const write = endpoint.writeDocuments.bind(endpoint);
-    endpoint.writeDocuments = (documents, ...rest) =>
+    const write = endpoint.writer.writeDocuments.bind(endpoint);
+    endpoint.writer.writeDocuments = (documents, ...rest) =>
       write(
         documents.filter(() => ++count % 20 !== 0),
         ...rest,
@@ -37,10 +37,10 @@ export function losing(): Sabotage {
 export function swallowing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
-    const write = endpoint.writeDocuments.bind(endpoint);
+    const write = endpoint.writer.writeDocuments.bind(endpoint);
     // Drops every seventh write. If the store refused a write, it would usually also refuse the
     // next checkpoint, which would hide the fault.
-    endpoint.writeDocuments = async (...args) => (++count % 7 === 0 ? [] : write(...args));
+    endpoint.writer.writeDocuments = async (...args) => (++count % 7 === 0 ? [] : write(...args));
   });
 }
 
@@ -56,8 +56,8 @@ export function trusting(fetch: Fetch): Fetch {
 /** Writes a different body under the same revision. */
 export function rewriting(): Sabotage {
   return eachEndpoint((endpoint) => {
-    const write = endpoint.writeDocuments.bind(endpoint);
-    endpoint.writeDocuments = (documents, ...rest) =>
+    const write = endpoint.writer.writeDocuments.bind(endpoint);
+    endpoint.writer.writeDocuments = (documents, ...rest) =>
       write(
         documents.map(({ id, text }) => {
           const rewritten = { ...JSON.parse(text), number: 0 };
@@ -98,13 +98,13 @@ export function misdirecting(): Sabotage {
       const endpoint = open(address, ...rest);
       if (address.kind === "http" || address.database !== "hostile-taken") return endpoint;
       const other = open({ kind: "local", database: "b" }, ...rest);
-      const write = endpoint.writeDocuments.bind(endpoint);
-      endpoint.writeDocuments = async (documents, ...more) => {
+      const write = endpoint.writer.writeDocuments.bind(endpoint);
+      endpoint.writer.writeDocuments = async (documents, ...more) => {
         const stray = documents.map(({ id, text }) => {
           const _id = `${id}-stray`;
           return new TextDocument(_id, JSON.stringify({ ...JSON.parse(text), _id }));
         });
-        await other.writeDocuments(stray, ...more);
+        await other.writer.writeDocuments(stray, ...more);
         return write(documents, ...more);
       };
       return endpoint;

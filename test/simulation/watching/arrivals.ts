@@ -86,7 +86,7 @@ export class Arrivals {
     for (const expected of this.#expected) {
       const { target, id, sinceMs } = expected;
       const database = opened.get(target);
-      if (database !== undefined && (await database.read(tx, id)) !== undefined) {
+      if (database !== undefined && (await database.documents.read(tx, id)) !== undefined) {
         this.arrivedCount++;
         if (sinceMs >= this.#healedAtMs) {
           this.longestMs = Math.max(this.longestMs, nowMs - sinceMs);

@@ -1,6 +1,6 @@
 /** Reads documents from a server: many with `_bulk_get`, or one revision with its attachments. */
 import type { JsonValue, Runtime } from "../../../base/index.ts";
-import { type FetchResponse, readText } from "../../../http-client/index.ts";
+import { type EndpointSpending, type FetchResponse, readText } from "../../../http-client/index.ts";
 import {
   encodeAttachmentName,
   encodeDocumentId,
@@ -12,6 +12,7 @@ import { attachmentMd5 } from "../attachment-md5.ts";
 import {
   type BulkReadResult,
   EndpointError,
+  type EndpointReader,
   InvalidDocumentError,
   type ReadRevisionsOptions,
   type RevisionRequest,
@@ -35,9 +36,13 @@ const FEW_DOCUMENTS = 20;
 export interface HttpDocumentReaderParts {
   readonly runtime: Runtime;
   readonly parseMultipart: MultipartParser;
+  /**
+   * Budgets of the endpoint, to which documents are charged. `fetch` charges requests and bytes.
+   */
+  readonly spending?: EndpointSpending | undefined;
 }
 
-export class HttpDocumentReader {
+export class HttpDocumentReader implements EndpointReader {
   readonly #parts: HttpDocumentReaderParts;
   readonly #requests: HttpRequests;
 
@@ -51,6 +56,7 @@ export class HttpDocumentReader {
     signal: AbortSignal,
     { once = false, attachments = false }: ReadRevisionsOptions = {},
   ): Promise<readonly BulkReadResult[] | undefined> {
+    await this.#parts.spending?.read.spend("documents", requests.length, signal);
     const docs = requests.map(({ id, revision, ancestors }) =>
       ancestors.length === 0 ? { id, rev: revision } : { id, rev: revision, atts_since: ancestors },
     );
@@ -97,6 +103,7 @@ export class HttpDocumentReader {
     consume: (document: StreamedDocument) => Promise<void>,
     signal: AbortSignal,
   ): Promise<boolean> {
+    await this.#parts.spending?.read.spend("documents", 1, signal);
     const id = encodeDocumentId(request.id);
     let path = `${id}?revs=true&latest=true&open_revs=${percentEncode(JSON.stringify([request.revision]))}`;
     const ancestors: string[] = [];

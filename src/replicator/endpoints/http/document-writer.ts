@@ -4,10 +4,16 @@
  */
 import { append, type Runtime, Utf8Writer } from "../../../base/index.ts";
 import { writeInHalves } from "../../../documents/index.ts";
-import { readText } from "../../../http-client/index.ts";
+import { type EndpointSpending, readText } from "../../../http-client/index.ts";
 import { encodeDocumentId, ProtocolError, type WireDocument } from "../../../protocol/index.ts";
 import { digestFailure } from "../attachment-digests.ts";
-import type { PlainDocument, StreamedDocument, WriteFailure, WriteResult } from "../endpoint.ts";
+import type {
+  EndpointWriter,
+  PlainDocument,
+  StreamedDocument,
+  WriteFailure,
+  WriteResult,
+} from "../endpoint.ts";
 import { namedRevision } from "../named-revision.ts";
 import { mayConcernDocument, refusalStatus } from "../refusal-status.ts";
 import { writtenAnswer } from "./answer-budget.ts";
@@ -32,13 +38,18 @@ const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
  */
 const BATCH_TAKEN: ReadonlySet<number> = new Set([201, 202, 417]);
 
-export class HttpDocumentWriter {
-  readonly #requests: HttpRequests;
-  readonly #runtime: Pick<Runtime, "random" | "digests">;
+export interface HttpDocumentWriterParts {
+  readonly runtime: Runtime;
+  readonly spending?: EndpointSpending | undefined;
+}
 
-  constructor(requests: HttpRequests, runtime: Pick<Runtime, "random" | "digests">) {
+export class HttpDocumentWriter implements EndpointWriter {
+  readonly #parts: HttpDocumentWriterParts;
+  readonly #requests: HttpRequests;
+
+  constructor(parts: HttpDocumentWriterParts, requests: HttpRequests) {
+    this.#parts = parts;
     this.#requests = requests;
-    this.#runtime = runtime;
   }
 
   async writeDocuments(
@@ -46,6 +57,7 @@ export class HttpDocumentWriter {
     signal: AbortSignal,
     { once = false }: { readonly once?: boolean } = {},
   ): Promise<readonly WriteFailure[]> {
+    await this.#parts.spending?.write.spend("documents", documents.length, signal);
     const failures: WriteFailure[] = [];
     await writeInHalves(this.#sound(documents, failures), {
       write: async (batch) => {
@@ -71,7 +83,8 @@ export class HttpDocumentWriter {
   }
 
   async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    const upload = documentUpload(document, this.#runtime.random);
+    await this.#parts.spending?.write.spend("documents", 1, signal);
+    const upload = documentUpload(document, this.#parts.runtime.random);
     const { id } = document;
     const revision = namedRevision(document.text);
     const path = `${encodeDocumentId(id)}?new_edits=false`;
@@ -101,7 +114,7 @@ export class HttpDocumentWriter {
    * digests for inlined bytes. Adds them to `failures`.
    */
   #sound(documents: readonly PlainDocument[], failures: WriteFailure[]): readonly PlainDocument[] {
-    const { digests } = this.#runtime;
+    const { digests } = this.#parts.runtime;
     return documents.filter((document) => {
       const wire = document.holdsAttachments === true ? readWire(document) : undefined;
       if (wire === undefined) return true;

@@ -5,30 +5,17 @@
 import { type JsonText, joinObject, splitObject } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
 import type { MissingRevisions } from "../../../databases/index.ts";
-import type { EndpointSpending } from "../../../http-client/index.ts";
-import {
-  encodeDocumentId,
-  type MultipartParser,
-  parseWireDocument,
-  percentEncode,
-} from "../../../protocol/index.ts";
+import { encodeDocumentId, parseWireDocument, percentEncode } from "../../../protocol/index.ts";
 import type { HttpAddress } from "../../request/replication.ts";
 import {
-  type BulkReadResult,
   type ChangesItem,
   type ChangesRequest,
   type CheckpointDocument,
   type Endpoint,
   type EndpointError,
   type EndpointInfo,
-  type PlainDocument,
-  type ReadRevisionsOptions,
-  type RevisionRequest,
   type SourceSequence,
-  type StreamedDocument,
   sequenceText,
-  type WriteFailure,
-  type WriteResult,
 } from "../endpoint.ts";
 import {
   CHANGES_ANSWER,
@@ -39,8 +26,8 @@ import {
   SHORT_ANSWER,
 } from "./answer-budget.ts";
 import { readHttpChanges } from "./changes.ts";
-import { HttpDocumentReader } from "./document-reader.ts";
-import { HttpDocumentWriter } from "./document-writer.ts";
+import { HttpDocumentReader, type HttpDocumentReaderParts } from "./document-reader.ts";
+import { HttpDocumentWriter, type HttpDocumentWriterParts } from "./document-writer.ts";
 import { asObject } from "./json-answer.ts";
 import { type Answer, HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 import { missingOf } from "./revisions-difference.ts";
@@ -82,22 +69,19 @@ const NOT_OFFERED: ReadonlySet<number> = new Set([401, 403, 404, 405, 413]);
 /** Number of documents up to which a short response to a changes request is expected. */
 const FEW_DOCUMENTS = 500;
 
-export interface HttpEndpointParts extends HttpRequestsParts {
-  readonly parseMultipart: MultipartParser;
-  /**
-   * Budgets of the endpoint, to which documents are charged. `fetch` charges requests and bytes.
-   */
-  readonly spending?: EndpointSpending | undefined;
+export interface HttpEndpointParts
+  extends HttpRequestsParts,
+    HttpDocumentReaderParts,
+    HttpDocumentWriterParts {
   /** Silence after which a run counts as stalled. Default: not checked. */
   readonly stallTimeoutMs?: number;
 }
 
 export class HttpEndpoint implements Endpoint {
   readonly shownUrl: string;
+  readonly reader: HttpDocumentReader;
+  readonly writer: HttpDocumentWriter;
   readonly #requests: HttpRequests;
-  readonly #reader: HttpDocumentReader;
-  readonly #writer: HttpDocumentWriter;
-  readonly #spending: EndpointSpending | undefined;
   readonly #feedTimeoutMs: number;
   /**
    * Number of documents, including deleted ones, as last reported. Infinite before the first
@@ -110,9 +94,8 @@ export class HttpEndpoint implements Endpoint {
   constructor(parts: HttpEndpointParts, address: HttpAddress, options: ReplicationOptions) {
     this.#requests = new HttpRequests(parts, address, options);
     this.shownUrl = this.#requests.shownUrl;
-    this.#spending = parts.spending;
-    this.#reader = new HttpDocumentReader(parts, this.#requests);
-    this.#writer = new HttpDocumentWriter(this.#requests, parts.runtime);
+    this.reader = new HttpDocumentReader(parts, this.#requests);
+    this.writer = new HttpDocumentWriter(parts, this.#requests);
     this.#feedTimeoutMs = feedTimeoutMs(options.connectionTimeoutMs, parts.stallTimeoutMs);
   }
 
@@ -227,32 +210,6 @@ export class HttpEndpoint implements Endpoint {
     throw this.#requests.unexpected("revs_diff_failed", "_revs_diff", response, text);
   }
 
-  async readRevisions(
-    requests: readonly RevisionRequest[],
-    signal: AbortSignal,
-    options?: ReadRevisionsOptions,
-  ): Promise<readonly BulkReadResult[] | undefined> {
-    await this.#spending?.read.spend("documents", requests.length, signal);
-    return this.#reader.readRevisions(requests, signal, options);
-  }
-
-  async readRevision(
-    request: RevisionRequest,
-    consume: (document: StreamedDocument) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    await this.#spending?.read.spend("documents", 1, signal);
-    return this.#reader.readRevision(request, consume, signal);
-  }
-
-  attachmentMd5(
-    revision: Pick<RevisionRequest, "id" | "revision">,
-    name: string,
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    return this.#reader.attachmentMd5(revision, name, signal);
-  }
-
   async readDocument(id: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = encodeDocumentId(id);
     const response = await this.#requests.ask("GET", path, {
@@ -265,20 +222,6 @@ export class HttpEndpoint implements Endpoint {
     if (response.status !== 200 || json?.member("_id")?.isString(id) !== true)
       throw this.#requests.unexpected("http_error_code", path, response, text);
     return text;
-  }
-
-  async writeDocuments(
-    documents: readonly PlainDocument[],
-    signal: AbortSignal,
-    options?: { readonly once?: boolean },
-  ): Promise<readonly WriteFailure[]> {
-    await this.#spending?.write.spend("documents", documents.length, signal);
-    return this.#writer.writeDocuments(documents, signal, options);
-  }
-
-  async writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    await this.#spending?.write.spend("documents", 1, signal);
-    return this.#writer.writeDocument(document, signal);
   }
 
   async security(signal: AbortSignal): Promise<JsonText> {

@@ -31,7 +31,7 @@ export async function* readLocalChanges(
   // A one-shot job copies only the changes that exist when it starts.
   const until = request.continuous
     ? {}
-    : { until: await access.read((tx, database) => database.updateSequence(tx)) };
+    : { until: await access.read((tx, database) => database.changes.lastSequence(tx)) };
   // Look up the existing changes of a few documents by id. Later changes are fewer, so scan the
   // feed for them.
   let few = fewIds(request);
@@ -78,8 +78,8 @@ async function readPage(
   few: readonly string[] | undefined,
   range: Pick<ChangesOptions, "since" | "until">,
 ): Promise<ChangesOfDocuments> {
-  if (few !== undefined) return database.changesOf(tx, few, range);
-  const page = await database.changes(tx, { ...range, limit: CHANGES_ROWS_MAX });
+  if (few !== undefined) return database.changes.pageOf(tx, few, range);
+  const page = await database.changes.page(tx, { ...range, limit: CHANGES_ROWS_MAX });
   return { ...page, lastSequence: page.entries.at(-1)?.sequence };
 }
 
@@ -113,8 +113,8 @@ async function nextChange(access: LocalAccess, since: string, signal: AbortSigna
   const { kv, databases } = access.parts;
   const watch = await kv.transact(async (tx) => {
     const database = await databases.open(tx, access.name);
-    const changed = database.watchChanges(tx);
-    const page = await database.changes(tx, { since, limit: 1 });
+    const changed = database.changes.watch(tx);
+    const page = await database.changes.page(tx, { since, limit: 1 });
     if (page.entries.length === 0) return changed;
     changed.cancel();
     return undefined;

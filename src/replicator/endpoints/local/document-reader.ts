@@ -43,7 +43,7 @@ export class LocalDocumentReader {
       const page = requests.slice(start, start + DOCUMENTS_MAX);
       const { database, found } = await this.#access.read(async (tx, opened) => ({
         database: opened,
-        found: await opened.readRevisions(tx, page, { latest: true }),
+        found: await opened.documents.readRevisions(tx, page, { latest: true }),
       }));
       for (const documents of found) {
         const data = attachments ? await this.#inlineData(database, documents, signal) : NO_DATA;
@@ -78,7 +78,7 @@ export class LocalDocumentReader {
   ): Promise<boolean> {
     const { database, documents } = await this.#access.read(async (tx, opened) => ({
       database: opened,
-      documents: await opened.readRevision(tx, id, revision, { latest: true }),
+      documents: await opened.documents.readRevision(tx, id, revision, { latest: true }),
     }));
     for (const document of documents) {
       await consume(this.#streamed(database, document, ancestors, signal));
@@ -94,7 +94,7 @@ export class LocalDocumentReader {
     const { runtime, attachments: store } = this.#access.parts;
     const { database, documents } = await this.#access.read(async (tx, opened) => ({
       database: opened,
-      documents: await opened.readRevision(tx, id, revision),
+      documents: await opened.documents.readRevision(tx, id, revision),
     }));
     const attachment = documents[0]?.attachments.find((one) => one.name === name);
     if (attachment === undefined) return undefined;

@@ -13,19 +13,12 @@ import { renderStoredDocument } from "../../../documents/index.ts";
 import type { Transaction } from "../../../kv/index.ts";
 import { checkCreation, ProtocolError } from "../../../protocol/index.ts";
 import type {
-  BulkReadResult,
   ChangesItem,
   ChangesRequest,
   CheckpointDocument,
   Endpoint,
   EndpointInfo,
-  PlainDocument,
-  ReadRevisionsOptions,
-  RevisionRequest,
   SourceSequence,
-  StreamedDocument,
-  WriteFailure,
-  WriteResult,
 } from "../endpoint.ts";
 import { EndpointError } from "../endpoint.ts";
 import { LocalAccess, type LocalEndpointParts } from "./access.ts";
@@ -35,6 +28,8 @@ import { LocalDocumentWriter } from "./document-writer.ts";
 
 export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
+  readonly reader: LocalDocumentReader;
+  readonly writer: LocalDocumentWriter;
   /**
    * False, so that `commit` is called, which costs no request here and reveals a re-created
    * database.
@@ -44,8 +39,6 @@ export class LocalEndpoint implements Endpoint {
   readonly continuesLogs = false;
   readonly roundTripMs = undefined;
   readonly #access: LocalAccess;
-  readonly #reader: LocalDocumentReader;
-  readonly #writer: LocalDocumentWriter;
 
   /**
    * Reads and writes as `owner`: with the current rights of a user in our own directory, or with
@@ -54,8 +47,8 @@ export class LocalEndpoint implements Endpoint {
   constructor(parts: LocalEndpointParts, name: string, owner: Authority, jobId?: string) {
     this.#access = new LocalAccess(parts, name, owner);
     this.shownUrl = this.#access.shownUrl;
-    this.#reader = new LocalDocumentReader(this.#access);
-    this.#writer = new LocalDocumentWriter(this.#access, jobId);
+    this.reader = new LocalDocumentReader(this.#access);
+    this.writer = new LocalDocumentWriter(this.#access, jobId);
   }
 
   async create(parameters: Readonly<Record<string, string>>): Promise<boolean> {
@@ -80,7 +73,7 @@ export class LocalEndpoint implements Endpoint {
     return this.#access.read(async (tx, database) => {
       const { instanceStartTime } = database;
       const [updateSequence, isEmpty] = await Promise.all([
-        database.updateSequence(tx),
+        database.changes.lastSequence(tx),
         database.isEmpty(tx),
       ]);
       return { updateSequence, instanceStartTime, isEmpty };
@@ -92,14 +85,16 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async pendingChangeCount(since: SourceSequence): Promise<number | undefined> {
-    return this.#access.read((tx, database) => database.pendingChanges(tx, startOf(since)));
+    return this.#access.read((tx, database) => database.changes.pendingCount(tx, startOf(since)));
   }
 
   async missingRevisions(
     revisions: ReadonlyMap<string, readonly string[]>,
   ): Promise<ReadonlyMap<string, MissingRevisions>> {
     const asked = [...revisions];
-    const answers = await this.#access.read((tx, database) => database.missingRevisions(tx, asked));
+    const answers = await this.#access.read((tx, database) =>
+      database.documents.missingRevisions(tx, asked),
+    );
     const lacking = new Map<string, MissingRevisions>();
     for (const [index, answer] of answers.entries()) {
       const [id] = asked[index] as readonly [string, readonly string[]];
@@ -108,45 +103,10 @@ export class LocalEndpoint implements Endpoint {
     return lacking;
   }
 
-  readRevisions(
-    requests: readonly RevisionRequest[],
-    signal: AbortSignal,
-    options?: ReadRevisionsOptions,
-  ): Promise<readonly BulkReadResult[]> {
-    return this.#reader.readRevisions(requests, signal, options);
-  }
-
-  readRevision(
-    request: RevisionRequest,
-    consume: (document: StreamedDocument) => Promise<void>,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    return this.#reader.readRevision(request, consume, signal);
-  }
-
-  attachmentMd5(
-    revision: Pick<RevisionRequest, "id" | "revision">,
-    name: string,
-    signal: AbortSignal,
-  ): Promise<string | undefined> {
-    return this.#reader.attachmentMd5(revision, name, signal);
-  }
-
   async readDocument(id: string): Promise<string | undefined> {
-    const document = await this.#access.read((tx, database) => database.read(tx, id));
+    const document = await this.#access.read((tx, database) => database.documents.read(tx, id));
     if (document === undefined || document.deleted) return undefined;
     return renderStoredDocument(document);
-  }
-
-  writeDocuments(
-    documents: readonly PlainDocument[],
-    signal: AbortSignal,
-  ): Promise<readonly WriteFailure[]> {
-    return this.#writer.writeDocuments(documents, signal);
-  }
-
-  writeDocument(document: StreamedDocument, signal: AbortSignal): Promise<WriteResult> {
-    return this.#writer.writeDocument(document, signal);
   }
 
   async security(): Promise<JsonText> {
@@ -169,7 +129,9 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async readLocal(id: string): Promise<CheckpointDocument | undefined> {
-    const found = await this.#access.read((tx, database) => database.readLocal(tx, `_local/${id}`));
+    const found = await this.#access.read((tx, database) =>
+      database.local.read(tx, `_local/${id}`),
+    );
     return found && { revision: found.revision, body: found.body.text };
   }
 
@@ -190,7 +152,7 @@ export class LocalEndpoint implements Endpoint {
       if (!isMeant) {
         throw new EndpointError("checkpoint_commit_failure", "The database was re-created.");
       }
-      return database.writeLocal(tx, { id: `_local/${id}`, parent, body: Utf8Text.of(body) });
+      return database.local.write(tx, { id: `_local/${id}`, parent, body: Utf8Text.of(body) });
     };
     const outcome = await kv.transact(write, { whenUnknown: "retry" });
     return outcome.kind === "written" ? outcome.revision : undefined;

@@ -86,8 +86,8 @@ function byDocument(
       const documents = await read((tx, database) =>
         Promise.all(
           page.map(async ({ id }): Promise<readonly Document[]> => {
-            if (!winningRevisionsOnly) return database.readLeaves(tx, id);
-            return [await database.read(tx, id)].filter((winner) => winner !== undefined);
+            if (!winningRevisionsOnly) return database.documents.readLeaves(tx, id);
+            return [await database.documents.read(tx, id)].filter((winner) => winner !== undefined);
           }),
         ),
       );

@@ -82,7 +82,7 @@ export class Edits implements Workload {
     const hashes = [hexadecimal(random), hexadecimal(random)].slice(0, 1 + random.integer(2));
     const added = await this.#attachments(database, random);
     await client.write(database, async (tx: Transaction, opened: Database) => {
-      const leaves = await opened.leaves(tx, id);
+      const leaves = await opened.documents.leaves(tx, id);
       const leaf = leaves[Math.floor(leafAt * leaves.length)];
       if (leaf === undefined || draw < 0.3) {
         const revisions = { start: hashes.length, hashes };
@@ -102,7 +102,7 @@ export class Edits implements Workload {
   }
 
   async #kept(tx: Transaction, database: Database, id: string, revision: string) {
-    const documents = await database.readLeaves(tx, id);
+    const documents = await database.documents.readLeaves(tx, id);
     const document = documents.find((leaf) => leaf.revision === revision);
     return document?.attachments.map(({ name }) => name) ?? [];
   }

@@ -140,7 +140,7 @@ export class OneShots implements Workload {
     const { entries } = await failureLists.page(tx, baseId, { limit: 1000 });
     const listed = new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
     const left: string[] = [];
-    const changes = await from.changes(tx, { since: asked.sequence });
+    const changes = await from.changes.page(tx, { since: asked.sequence });
     const changed = new Set(changes.entries.map(({ id }) => id));
     const isKept = (id: string): boolean => !changed.has(id);
     // Documents that have since been replaced need not have arrived.
@@ -159,7 +159,7 @@ export class OneShots implements Workload {
       if (source === undefined) delete oneShot.asked;
       else {
         const content = new Set((await contentOf(tx, source, () => true)).keys());
-        oneShot.asked = { content, sequence: await source.updateSequence(tx) };
+        oneShot.asked = { content, sequence: await source.changes.lastSequence(tx) };
       }
       oneShot.hasRun = false;
       oneShot.hasCompleted = false;
