@@ -26,6 +26,7 @@ import { Service } from "kubernetes-models/v1";
 import { afterAll, expect, test } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
 import { deferred } from "./support/deferred.ts";
+import { packPackage } from "./support/packages/packed.ts";
 
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const EXAMPLES = join(ROOT, "examples");
@@ -46,22 +47,11 @@ function unpacked(): {
   readonly files: readonly string[];
   readonly byteCount: number;
 } {
-  const flags = ["--json", "--ignore-scripts", "--pack-destination", directory];
-  const [{ filename, files, unpackedSize }] = JSON.parse(
-    execFileSync("npm", ["pack", ...flags], {
-      cwd: ROOT,
-      encoding: "utf8",
-      stdio: ["ignore", "pipe", "ignore"],
-    }),
-  );
-  execFileSync("tar", ["-xzf", join(directory, filename), "-C", directory]);
+  const { tarball, files, unpackedBytes } = packPackage(directory);
+  execFileSync("tar", ["-xzf", tarball, "-C", directory]);
   const path = join(directory, "package");
   symlinkSync(join(ROOT, "node_modules"), join(path, "node_modules"));
-  return {
-    path,
-    files: files.map((file: { readonly path: string }) => file.path),
-    byteCount: unpackedSize,
-  };
+  return { path, files, byteCount: unpackedBytes };
 }
 
 /**
@@ -99,6 +89,7 @@ test("the package contains the program, the dashboard, docs and examples, but no
     "bin",
     "dist/dashboard",
     "dist/dashboard/assets",
+    "dist/demo",
     "dist/program",
     "docs",
     "examples",

@@ -89,6 +89,17 @@ program
   .action(async (flags) => (await import("./serve.ts")).serve(flags));
 
 program
+  .command("demo")
+  .description("copy sample databases on a temporary node, and compare them")
+  .action(async () => {
+    // Loading the node takes seconds on a slow machine.
+    process.stdout.write(
+      "Tandem's demo: starting a node on an embedded store in a temporary folder\n",
+    );
+    await (await import("./demo.ts")).demo();
+  });
+
+program
   .command("replicate")
   .description("copy a database without a server; exit code 0 only if no document failed")
   .argument("<source>", "URL of a database")

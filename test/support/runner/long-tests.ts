@@ -27,6 +27,7 @@ export const LONG_TESTS: readonly string[] = [
   "test/peers/pouchdb.test.ts",
   "test/jobs/accept-cost.test.ts",
   "test/kv/lmdb-power-failure.test.ts",
+  "test/packages/npm.test.ts",
   "test/end-to-end/faults/rolling-restart.test.ts",
   "test/replicator/outages.test.ts",
   "test/kv/lmdb-disk-copies.test.ts",
