@@ -10,7 +10,7 @@ import { writeFolder } from "./write-folder.mjs";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PROGRAM = `${ROOT}dist/program`;
 
-/** The package must stay small, so the output contains only comments that tools or licences need. */
+/** Keeps only comments that tools or licences need, because the package must stay small. */
 const OUTPUT = {
   dir: PROGRAM,
   format: "esm",

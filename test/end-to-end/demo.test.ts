@@ -1,6 +1,6 @@
 /**
- * `tandem demo`, which `npm run demo` runs: it copies two databases, compares them, and leaves nothing
- * behind.
+ * `tandem demo`, which `npm run demo` runs: it copies two databases, compares them, and leaves
+ * nothing behind.
  */
 import { execFile, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";

@@ -37,7 +37,9 @@ test("npm install --global installs a command whose demo copies and verifies dat
 });
 
 test("npx runs the demo of the package without installing it", async () => {
-  expectCopies(await run("npx", ["--yes", `./${basename(tarball)}`, "demo"], { cwd: directory, env }));
+  expectCopies(
+    await run("npx", ["--yes", `./${basename(tarball)}`, "demo"], { cwd: directory, env }),
+  );
 });
 
 function expectCopies({ code, output }: { readonly code: number | null; readonly output: string }) {

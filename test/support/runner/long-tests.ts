@@ -10,6 +10,7 @@ export const LONG_TESTS: readonly string[] = [
   "test/end-to-end/faults/guilty-documents.test.ts",
   "test/end-to-end/operations/night.test.ts",
   "test/end-to-end/operations/rules.test.ts",
+  "test/packages/debian.test.ts",
   "test/simulation/jobs.test.ts",
   "test/end-to-end/faults/faults.test.ts",
   "test/kv/lmdb-failed-disks.test.ts",
