@@ -36,9 +36,13 @@ const HARDENED = [
   "--cap-drop=ALL",
   "--security-opt=no-new-privileges",
 ];
+const IMAGE = "localhost/tandem";
 const GRACE_SEC = 20;
 const HEALTHY_POLLS_MAX = 60;
 const POLL_MS = 1_000;
+
+/** The container of the last first run. */
+let running;
 
 const work = mkdtempSync(join(tmpdir(), "tandem-images-"));
 const ENGINE = [
@@ -50,8 +54,8 @@ const rows = [];
 
 try {
   if (options["stand-in"]) standIn(readFileSync(join(ROOT, "Dockerfile"), "utf8"));
-  await attempt("build", () => build("tandem", ROOT));
-  await attempt("size", () => `${Math.round(inspect("tandem", "{{.Size}}") / 1e6)} MB`);
+  await attempt("build", () => build(IMAGE, ROOT));
+  await attempt("size", () => `${Math.round(inspect(IMAGE, "{{.Size}}") / 1e6)} MB`);
   await attempt("user, health, writes, a job", () => firstRun("data"));
   await attempt("SIGTERM", () => stopped("data"));
   await attempt("volume of the last container", () => secondRun("data", []));
@@ -60,7 +64,7 @@ try {
     await attempt(`volume of ${options.older}`, () => upgrade(options.older));
   }
   await attempt("foundationdb.Dockerfile", () =>
-    build("tandem-foundationdb", ROOT, "examples/foundationdb.Dockerfile"),
+    build("localhost/tandem-foundationdb", ROOT, "examples/foundationdb.Dockerfile"),
   );
 } finally {
   podmanTry("rm", "--all", "--force");
@@ -79,6 +83,7 @@ async function attempt(what, check) {
   try {
     rows.push([what, true, await check()]);
   } catch (error) {
+    process.stderr.write(error.stderr ?? "");
     rows.push([what, false, (error.stderr || error.message).trim().split("\n").at(-1)]);
   }
 }
@@ -145,7 +150,7 @@ CMD ["node"]
 
 /** Starts a container that serves the volume, and waits until its health check succeeds. */
 async function start(image, volume, flags = []) {
-  const name = `${image}-${rows.length}`;
+  const name = `tandem-${rows.length}`;
   const fixed = ["--detach", "--publish=127.0.0.1::5984", `--volume=${volume}:/data`];
   const more = [...CREDENTIALS, ...options["run-option"], ...flags];
   podman("run", ...fixed, `--name=${name}`, ...more, image);
@@ -176,10 +181,8 @@ function stop(name) {
   return `exit code 0 after ${((Date.now() - started) / 1_000).toFixed(1)} s, jobs released`;
 }
 
-let running;
-
 /** Writes a document, and starts a continuous job. */
-async function firstRun(volume, image = "tandem") {
+async function firstRun(volume, image = IMAGE) {
   running = await start(image, volume);
   const { name, call } = running;
   const uid = podman("exec", name, "id", "-u");
@@ -197,7 +200,7 @@ function stopped() {
 }
 
 /** Finds the document of the first run, and its job, which copies another document. */
-async function secondRun(volume, flags, image = "tandem") {
+async function secondRun(volume, flags, image = IMAGE) {
   const { name, call } = await start(image, volume, flags);
   const { title } = await call("GET", "/copy/one");
   if (title !== "One") throw new Error("the document is lost");
@@ -220,11 +223,12 @@ async function arrived(call, id) {
 }
 
 async function upgrade(commit) {
+  const older = "localhost/tandem-older";
   const context = join(work, "older");
   mkdirSync(context);
   execFileSync("sh", ["-c", `git -C "$0" archive "$1" | tar -x -C "$2"`, ROOT, commit, context]);
-  build("tandem-older", context);
-  await firstRun("older-data", "tandem-older");
+  build(older, context);
+  await firstRun("older-data", older);
   stop(running.name);
   return secondRun("older-data", []);
 }

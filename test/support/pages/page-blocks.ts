@@ -30,7 +30,11 @@ const NOT_RUN: readonly Reason[] = [
     "`test/packages/npm.test.ts` installs the package elsewhere",
   ],
   ["docs/installing.md", "apt install", "`test/packages/debian.test.ts` does the same in a chroot"],
-  ["docs/installing.md", "docker build", "needs Docker; `npm run images` builds and runs the image"],
+  [
+    "docs/installing.md",
+    "docker build",
+    "needs Docker; `npm run images` builds and runs the image",
+  ],
   ["docs/installing.md", "COUCHDB_USER=admin", "needs Docker"],
   ["docs/installing.md", "kubectl", "needs a cluster of Kubernetes"],
   [
