@@ -43,6 +43,7 @@ const POLL_MS = 1_000;
 
 /** The container of the last first run. */
 let running;
+let containerCount = 0;
 
 const work = mkdtempSync(join(tmpdir(), "tandem-images-"));
 const ENGINE = [
@@ -150,7 +151,8 @@ CMD ["node"]
 
 /** Starts a container that serves the volume, and waits until its health check succeeds. */
 async function start(image, volume, flags = []) {
-  const name = `tandem-${rows.length}`;
+  containerCount += 1;
+  const name = `tandem-${containerCount}`;
   const fixed = ["--detach", "--publish=127.0.0.1::5984", `--volume=${volume}:/data`];
   const more = [...CREDENTIALS, ...options["run-option"], ...flags];
   podman("run", ...fixed, `--name=${name}`, ...more, image);
