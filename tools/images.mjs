@@ -69,8 +69,8 @@ try {
   );
 } finally {
   podmanTry("rm", "--all", "--force");
-  // The storage has mounts and files of other users.
-  podmanTry("system", "reset", "--force");
+  // podman mounts this folder of its storage over itself.
+  spawnSync("umount", ["--lazy", join(work, "storage/overlay")]);
   rmSync(work, { recursive: true, force: true });
 }
 const width = Math.max(...rows.map(([what]) => what.length));
