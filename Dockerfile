@@ -14,6 +14,7 @@ COPY --from=build /tandem/node_modules node_modules
 COPY --from=build /tandem/bin bin
 COPY --from=build /tandem/dist/program dist/program
 COPY --from=build /tandem/dist/dashboard dist/dashboard
+COPY --from=build /tandem/dist/demo dist/demo
 # The store is in /data/store, and the key that seals its secrets is next to it.
 RUN ln -s /tandem/bin/tandem.mjs /usr/local/bin/tandem && install -d -o node -g node /data
 ENV NODE_ENV=production \

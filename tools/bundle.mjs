@@ -10,6 +10,14 @@ import { writeFolder } from "./write-folder.mjs";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const PROGRAM = `${ROOT}dist/program`;
 
+/** Keeps only comments that tools or licences need, because the package must stay small. */
+const OUTPUT = {
+  dir: PROGRAM,
+  format: "esm",
+  sourcemap: true,
+  comments: { jsdoc: false, annotation: true, legal: true },
+};
+
 const OPTIONS = {
   cwd: ROOT,
   external: /^[^./]/,
@@ -36,7 +44,7 @@ const bundle = await rolldown({
   },
   platform: "node",
 });
-const { output } = await bundle.generate({ dir: PROGRAM, format: "esm", sourcemap: true });
+const { output } = await bundle.generate(OUTPUT);
 await bundle.close();
 // The client also runs in browsers, so it shares no file with the program.
 const client = await rolldown({
@@ -44,7 +52,7 @@ const client = await rolldown({
   input: { client: "src/client/entry.ts" },
   platform: "browser",
 });
-const browser = await client.generate({ dir: PROGRAM, format: "esm", sourcemap: true });
+const browser = await client.generate(OUTPUT);
 await client.close();
 
 writeFolder(

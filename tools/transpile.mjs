@@ -21,7 +21,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const SOURCES = join(ROOT, "src");
 const OUTPUTS = join(ROOT, "dist");
 /** Folders that other build steps write. */
-const OTHERS = /^(program|dashboard)\//;
+const OTHERS = /^(program|dashboard|demo)\//;
 const UNBUILT = /\.(test|fuzz|fixture)\.ts$|\.d\.ts$|^dashboard\//;
 /** Tolerance for comparing modification times, because `utimes` rounds. */
 const MTIME_TOLERANCE_MS = 2;

@@ -54,7 +54,7 @@ function bash(completions: readonly Completion[]): string {
   });
   return `_tandem() {
   local current=\${COMP_WORDS[COMP_CWORD]} path=tandem words word
-  for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+  for word in "\${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
     case "$path $word" in
 ${completions
   .slice(1)

@@ -8,6 +8,7 @@ import { Command, InvalidArgumentError } from "commander";
 import { collectBetweenTurns, leaveSomeGarbage } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addCompletionCommand } from "./completion.ts";
+import { addManualCommand } from "./manual.ts";
 import { addMoveCommand } from "./move/move.ts";
 import { addAlertsCommand } from "./server/alerts.ts";
 import { addBudgetsCommand } from "./server/budgets.ts";
@@ -89,6 +90,17 @@ program
   .action(async (flags) => (await import("./serve.ts")).serve(flags));
 
 program
+  .command("demo")
+  .description("copy sample databases on a temporary node, and compare them")
+  .action(async () => {
+    // Loading the node takes seconds on a slow machine.
+    process.stdout.write(
+      "Tandem's demo: starting a node on an embedded store in a temporary folder\n",
+    );
+    await (await import("./demo.ts")).demo();
+  });
+
+program
   .command("replicate")
   .description("copy a database without a server; exit code 0 only if no document failed")
   .argument("<source>", "URL of a database")
@@ -162,6 +174,7 @@ addBudgetsCommand(program);
 addBackupCommands(program);
 addStoreCommands(program);
 addCompletionCommand(program);
+addManualCommand(program);
 addRulesCommand(program);
 addSecretsCommand(program);
 addMoveCommand(program);

@@ -1,6 +1,6 @@
 /**
- * `npm run demo`, as in the README: it copies two databases, compares them, and leaves nothing
- * behind.
+ * `tandem demo`, which `npm run demo` runs: it copies two databases, compares them, and leaves
+ * nothing behind.
  */
 import { execFile, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
@@ -10,14 +10,14 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { patience } from "../support/runner/patience.ts";
 
-const DEMO = fileURLToPath(new URL("../../dist/cli/demo.js", import.meta.url));
+const TANDEM = fileURLToPath(new URL("../../bin/tandem.mjs", import.meta.url));
 
 test("the demo copies its sample data, verifies the copies, and removes what it created", async () => {
   const folder = mkdtempSync(join(tmpdir(), "tandem-test-"));
   try {
     const env = { ...process.env, TMPDIR: folder };
     const running = new Promise<{ code: number | null; output: string }>((resolve) => {
-      const child = execFile(process.execPath, [DEMO], { env }, (_, output, errors) =>
+      const child = execFile(process.execPath, [TANDEM, "demo"], { env }, (_, output, errors) =>
         resolve({ code: child.exitCode, output: output + errors }),
       );
       child.stdout?.on("data", () => patience.heard());
@@ -35,15 +35,15 @@ test("the demo copies its sample data, verifies the copies, and removes what it 
   }
 });
 
-test("the demo prints a line before it loads any other code", () => {
+test("the demo prints a line before it loads the node", () => {
   const hooks = `export async function load(url, context, next) {
-    if (/^file:/.test(url) && !url.endsWith("/dist/cli/demo.js")) throw new Error("loads " + url);
+    if (/\\/dist\\/program\\/demo-/.test(url)) throw new Error("loads " + url);
     return next(url, context);
   }`;
   const register = `import { register } from "node:module"; register(${JSON.stringify(dataUrl(hooks))})`;
   const flags = ["--import", dataUrl(register)];
-  const ended = spawnSync(process.execPath, [...flags, DEMO], { encoding: "utf8" });
-  expect(ended.stderr).toContain("/dist/cli/run-demo.js");
+  const ended = spawnSync(process.execPath, [...flags, TANDEM, "demo"], { encoding: "utf8" });
+  expect(ended.stderr).toContain("/dist/program/demo-");
   expect(ended.stdout).toMatch(/^Tandem's demo: starting a node .*\n$/);
 });
 

@@ -17,7 +17,7 @@ export default function setup(project: TestProject): void {
     return !argument.startsWith("-") && !OPTIONS_WITH_VALUE.has(all[index - 1] ?? "");
   });
   const isUnit = files.length > 0 && files.every((file) => UNIT_TEST.test(file));
-  const tools = isUnit ? ["transpile"] : ["transpile", "bundle", "dashboard"];
+  const tools = isUnit ? ["transpile"] : ["transpile", "bundle", "demo-data", "dashboard"];
   build(tools);
   project.onTestsRerun(() => build(tools));
 }

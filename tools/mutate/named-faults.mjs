@@ -352,7 +352,7 @@ export const NAMED_FAULTS = [
   },
   {
     rule: "a demo continues after a refusal, and stops after a success",
-    path: "src/cli/run-demo.ts",
+    path: "src/cli/demo.ts",
     text: "if (!response.ok)",
     replacement: "if (response.ok)",
     tests: ["test/end-to-end/demo.test.ts"],

@@ -19,7 +19,7 @@ const NEED_A_CLUSTER: readonly Reason[] = [
 const NOT_RUN: readonly Reason[] = [
   ["README.md", "npm ci &&", "installs and builds what the tests run, and runs them"],
   ["docs/five-minutes.md", "npm ci", "the same"],
-  ["docs/clusters.md", "docker build", "needs Docker, and images that have not been built yet"],
+  ["docs/clusters.md", "docker build", "needs Docker"],
   ["docs/clusters.md", "openssl rand", "draws a key; `docs/secrets.md` mentions it in a list"],
   ["docs/clusters.md", "fdbcli", "changes the versions of a cluster that other tests use"],
   ["docs/clusters.md", "fdbbackup", "needs a cluster with agents for backups"],
@@ -27,9 +27,14 @@ const NOT_RUN: readonly Reason[] = [
   [
     "docs/installing.md",
     "npm install --global",
-    "`packaging.test.ts` installs the package elsewhere",
+    "`test/packages/npm.test.ts` installs the package elsewhere",
   ],
-  ["docs/installing.md", "docker build", "needs Docker; the image has not been built yet"],
+  ["docs/installing.md", "apt install", "`test/packages/debian.test.ts` does the same in a chroot"],
+  [
+    "docs/installing.md",
+    "docker build",
+    "needs Docker; `npm run images` builds and runs the image",
+  ],
   ["docs/installing.md", "COUCHDB_USER=admin", "needs Docker"],
   ["docs/installing.md", "kubectl", "needs a cluster of Kubernetes"],
   [
