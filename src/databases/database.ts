@@ -34,7 +34,7 @@ import {
 } from "./documents/all-documents.ts";
 import { BatchWriter } from "./documents/batch-writer.ts";
 import { BodyRenewal, type RenewedBodies } from "./documents/body-renewal.ts";
-import { Conflicts } from "./documents/conflicts.ts";
+import { Conflicts, type KeepsConflicts } from "./documents/conflicts.ts";
 import { DocumentIndexes } from "./documents/document-indexes.ts";
 import { DocumentPurger, type Purge, type PurgedPage } from "./documents/document-purger.ts";
 import { DocumentReader, type ReadRule } from "./documents/document-reader.ts";
@@ -91,6 +91,7 @@ export interface DatabaseParts {
   /** Returns the security object to use until one is set. */
   readonly securityDefault: () => JsonText;
   readonly keepOldBodiesMs: KeepOldBodies;
+  readonly keepsConflicts: KeepsConflicts;
   readonly readRule?: ReadRule;
 }
 
@@ -139,7 +140,12 @@ export class Database implements HookedDatabase {
     const keepMs = seal === undefined ? parts.keepOldBodiesMs : () => 0;
     const oldBodies = new OldBodies(runtime, { keys, reader, keepMs });
     const countKey = registryKeys.conflictCount.key({ name });
-    const conflicts = new Conflicts(runtime.clock, { keys, countKey, reader });
+    const conflicts = new Conflicts(runtime.clock, {
+      keys,
+      countKey,
+      reader,
+      areKept: parts.keepsConflicts,
+    });
     const indexes = new DocumentIndexes(keys, counts, conflicts);
     const writer = new DocumentWriter(runtime, { keys, reader, leaves, oldBodies, indexes });
     this.#reader = reader;
