@@ -19,6 +19,8 @@ import {
 import { LAYOUT_KEY } from "./layout.ts";
 import { VERSION } from "./version.ts";
 
+type NodeName = Pick<UpgradeStatus["nodes"][number], "name" | "pid">;
+
 interface FormatFacts {
   readonly number: number;
   readonly brings: string;
@@ -44,15 +46,28 @@ export const RULE_ALERTS_FORMAT = 3;
 
 export const PROGRAM: Program = { version: VERSION, formats: { min: 2, max: 3 } };
 
-/** Why a program may not use a store. */
-export function refusalOf(format: number, { version, formats }: Program): string | undefined {
+/** Why a program may not use a store of this format, which the nodes share, if it is so. */
+export function refusalOf(
+  { format, nodes }: { readonly format: number | null; readonly nodes: readonly NodeName[] },
+  { version, formats }: Program,
+): string | undefined {
+  if (format === null) return undefined;
+  const range = `formats ${formats.min} to ${formats.max}`;
+  if (format < formats.min && nodes.length > 0) {
+    const names = nodes.map(nameOf).join(", ");
+    return `the store has format ${format}, but this program (${version}) shares a store only in ${range}; stop ${names}, or install a version in between first`;
+  }
   if (format <= formats.max) return undefined;
-  return `the store has format ${format}, but this program (${version}) supports formats ${formats.min} to ${formats.max}; install a version of Tandem that supports format ${format}, or restore a backup of format ${formats.max}`;
+  return `the store has format ${format}, but this program (${version}) supports ${range}; install a version of Tandem that supports format ${format}, or restore a backup of format ${formats.max}`;
 }
 
 /** Throws KV_UNUSABLE for the format of a newer program. */
 export function checkFormat(layout: Uint8Array | undefined, program = PROGRAM): void {
-  const reason = refusalOf(formatOf(layout) ?? 0, program);
+  checkJoined({ format: formatOf(layout) ?? null, nodes: [] }, program);
+}
+
+function checkJoined(store: Parameters<typeof refusalOf>[0], program: Program): void {
+  const reason = refusalOf(store, program);
   if (reason !== undefined) throw new KeyValueError("KV_UNUSABLE", { reason });
 }
 
@@ -99,7 +114,8 @@ export class Formats {
       const dead = this.#others;
       format = await kv.transact((tx) => this.#joined(tx, dead), retry);
     }
-    if (format < min) throw this.#tooOld(format);
+    const nodes = this.#others.map(({ worker: { node: name, processId: pid } }) => ({ name, pid }));
+    checkJoined({ format, nodes }, this.program);
   }
 
   /**
@@ -151,13 +167,6 @@ export class Formats {
       if (!states.includes("silent") || runtime.clock.monotonicMs() >= endMs) return false;
       await runtime.clock.sleep(leaseMs / RENEWALS_PER_LEASE, signal);
     }
-  }
-
-  #tooOld(format: number): KeyValueError {
-    const { version, formats } = this.program;
-    const nodes = this.#others.map(({ worker }) => nameOf(worker)).join(", ");
-    const reason = `the store has format ${format}, but this program (${version}) shares a store only in formats ${formats.min} to ${formats.max}; stop ${nodes}, or install a version in between first`;
-    return new KeyValueError("KV_UNUSABLE", { reason });
   }
 
   /**
@@ -235,13 +244,12 @@ export class Formats {
   }
 }
 
-function nameOf({ node, processId }: Pick<Worker, "node" | "processId">): string {
-  return `${node} (process ${processId})`;
+function nameOf({ name, pid }: NodeName): string {
+  return `${name} (process ${pid})`;
 }
 
 function notEnabled(nodes: UpgradeStatus["nodes"]): OperationalError {
-  const blocking = nodes.filter(({ blocks }) => blocks);
-  const names = blocking.map(({ name, pid }) => nameOf({ node: name, processId: pid ?? "" }));
+  const names = nodes.filter(({ blocks }) => blocks).map(nameOf);
   const reason = `no higher format can be enabled while these nodes run older programs: ${names.join(", ")}; replace them first, or wait for the end of their leases if they were killed`;
   return new OperationalError("FORMAT_NOT_ENABLED", "The format cannot be enabled", { reason });
 }
