@@ -22,8 +22,8 @@ export interface LoadedDocument {
   place: Place;
   chunkCount: number;
   /**
-   * Row of the document's conflict; loaded only for documents to be written. `unkept`: the format of
-   * the store has no such rows.
+   * Row of the document's conflict; loaded only for documents to be written. `unkept`: the format
+   * of the store has no such rows.
    */
   conflictRow: "absent" | "stored" | "unkept";
   /**

@@ -1,11 +1,11 @@
 /**
- * Negotiation of the format in which a store is written (`docs/decisions/0321-…`). Every node
- * announces in its registration as a worker which formats its program supports. A node joins a store
- * if its program supports the stored format, and every writing transaction checks this again. A
- * higher format is enabled in a transaction that reads all registrations, so that it conflicts with
- * the registration of an older program.
+ * Negotiation of the format in which a store is written (decision 321). Each node announces in its
+ * registration as a worker which formats its program supports. A node joins a store if its program
+ * supports the stored format, and every writing transaction checks this again. A higher format is
+ * enabled in a transaction that reads all registrations, so that it conflicts with the registration
+ * of an older program.
  */
-import { OperationalError, type Runtime } from "../base/index.ts";
+import { largest, OperationalError, type Runtime, smallest } from "../base/index.ts";
 import type { UpgradeStatus } from "../contract/index.ts";
 import { type Program, RENEWALS_PER_LEASE, type Worker, type Workers } from "../jobs/index.ts";
 import {
@@ -119,8 +119,8 @@ export class Formats {
   }
 
   /**
-   * Returns the format after an attempt to join, which is lower than supported if other nodes may be
-   * alive. Registrations of `dead` workers are removed first.
+   * Returns the format after an attempt to join, which is lower than supported if other nodes may
+   * be alive. Registrations of `dead` workers are removed first.
    */
   async #joined(tx: Transaction, dead: readonly Seen[]): Promise<number> {
     const { workers, enablesAlone } = this.#parts;
@@ -151,7 +151,10 @@ export class Formats {
    */
   async #living(signal: AbortSignal): Promise<boolean> {
     const { kv, workers, runtime } = this.#parts;
-    const leaseMs = Math.max(0, ...this.#others.map(({ worker }) => worker.leaseMs));
+    const leaseMs = largest(
+      this.#others.map(({ worker }) => worker.leaseMs),
+      0,
+    );
     const endMs = runtime.clock.monotonicMs() + leaseMs;
     for (;;) {
       const states = await kv.read((tx) =>
@@ -173,10 +176,18 @@ export class Formats {
    * Enables the highest format that all registered nodes support. Throws FORMAT_NOT_ENABLED if that
    * is the stored one, because of an older program.
    */
-  async enable(): Promise<UpgradeStatus> {
-    const { kv, runtime } = this.#parts;
+  enable(): Promise<UpgradeStatus> {
+    return this.#enable([]);
+  }
+
+  /** Registrations of `dead` workers are removed first. */
+  async #enable(dead: readonly Seen[]): Promise<UpgradeStatus> {
+    const { kv, workers, runtime } = this.#parts;
     const enabled = await kv.transact(
       async (tx) => {
+        for (const { worker, renewalCount } of dead) {
+          await workers.expel(tx, worker.id, renewalCount);
+        }
         const { format, can_enable, nodes } = await this.#status(tx);
         if (can_enable === null && format !== this.program.formats.max) throw notEnabled(nodes);
         if (can_enable !== null) this.stored.write(tx, can_enable);
@@ -198,7 +209,7 @@ export class Formats {
     const members = await this.#parts.workers.members(tx);
     // A program that announces nothing supports no later format than the stored one.
     const highest = members.map(({ program }) => program?.formats.max ?? format ?? 0);
-    const next = Math.min(formats.max, ...highest);
+    const next = smallest(highest, formats.max);
     return {
       version,
       formats,
@@ -233,7 +244,7 @@ export class Formats {
         known = format;
         if (isAlone && format !== this.program.formats.max && !(await this.#living(signal))) {
           // A node that has started since may be older.
-          await this.enable().catch(ignoreNotEnabled);
+          await this.#enable(this.#others).catch(ignoreNotEnabled);
         }
         isAlone = false;
         await changed.fired(signal);

@@ -310,6 +310,69 @@ test.each<Sabotage>([{ noFence: true }, { ignoresNodes: true }])(
   },
 );
 
+/** A store of format 2 that a killed node of this version has left. */
+async function afterKill(version: number): Promise<KeyValueStore> {
+  const kv = new KeyValueStore({ runtime: system, engine: new MemoryEngine({ runtime: system }) });
+  const program = version === 0 ? undefined : programOf(version);
+  await kv.transact(async (tx) => {
+    STORED.write(tx, 2);
+    const description = { node: "n", processId: "7", types: [], leaseMs: LEASE_MS, program };
+    new Workers(system, SUBSPACES.jobs).register(tx, description);
+  });
+  return kv;
+}
+
+function formatsOf(kv: KeyValueStore, enablesAlone: boolean) {
+  let nowMs = 0;
+  const sleep = async (durationMs: number): Promise<void> => {
+    nowMs += durationMs;
+  };
+  const runtime = { ...system, clock: { ...system.clock, monotonicMs: () => nowMs, sleep } };
+  const workers = new Workers(system, SUBSPACES.jobs);
+  return { formats: new Formats({ runtime, kv, workers, enablesAlone }), workers };
+}
+
+test.each([true, false])(
+  "a node that starts after a killed one enables the newest format after its lease: %s",
+  async (enablesAlone) => {
+    const kv = await afterKill(0);
+    const { formats } = formatsOf(kv, enablesAlone);
+    await formats.join();
+    expect(await formats.status()).toMatchObject({ format: 2, can_enable: null });
+    await expect(formats.enable()).rejects.toMatchObject({
+      code: "FORMAT_NOT_ENABLED",
+      details: { reason: expect.stringContaining("n (process 7)") },
+    });
+    const over = new AbortController();
+    const seen: (number | null)[] = [];
+    const onEnabled = async (): Promise<void> => {
+      seen.push((await formats.status()).format);
+      if (seen.length === (enablesAlone ? 2 : 1)) over.abort(new Error("over"));
+    };
+    await expect(formats.run(over.signal, onEnabled)).rejects.toThrow("over");
+    expect(seen).toEqual(enablesAlone ? [2, 3] : [2]);
+    await kv.close();
+  },
+);
+
+test("a program whose formats are all newer replaces a killed node, but not a living one", async () => {
+  const killed = await afterKill(2);
+  const store = await afterKill(2);
+  for (const kv of [killed, store]) await kv.transact(async (tx) => STORED.write(tx, 1));
+  const alone = formatsOf(killed, false);
+  await alone.formats.join();
+  expect(await alone.formats.status()).toMatchObject({ format: 2, nodes: [] });
+  const { formats, workers } = formatsOf(store, true);
+  const [living] = await store.read((tx) => workers.members(tx));
+  const seen = formats.join();
+  await store.transact((tx) => workers.renew(tx, living?.id ?? ""));
+  await expect(seen).rejects.toMatchObject({
+    code: "KV_UNUSABLE",
+    details: { reason: expect.stringMatching(/^the store has format 1, .*stop n \(process 7\)/) },
+  });
+  for (const kv of [killed, store]) await kv.close();
+});
+
 test("the table lists all formats up to the newest one that the program supports", () => {
   const { min, max } = PROGRAM.formats;
   expect(FORMATS.map(({ number }) => number)).toEqual(

@@ -2,9 +2,10 @@
  * Documents with conflicts: with two or more leaves that are not deleted. The writer of a document
  * keeps a row for each of them, and their number per database in the registry.
  *
- * Databases written in an older format have no rows, and get none while the store keeps that format. Their changes are searched page by page
- * (`search`). Meanwhile a writer may meet a document whose conflict has no row, so rows are read
- * before a document with a conflict is written, and only existing ones are subtracted.
+ * Databases written in an older format have no rows, and get none while that format is written.
+ * Afterwards their changes are searched page by page (`search`). Meanwhile a writer may meet a
+ * document whose conflict has no row, so rows are read before a document with a conflict is
+ * written, and only existing ones are subtracted.
  */
 import type { Clock, Page } from "../../base/index.ts";
 import {

@@ -71,7 +71,7 @@ export interface ServerConfig {
   readonly replicationProcesses: number;
   /** External URL of the cluster's API, if another process serves it. */
   readonly publicUrl: string | undefined;
-  /** Who enables a new format of the store. */
+  /** Whether a node that starts alone enables a new format of the store, or only a command. */
   readonly enableFormats: (typeof ENABLE_FORMATS)[number];
   /** Name of the node, `name@host`. */
   readonly nodeName: string;
