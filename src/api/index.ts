@@ -66,4 +66,6 @@ export type {
 export { nodeMetricsRoutes } from "./server/node-metrics.ts";
 export type { SecretKeys } from "./server/secrets.ts";
 export { secretsRoutes } from "./server/secrets.ts";
+export type { StoreFormats } from "./server/upgrade.ts";
+export { upgradeRoutes } from "./server/upgrade.ts";
 export { UUID_ALGORITHMS, UUID_FORMATS, UuidSource } from "./uuids.ts";

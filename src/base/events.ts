@@ -264,6 +264,8 @@ export interface Events {
     readonly error: string;
     readonly pauseMs: number;
   };
+  /** A format of the store was enabled (`docs/upgrading.md`). */
+  "store.format-enabled": { readonly format: number };
   /** The files of `[ssl]` have changed, and new connections use them. */
   "tls.certificates-read": Readonly<Record<string, never>>;
   /** The files of `[ssl]` have changed but are invalid; the previous ones stay in use. */

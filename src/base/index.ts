@@ -52,6 +52,7 @@ export {
   hasJsonNumber,
   integerValue,
   isJsonObject,
+  JsonNumber,
   keepsForm,
   numberValue,
   objectOf,

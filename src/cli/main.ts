@@ -18,6 +18,7 @@ import { addJobsCommand } from "./server/jobs.ts";
 import { addNodesCommand } from "./server/nodes.ts";
 import { addRulesCommand } from "./server/rules.ts";
 import { addSecretsCommand } from "./server/secrets.ts";
+import { addUpgradeCommand } from "./server/upgrade.ts";
 import { addBackupCommands } from "./store/backup-commands.ts";
 import { addStoreCommands } from "./store/store.ts";
 import { endWhenUnread } from "./terminal/closed-outputs.ts";
@@ -178,6 +179,7 @@ addManualCommand(program);
 addRulesCommand(program);
 addSecretsCommand(program);
 addMoveCommand(program);
+addUpgradeCommand(program);
 
 // The concurrent work of a job listens to one signal; by default, Node.js reports more than ten
 // listeners as a leak.

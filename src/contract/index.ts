@@ -72,6 +72,7 @@ export type {
   RulesPage,
 } from "./rules.ts";
 export type { SecretsStatus } from "./secrets.ts";
+export type { UpgradeStatus } from "./upgrade.ts";
 export {
   FAILURE_CLASSES,
   type FailureClass,

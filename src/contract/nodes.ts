@@ -16,6 +16,7 @@ import {
   text,
   time,
 } from "./schema.ts";
+import { FormatRange } from "./upgrade.ts";
 
 /** A process that runs jobs. Members that the process reports are null before its first report. */
 export const NodeRow = exactly({
@@ -31,6 +32,9 @@ export const NodeRow = exactly({
   event_loop_delay_ms: nullable(number),
   lease_age_sec: nullable(number),
   version: nullable(text),
+  formats: nullable(FormatRange, {
+    description: "formats of the store that the program supports; null: it does not announce them",
+  }),
   started: nullable(time),
   last_report: nullable(time),
 });

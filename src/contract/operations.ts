@@ -46,6 +46,7 @@ import {
   text,
 } from "./schema.ts";
 import { SecretsStatus } from "./secrets.ts";
+import { UpgradeStatus } from "./upgrade.ts";
 
 /** Body of a command. */
 const Reason = exactly({
@@ -180,6 +181,11 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
   "DELETE /_tandem/budgets/{name}": { summary: "Remove a budget", answer: Done },
   "GET /_tandem/settings": { summary: "List settings of the node", answer: NodeSettings },
   "GET /_tandem/secrets": { summary: "Show sealing keys", answer: SecretsStatus },
+  "GET /_tandem/upgrade": { summary: "Show the format of the store", answer: UpgradeStatus },
+  "POST /_tandem/upgrade/_enable": {
+    summary: "Enable the highest format that all nodes support",
+    answer: UpgradeStatus,
+  },
   "POST /_tandem/secrets/_rotate": { summary: "Rotate the sealing key", answer: SecretsStatus },
 };
 

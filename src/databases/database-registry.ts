@@ -16,6 +16,7 @@ import {
 } from "../kv/index.ts";
 import { DatabaseUpdates } from "./changes/database-updates.ts";
 import { Database } from "./database.ts";
+import type { KeepsConflicts } from "./documents/conflicts.ts";
 import type { KeepOldBodies } from "./documents/old-bodies.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { isDatabaseName, rangeBound } from "./names.ts";
@@ -50,6 +51,7 @@ export class DatabaseRegistry {
   readonly #hooks: readonly DatabaseHook[];
   readonly #securityDefault: () => JsonText;
   readonly #keepOldBodiesMs: KeepOldBodies;
+  readonly #keepsConflicts: KeepsConflicts;
 
   constructor({
     runtime,
@@ -57,6 +59,7 @@ export class DatabaseRegistry {
     hooks = [],
     securityDefault = () => SECURITY_ADMIN_ONLY,
     keepOldBodiesMs = () => 0,
+    keepsConflicts = async () => true,
   }: {
     readonly runtime: Runtime;
     readonly root: Subspace;
@@ -68,6 +71,8 @@ export class DatabaseRegistry {
      * kept.
      */
     readonly keepOldBodiesMs?: KeepOldBodies;
+    /** Default: always. */
+    readonly keepsConflicts?: KeepsConflicts;
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
     this.#keys = registryKeys(root);
@@ -75,6 +80,7 @@ export class DatabaseRegistry {
     this.#hooks = hooks;
     this.#securityDefault = securityDefault;
     this.#keepOldBodiesMs = keepOldBodiesMs;
+    this.#keepsConflicts = keepsConflicts;
   }
 
   /** Throws STORE_DATABASE_EXISTS and STORE_DATABASE_NAME_INVALID. */
@@ -102,7 +108,7 @@ export class DatabaseRegistry {
     // A row for the key must exist, so that removing the database wakes feeds that wait for the
     // first change.
     tx.set(database.keys.changed.key({}), new Uint8Array(0));
-    database.conflicts.beginComplete(tx);
+    await database.conflicts.beginComplete(tx);
     await this.updates.note(tx, name, "created");
     for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);
     return database;
@@ -191,6 +197,7 @@ export class DatabaseRegistry {
       updates,
       securityDefault,
       keepOldBodiesMs,
+      keepsConflicts: this.#keepsConflicts,
     };
     return new Database(this.#runtime, parts);
   }

@@ -16,7 +16,7 @@ import type { DatabaseInfo, Document, DocumentEdit, WriteOutcome } from "./docum
 import { AllDocuments } from "./documents/all-documents.ts";
 import { BatchWriter } from "./documents/batch-writer.ts";
 import { BodyRenewal } from "./documents/body-renewal.ts";
-import { Conflicts } from "./documents/conflicts.ts";
+import { Conflicts, type KeepsConflicts } from "./documents/conflicts.ts";
 import { DocumentIndexes } from "./documents/document-indexes.ts";
 import { DocumentPurger, type Purge, type PurgedPage } from "./documents/document-purger.ts";
 import { DocumentReader, type ReadRule } from "./documents/document-reader.ts";
@@ -51,6 +51,7 @@ export interface DatabaseParts {
   /** Returns the security object to use until one is set. */
   readonly securityDefault: () => JsonText;
   readonly keepOldBodiesMs: KeepOldBodies;
+  readonly keepsConflicts: KeepsConflicts;
   readonly readRule?: ReadRule;
 }
 
@@ -97,7 +98,12 @@ export class Database implements HookedDatabase {
     const assertExists = (tx: ReadTransaction) => this.assertExists(tx);
     const oldBodies = new OldBodies(runtime, { keys, reader, keepMs, assertExists });
     const countKey = registryKeys.conflictCount.key({ name });
-    const conflicts = new Conflicts(runtime.clock, { keys, countKey, reader });
+    const conflicts = new Conflicts(runtime.clock, {
+      keys,
+      countKey,
+      reader,
+      areKept: parts.keepsConflicts,
+    });
     const indexes = new DocumentIndexes(keys, counts, conflicts);
     const writer = new DocumentWriter(runtime, { keys, reader, leaves, oldBodies, indexes });
     this.documents = new Documents(reader);

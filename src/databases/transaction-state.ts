@@ -21,8 +21,11 @@ export interface LoadedDocument {
   readonly tree: RevisionTree;
   place: Place;
   chunkCount: number;
-  /** Whether a row records the document's conflict; loaded only for documents to be written. */
-  hasConflictRow: boolean;
+  /**
+   * Row of the document's conflict; loaded only for documents to be written. `unkept`: the format
+   * of the store has no such rows.
+   */
+  conflictRow: "absent" | "stored" | "unkept";
   /**
    * Number of times that this transaction has written the document. An edit that was judged before
    * a write must be judged again after it.

@@ -21,7 +21,13 @@ export type { Acceptance, AcceptOptions, IdsWanted, NothingDue } from "./jobs.ts
 export { Jobs } from "./jobs.ts";
 export { JobHaltedError, UnknownJobTypeError, WorkerExpelledError } from "./jobs-errors.ts";
 export type { LeaseEnding, LeaseRenewer, ReadyRenewer } from "./lease.ts";
-export { InLoopLeaseRenewer, keepLease, remainingMs, usedLeaseMs } from "./lease.ts";
+export {
+  InLoopLeaseRenewer,
+  keepLease,
+  RENEWALS_PER_LEASE,
+  remainingMs,
+  usedLeaseMs,
+} from "./lease.ts";
 export { LOOK_AGAIN_SEC } from "./pending-queue.ts";
 export { RunMeter } from "./run-meter.ts";
 export type { HeartbeatParts, SlotlessJobsParts, SlotlessJobType } from "./slotless-jobs.ts";
@@ -34,5 +40,5 @@ export {
   SHARES_MIN,
   usageSec,
 } from "./standing.ts";
-export type { Worker, WorkerId, WorkerLease } from "./worker.ts";
+export type { Program, Worker, WorkerId, WorkerLease } from "./worker.ts";
 export { Workers } from "./workers.ts";

@@ -18,7 +18,7 @@ import {
   RENEWALS_PER_LEASE,
   type ReadyRenewer,
 } from "./lease.ts";
-import type { WorkerId } from "./worker.ts";
+import type { Program, WorkerId } from "./worker.ts";
 import { requeueAll, type WorkerRingParts, watchRing } from "./worker-ring.ts";
 
 /**
@@ -33,6 +33,8 @@ export interface JobWorkerParts extends WorkerRingParts {
   readonly processId: string;
   readonly types: readonly JobType[];
   readonly leaseMs: number;
+  /** Announced to other nodes of the store. */
+  readonly program?: Program | undefined;
 }
 
 /** One registration. */
@@ -82,10 +84,10 @@ export class JobWorker {
     renewer: ReadyRenewer,
     work: (membership: Membership) => Promise<void>,
   ): Promise<void> {
-    const { runtime, kv, jobs, node, processId, types, leaseMs } = this.#parts;
+    const { runtime, kv, jobs, node, processId, types, leaseMs, program } = this.#parts;
     const startedAtMs = runtime.clock.monotonicMs();
     const worker = await kv.transact(async (tx) =>
-      jobs.workers.register(tx, { node, processId, types, leaseMs }),
+      jobs.workers.register(tx, { node, processId, types, leaseMs, program }),
     );
     const { id } = worker;
     const ageMs = runtime.clock.monotonicMs() - startedAtMs;

@@ -1,18 +1,23 @@
-/** The stored forms of a worker and its lease. The first element is the format version. */
+/**
+ * The stored forms of a worker and its lease. The first element is the format version. The elements
+ * of the program are last, because older programs ignore them.
+ */
 import { assert } from "../base/index.ts";
-import { packTuple, unpackTuple } from "../kv/index.ts";
+import { packTuple, type Tuple, unpackTuple } from "../kv/index.ts";
 import type { JobType } from "./job.ts";
-import type { Worker, WorkerLease } from "./worker.ts";
+import type { Program, Worker, WorkerLease } from "./worker.ts";
 
 const FORMAT = 1;
 
 export function encodeWorker(worker: Worker): Uint8Array {
-  const { node, processId, types, sinceMs, leaseMs } = worker;
-  return packTuple([FORMAT, node, processId, [...types], sinceMs, leaseMs]);
+  const { node, processId, types, sinceMs, leaseMs, program } = worker;
+  const announced =
+    program === undefined ? [] : [program.version, program.formats.min, program.formats.max];
+  return packTuple([FORMAT, node, processId, [...types], sinceMs, leaseMs, ...announced]);
 }
 
 export function decodeWorker(id: string, value: Uint8Array): Worker {
-  const [format, node, processId, types, sinceMs, leaseMs] = unpackTuple(value);
+  const [format, node, processId, types, sinceMs, leaseMs, ...announced] = unpackTuple(value);
   assert(format === FORMAT, "The worker's record must have a supported format version");
   assert(
     typeof node === "string" && typeof processId === "string",
@@ -23,7 +28,17 @@ export function decodeWorker(id: string, value: Uint8Array): Worker {
     typeof sinceMs === "number" && typeof leaseMs === "number",
     "A worker must have a start time and a lease",
   );
-  return { id, node, processId, types: types as JobType[], sinceMs, leaseMs };
+  const program = decodeProgram(announced);
+  return { id, node, processId, types: types as JobType[], sinceMs, leaseMs, program };
+}
+
+function decodeProgram([version, min, max]: Tuple): Program | undefined {
+  if (version === undefined) return undefined;
+  assert(
+    typeof version === "string" && typeof min === "number" && typeof max === "number",
+    "An announced program must have a version and a range of formats",
+  );
+  return { version, formats: { min, max } };
 }
 
 export function encodeLease({ renewalCount, renewedAtMs }: WorkerLease): Uint8Array {

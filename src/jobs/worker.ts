@@ -12,6 +12,12 @@ import type { JobType, WorkerId } from "./job.ts";
 
 export type { WorkerId };
 
+/** The program of a worker, and the store formats that it reads and writes. */
+export interface Program {
+  readonly version: string;
+  readonly formats: { readonly min: number; readonly max: number };
+}
+
 export interface Worker {
   readonly id: WorkerId;
   /** Name of its node, for operators. */
@@ -23,6 +29,8 @@ export interface Worker {
   readonly sinceMs: number;
   /** A worker that has not renewed within this time may be expelled. */
   readonly leaseMs: number;
+  /** Absent for programs that do not announce it. */
+  readonly program?: Program | undefined;
 }
 
 export interface WorkerLease {

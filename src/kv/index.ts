@@ -21,7 +21,7 @@ export {
 } from "./key-selector.ts";
 export type { KeyShape } from "./key-shape.ts";
 export { type KeyBounds, type Keys, type KeysOf, keyRow, keyShapes, keysIn } from "./key-table.ts";
-export type { ReadOptions, RetryPolicy, TransactOptions } from "./key-value-store.ts";
+export type { Fence, ReadOptions, RetryPolicy, TransactOptions } from "./key-value-store.ts";
 export { KeyValueStore } from "./key-value-store.ts";
 export type { KeyValueErrorCode } from "./kv-error.ts";
 export { isRetryable, KeyValueError } from "./kv-error.ts";
@@ -44,6 +44,7 @@ export type { Removal } from "./removals.ts";
 export { getRemoval, listRemovals, REMOVAL_KEY_SHAPES, removeInBackground } from "./removals.ts";
 export type { RemovedPage } from "./remover.ts";
 export { Remover } from "./remover.ts";
+export { formatOf, StoreFormat } from "./store-format.ts";
 export { Subspace } from "./subspace.ts";
 export { SubspaceEngine } from "./subspace-engine.ts";
 export type {

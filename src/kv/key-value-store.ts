@@ -6,7 +6,7 @@
 import { assert, backoff, errorCode, OperationalError, type Runtime } from "../base/index.ts";
 import type { CommitEffect, Engine, EngineTransaction, StoreSpace } from "./engine.ts";
 import { isRetryable, KeyValueError } from "./kv-error.ts";
-import type { Commit, ReadTransaction, Transaction } from "./transaction.ts";
+import type { Commit, Key, ReadTransaction, Transaction, Value } from "./transaction.ts";
 import { TransactionIds } from "./transaction-ids.ts";
 
 export interface ReadOptions {
@@ -50,6 +50,13 @@ export interface RetryPolicy {
  */
 const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 100 };
 
+/** A row that every writing transaction reads, and a check of its value. */
+export interface Fence {
+  readonly key: Key;
+  /** Throws a KeyValueError if this process must no longer write. */
+  check(value: Value | undefined): void;
+}
+
 /**
  * Time limit for commits in progress when the store closes. A node has ten seconds to shut down.
  */
@@ -62,6 +69,9 @@ export class KeyValueStore {
   readonly #retry: RetryPolicy;
   readonly #transactionIds: TransactionIds;
   readonly #running = new Set<Run>();
+  readonly #failed: Promise<KeyValueError>;
+  #fail: (error: KeyValueError) => void = () => {};
+  #fence: Fence | undefined;
   #closing: Promise<void> | undefined;
 
   constructor({
@@ -78,6 +88,19 @@ export class KeyValueStore {
     this.#engine = engine;
     this.#retry = { ...DEFAULT_RETRY, ...retry };
     this.#transactionIds = new TransactionIds(runtime);
+    this.#failed = new Promise((resolve) => {
+      this.#fail = resolve;
+    });
+    void engine.failed?.then(this.#fail);
+  }
+
+  /**
+   * From now on, a transaction commits writes only if `check` accepts the row. The transaction
+   * reads the row, so it conflicts with a change of it. If `check` throws, the store has failed for
+   * this process.
+   */
+  fence(fence: Fence): void {
+    this.#fence = fence;
   }
 
   /**
@@ -98,7 +121,7 @@ export class KeyValueStore {
    * be able to open it.
    */
   get failed(): Promise<KeyValueError> {
-    return this.#engine.failed ?? new Promise(() => {});
+    return this.#failed;
   }
 
   /** Whether the store responds. If it does not, requests wait or are refused. */
@@ -217,6 +240,7 @@ export class KeyValueStore {
       try {
         const value = await body(engineTransaction.transaction);
         const { hasWrites } = engineTransaction;
+        if (hasWrites) await this.#checkFence(engineTransaction.transaction);
         if (hasWrites && whenUnknown === "check") {
           const { transaction } = engineTransaction;
           id ??= this.#transactionIds.draw();
@@ -243,6 +267,17 @@ export class KeyValueStore {
         });
         if (commit !== undefined) return runEffects(engineTransaction.effects, commit, done.value);
       }
+    }
+  }
+
+  async #checkFence(tx: Transaction): Promise<void> {
+    if (this.#fence === undefined) return;
+    const value = await tx.get(this.#fence.key);
+    try {
+      this.#fence.check(value);
+    } catch (error) {
+      this.#fail(error as KeyValueError);
+      throw error;
     }
   }
 

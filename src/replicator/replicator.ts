@@ -152,8 +152,8 @@ export class Replicator {
    * these settings change. Builds the job index first if it is missing.
    */
   async prepare(): Promise<void> {
-    const { kv, jobs, config, index } = this.#parts;
-    await index.build(kv);
+    const { kv, jobs, config } = this.#parts;
+    await this.buildIndex();
     await kv.transact(
       async (tx) => {
         for (const type of JOB_TYPES) {
@@ -163,6 +163,12 @@ export class Replicator {
       { whenUnknown: "retry" },
     );
     await this.setShares(config);
+  }
+
+  /** Builds the job index if it is missing or has an older version. */
+  async buildIndex(): Promise<void> {
+    const { kv, index } = this.#parts;
+    await index.build(kv);
   }
 
   /** Sets how the slots are shared, on all nodes. */

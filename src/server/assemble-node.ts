@@ -2,8 +2,10 @@
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import { SandboxPool } from "../host/index.ts";
+import { Workers } from "../jobs/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { openLayout, renewSessionSecret, sessionSecret } from "./layout.ts";
+import { Formats } from "./formats.ts";
+import { clusterUuid, renewSessionSecret, SUBSPACES, sessionSecret } from "./layout.ts";
 import type { EventCounts } from "./metrics/metrics.ts";
 import { joinNodeParts } from "./node-parts.ts";
 import { urlOf } from "./node-urls.ts";
@@ -36,7 +38,11 @@ export async function assembleNode(
   counts: EventCounts,
 ) {
   const { configuration } = config;
-  const ids = replicationIds(runtime, config, await openLayout(runtime, kv, config.serverUuid));
+  const workers = new Workers(runtime, SUBSPACES.jobs);
+  const enablesAlone = config.enableFormats === "alone";
+  const formats = new Formats({ runtime, kv, workers, enablesAlone });
+  await formats.join();
+  const ids = replicationIds(runtime, config, await clusterUuid(runtime, kv, config.serverUuid));
   const { ring: seal, source } = config.secrets;
   await establishKeys({ random: runtime.random, kv, ring: seal, source });
   const sandbox = new SandboxPool(runtime);
@@ -45,6 +51,7 @@ export async function assembleNode(
     seal,
     runtime,
     kv,
+    format: formats.stored,
     functions,
     ids,
     config: replicatorConfig(configuration),
@@ -72,6 +79,7 @@ export async function assembleNode(
     },
   });
   return {
+    formats,
     rotation,
     reclaimer: new Reclaimer({ ...parts, keepOldBodiesMs: keepOldBodiesMs(configuration) }),
     runtime,

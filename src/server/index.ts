@@ -16,12 +16,13 @@
  * node-parts.ts, routes.ts.
  */
 
+export { PROGRAM, refusalOf } from "./formats.ts";
 export { SERVER_KEY_SHAPES, SUBSPACES } from "./layout.ts";
 export { ALL_JOB_TYPES } from "./node-parts.ts";
 export type { OpenedNode, RunningServer } from "./open-server.ts";
 export { openNode, openServer } from "./open-server.ts";
 export type { OpenedStore, StorePlace } from "./open-store.ts";
-export { openCluster, openEngine, openStore, placeOf } from "./open-store.ts";
+export { openCluster, openEngine, openStore, placeOf, readUpgrade } from "./open-store.ts";
 export { secretLookup } from "./secrets/secret-lookup.ts";
 export type { ServeOptions } from "./settings/config.ts";
 export { checkBindAddress, readConfig, readStorePlace } from "./settings/config.ts";

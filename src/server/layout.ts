@@ -1,23 +1,7 @@
 /** Subspaces of the layers, and the store's own records of its format and secrets. */
 import { type Runtime, randomHex, type Seal, utf8Decode, utf8Encode } from "../base/index.ts";
-import {
-  type KeyShape,
-  KeyValueError,
-  type KeyValueStore,
-  Subspace,
-  type Transaction,
-} from "../kv/index.ts";
+import { type KeyShape, type KeyValueStore, Subspace, type Transaction } from "../kv/index.ts";
 import { isCurrentText, openText, sealText } from "./secrets/sealed-forms.ts";
-
-/**
- * The version of all stored formats together. A program that knows only an older one must not
- * write.
- *
- *   1   nothing is sealed
- *   2   secrets are sealed; unsealed values of version 1 are still read
- *   3   conflicts have rows; those of earlier versions are searched for
- */
-const LAYOUT_VERSION = 3;
 
 const ROOT = Subspace.fromTuple(["tandem"]);
 const SERVER = ROOT.subspace(0);
@@ -28,6 +12,7 @@ export const SUBSPACES = {
   replicator: ROOT.subspace(3),
 } as const;
 
+/** The format of the store (`formats.ts`). */
 export const LAYOUT_KEY = SERVER.pack([0]);
 const UUID_KEY = SERVER.pack([1]);
 
@@ -41,7 +26,7 @@ export const USER_DATABASES_KEY = SERVER.pack([4]);
 export const RECLAIM_ROUND_KEY = SERVER.pack([5]);
 
 export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
-  { key: '("tandem", 0, 0)', value: "text", note: "the version of the layout" },
+  { key: '("tandem", 0, 0)', value: "text", note: "the format of the store; watched" },
   { key: '("tandem", 0, 1)', value: "text", note: "the uuid of the cluster" },
   { key: '("tandem", 0, 2)', value: "text", note: "the secret that signs sessions, sealed" },
   { key: '("tandem", 0, 3)', value: "KeyRecord", note: "the ids of the keys that seal secrets" },
@@ -57,21 +42,15 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   },
 ];
 
-/**
- * Rejects a store written by a newer program. Returns the uuid of the cluster, which is generated
- * once.
- */
-export async function openLayout(
+/** Returns the uuid of the cluster: the configured one, or one that is generated once. */
+export async function clusterUuid(
   { random }: Runtime,
   kv: KeyValueStore,
-  configuredUuid: string | undefined,
+  configured: string | undefined,
 ): Promise<string> {
+  if (configured !== undefined) return configured;
   return kv.transact(
     async (tx) => {
-      const layout = await tx.get(LAYOUT_KEY);
-      const version = layout === undefined ? undefined : checkedLayoutVersion(layout);
-      if (version !== LAYOUT_VERSION) tx.set(LAYOUT_KEY, utf8Encode(String(LAYOUT_VERSION)));
-      if (configuredUuid !== undefined) return configuredUuid;
       const stored = await tx.get(UUID_KEY);
       if (stored !== undefined) return utf8Decode(stored);
       const uuid = randomHex(random);
@@ -80,15 +59,6 @@ export async function openLayout(
     },
     { whenUnknown: "retry" },
   );
-}
-
-/** Throws KV_UNUSABLE for the layout record of a newer program. */
-export function checkedLayoutVersion(layout: Uint8Array): number {
-  const version = Number(utf8Decode(layout));
-  if (version <= LAYOUT_VERSION) return version;
-  throw new KeyValueError("KV_UNUSABLE", {
-    reason: `the store has layout version ${version}, but this program supports version ${LAYOUT_VERSION}; install a newer Tandem, or restore the backup`,
-  });
 }
 
 /**

@@ -7,8 +7,8 @@ import type { JsonText, Runtime, Seal } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
 import { type DesignFunctions, VALIDATION_HOOK } from "../documents/index.ts";
 import { INDEX_JOB_TYPE, IndexBuilds, Indexes, scheduleBuild } from "../indexes/index.ts";
-import { Jobs, JobWorker, type LeaseRenewer, SlotlessJobs } from "../jobs/index.ts";
-import { type KeyValueStore, Remover } from "../kv/index.ts";
+import { Jobs, JobWorker, type LeaseRenewer, type Program, SlotlessJobs } from "../jobs/index.ts";
+import { type KeyValueStore, Remover, type StoreFormat } from "../kv/index.ts";
 import {
   AbandonedReplications,
   Backlogs,
@@ -55,6 +55,7 @@ import {
   StoredLoginGates,
   SweepPace,
 } from "../replicator/index.ts";
+import { CONFLICTS_FORMAT, UNKNOWN_LAGS_FORMAT } from "./formats.ts";
 import { SUBSPACES } from "./layout.ts";
 import { sealedRequests } from "./secrets/sealed-forms.ts";
 
@@ -64,6 +65,8 @@ export const ALL_JOB_TYPES: readonly string[] = [...JOB_TYPES, INDEX_JOB_TYPE];
 export interface NodePartsOptions {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
+  /** The format in which rows are written. Default: the newest. */
+  readonly format?: Pick<StoreFormat, "includes">;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
   /** Executes functions of design documents and expensive selectors. */
@@ -85,6 +88,7 @@ export type NodeParts = ReturnType<typeof joinNodeParts>;
 export function joinNodeParts({
   runtime,
   kv,
+  format = { includes: async () => true },
   ids,
   config,
   functions,
@@ -99,7 +103,9 @@ export function joinNodeParts({
   const subspace = SUBSPACES.replicator;
   const events = new JobEventLog(runtime.clock, subspace);
   const ruleStore = new RuleStore(subspace, seal);
-  const index = new JobIndex(jobs, subspace, events);
+  const index = new JobIndex(jobs, subspace, events, (tx) =>
+    format.includes(tx, UNKNOWN_LAGS_FORMAT),
+  );
   jobs.setObserver(REPLICATION_JOB_TYPE, index);
   const ownership = new ReplicationOwnership(subspace, jobs);
   const controls = new JobControls(subspace);
@@ -129,6 +135,7 @@ export function joinNodeParts({
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
+    keepsConflicts: (tx) => format.includes(tx, CONFLICTS_FORMAT),
     hooks: [replicationHook, ...hooks, VALIDATION_HOOK, indexes.hook],
     ...(securityDefault === undefined ? {} : { securityDefault }),
     ...(keepOldBodiesMs === undefined ? {} : { keepOldBodiesMs }),
@@ -208,7 +215,7 @@ export interface JoinReplicationOptions {
   readonly renewer: LeaseRenewer;
   readonly nodeName: string;
   readonly processId: string;
-  readonly version: string;
+  readonly program: Program;
   readonly measureProcess: () => ProcessMeasure;
   readonly measureRuns: () => RunCounts;
 }
@@ -216,7 +223,7 @@ export interface JoinReplicationOptions {
 /** Creates the parts that run jobs, on a replication node. */
 export function joinReplication(
   parts: NodeParts,
-  { reach, renewer, nodeName: node, processId, version, ...measures }: JoinReplicationOptions,
+  { reach, renewer, nodeName: node, processId, program, ...measures }: JoinReplicationOptions,
 ) {
   const { runtime, kv, jobs, controls, config } = parts;
   const subspace = SUBSPACES.replicator;
@@ -230,6 +237,7 @@ export function joinReplication(
     processId,
     types: ALL_JOB_TYPES,
     leaseMs: config.workerLeaseSec * 1000,
+    program,
   });
   const outages = new Outages({ runtime, kv, jobs, controls, fetch: reach.fetch, subspace });
   const clockSteps = new ClockSteps({ runtime, kv, jobs, parked: parts.parked, config });
@@ -264,7 +272,7 @@ export function joinReplication(
     runtime,
     kv,
     subspace,
-    identity: { node, processId, version },
+    identity: { node, processId, version: program.version },
     scheduler,
     ...measures,
     measureHosts: () => endpoints.hostMeasures(),
@@ -277,6 +285,7 @@ export interface FollowLocalRulesOptions {
   readonly renewer: LeaseRenewer;
   readonly nodeName: string;
   readonly processId: string;
+  readonly program: Program;
 }
 
 /**
@@ -286,12 +295,12 @@ export interface FollowLocalRulesOptions {
  */
 export function followLocalRules(
   parts: NodeParts,
-  { endpoints, renewer, nodeName: node, processId }: FollowLocalRulesOptions,
+  { endpoints, renewer, nodeName: node, processId, program }: FollowLocalRulesOptions,
 ) {
   const { runtime, config, ruleStore: store } = parts;
   const types = [LOCAL_RULE_TYPE, COMMAND_TYPE];
   const leaseMs = config.workerLeaseSec * 1000;
-  const worker = new JobWorker({ ...parts, renewer, node, processId, types, leaseMs });
+  const worker = new JobWorker({ ...parts, renewer, node, processId, types, leaseMs, program });
   const watching = { ...parts, store, endpoints, pace: new SweepPace(runtime.clock) };
   const slotlessJobs = new SlotlessJobs(parts, [
     new RuleFollowers(watching, LOCAL_RULE_TYPE),

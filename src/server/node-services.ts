@@ -6,6 +6,7 @@ import { ActivityMonitor, type LeaseRenewer } from "../jobs/index.ts";
 import { AlertWatch } from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import type { AssembledNode } from "./assemble-node.ts";
+import { RULE_ALERTS_FORMAT } from "./formats.ts";
 import { SUBSPACES, USER_DATABASES_KEY } from "./layout.ts";
 import { CountReporter } from "./metrics/count-reporter.ts";
 import type { CountReport } from "./metrics/metrics.ts";
@@ -39,12 +40,17 @@ export function commonServices({
   kv,
   config,
   parts,
+  formats,
   rotation,
   reclaimer,
 }: AssembledNode): Service[] {
   const { jobs, databases, replicator, budgets } = parts;
   return [
     ...ALL_JOB_TYPES.map((type) => new ActivityMonitor(runtime, kv, jobs, type)),
+    {
+      name: formats.name,
+      run: (signal) => formats.run(signal, () => replicator.buildIndex()),
+    },
     reclaimer,
     budgets,
     parts.removedDatabases,
@@ -95,16 +101,17 @@ export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: F
   const { config, counts, parts } = node;
   const { configuration, nodeName } = config;
   const processId = String(process.pid);
+  const { program } = node.formats;
   if (!config.nodeTypes.has("replication")) {
     const endpoints = openEndpoints(node, fetch);
-    return [followLocalRules(parts, { endpoints, renewer, nodeName, processId })];
+    return [followLocalRules(parts, { endpoints, renewer, nodeName, processId, program })];
   }
   const { outages, clockSteps, scheduler, backlogWatch, nodeReporter } = joinReplication(parts, {
     reach: reachOf(node, fetch),
     renewer,
     nodeName,
     processId,
-    version: VERSION,
+    program,
     measureProcess: processMeter(),
     measureRuns: () => counts.runs.totals,
   });
@@ -116,12 +123,18 @@ export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: F
  * Creates the sender of alerts, which runs on each replication node if a receiver is configured.
  * One of these nodes sends the alerts.
  */
-function alertSender({ runtime, kv, config, parts, shown }: AssembledNode, fetch: Fetch): Service {
+function alertSender(
+  { runtime, kv, config, parts, shown, formats }: AssembledNode,
+  fetch: Fetch,
+): Service {
   const settings = alertSettings(config.configuration);
   const { events, index, databases, replicator } = parts;
   const subspace = SUBSPACES.replicator;
   const { rules } = replicator;
-  const watch = new AlertWatch({ runtime, kv, subspace, events, index, rules, settings });
+  const watch = new AlertWatch({
+    ...{ runtime, kv, subspace, events, index, rules, settings },
+    reportsRules: (tx) => formats.stored.includes(tx, RULE_ALERTS_FORMAT),
+  });
   const jobs = { kv, databases, replicator, shownUrl: () => shown.url };
   return new AlertSender({ runtime, watch, settings, jobs, fetch, userAgent: `Tandem/${VERSION}` });
 }

@@ -1,7 +1,9 @@
 /** The key-value stores, one of which the configuration selects. */
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
+import type { UpgradeStatus } from "../contract/index.ts";
 import {
+  checkLmdbStore,
   clusterFileOf,
   LmdbLeaseRenewer,
   openFoundationDbEngine,
@@ -10,8 +12,10 @@ import {
 } from "../host/index.ts";
 import { InLoopLeaseRenewer, type LeaseRenewer, Workers } from "../jobs/index.ts";
 import { type Engine, KeyValueStore, MemoryEngine, type Subspace } from "../kv/index.ts";
+import { Formats } from "./formats.ts";
+import { SUBSPACES } from "./layout.ts";
 import type { ServerConfig, StoreName } from "./settings/config.ts";
-import { checkOpenedStore } from "./whole-store.ts";
+import { checkOpenedStore, readRecords } from "./whole-store.ts";
 
 /** Location of a store. */
 export type StorePlace = Pick<
@@ -88,6 +92,19 @@ export async function openStore(runtime: Runtime, config: StorePlace): Promise<O
   } catch (error) {
     await opened.kv.close();
     throw error;
+  }
+}
+
+/** Reads the format of the store and its nodes, without joining them. */
+export async function readUpgrade(runtime: Runtime, config: StorePlace): Promise<UpgradeStatus> {
+  if (config.store === "lmdb") checkLmdbStore(resolve(config.dataDirectory));
+  const { kv } = await STORES[config.store].open(runtime, config);
+  try {
+    await readRecords(kv, placeOf(config));
+    const workers = new Workers(runtime, SUBSPACES.jobs);
+    return await new Formats({ runtime, kv, workers, enablesAlone: false }).status();
+  } finally {
+    await kv.close();
   }
 }
 

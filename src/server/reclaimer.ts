@@ -112,12 +112,12 @@ export class Reclaimer implements Compaction {
         names.map(async (name) => {
           const database = await databases.find(tx, name);
           if (database === undefined) return false;
-          const [hasBodies, hasContents, { isComplete }] = await Promise.all([
+          const [hasBodies, hasContents, hasToSearch] = await Promise.all([
             database.oldBodies.areThere(tx, beforeMs),
             attachments.hasReclaimable(tx, database),
-            database.conflicts.count(tx),
+            database.conflicts.hasToSearch(tx),
           ]);
-          return hasBodies || hasContents || !isComplete;
+          return hasBodies || hasContents || hasToSearch;
         }),
       );
       return names.filter((_, index) => haveSome[index]);

@@ -26,9 +26,11 @@ import {
   ruleRoutes,
   type SchedulerParts,
   type SecretKeys,
+  type StoreFormats,
   schedulerRoutes,
   secretsRoutes,
   sessionRoutes,
+  upgradeRoutes,
   type WorkersParts,
   workersRoutes,
 } from "../api/index.ts";
@@ -48,6 +50,7 @@ export function routes(
       readonly metrics: NodeMetrics;
       readonly nodeName: string;
       readonly secrets: SecretKeys;
+      readonly formats: StoreFormats;
     },
 ): readonly Route[] {
   const { authentication } = parts;
@@ -55,6 +58,7 @@ export function routes(
     ...nodeConfigurationRoutes(parts.configuration, parts.nodeName),
     ...nodeMetricsRoutes(parts.metrics, parts.nodeName),
     ...secretsRoutes(parts.secrets),
+    ...upgradeRoutes(parts.formats),
     ...checkpointRoutes(parts),
     ...replicateRoutes(parts.replicator),
     ...schedulerRoutes(parts),

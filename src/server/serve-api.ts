@@ -71,7 +71,7 @@ export function nodeApi(node: AssembledNode, asking: ReturnType<typeof askingPar
 
 /** Routes other than those of databases and documents. */
 function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) {
-  const { runtime, kv, config, counts, parts, accounts, shown, rotation } = node;
+  const { runtime, kv, config, counts, parts, accounts, shown, rotation, formats } = node;
   const { configuration, nodeName } = config;
   const { jobs, databases, indexBuilds, replicator, budgets } = parts;
   return routes({
@@ -89,6 +89,7 @@ function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) 
     metrics: new Metrics({ clock: runtime.clock, kv, databases, jobs, replicator, counts }),
     nodeName,
     secrets: rotation,
+    formats,
     shownUrl: () => shown.url,
   });
 }

@@ -5,7 +5,8 @@
 import { compareBytes, errorCode } from "../base/index.ts";
 import { COPY_MARK_KEY, type CopyStoreParts, type CopySummary, copyStore } from "../host/index.ts";
 import { type KeyValue, KeyValueError, type KeyValueStore } from "../kv/index.ts";
-import { checkedLayoutVersion, LAYOUT_KEY } from "./layout.ts";
+import { checkFormat } from "./formats.ts";
+import { LAYOUT_KEY } from "./layout.ts";
 
 /**
  * Time limit for the first reads. A cluster that recovers from lost processes responds sooner; with
@@ -97,7 +98,7 @@ function checkRecords({ layout, copyMark }: StoreRecords, place: string): void {
   if (copyMark !== undefined) {
     throw unavailable(`${place} contains an unfinished copy; repeat "tandem store copy"`);
   }
-  if (layout !== undefined) checkedLayoutVersion(layout);
+  checkFormat(layout);
 }
 
 function empty(place: string): KeyValueError {

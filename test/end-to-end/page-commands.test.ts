@@ -70,6 +70,7 @@ const PAGES = [
   "docs/five-thousand-databases.md",
   "docs/replicating.md",
   "docs/secrets.md",
+  "docs/upgrading.md",
 ];
 const ran = new Set<string>();
 
@@ -235,6 +236,13 @@ test("the commands about secrets succeed", async () => {
   await expect(shell.run(replace)).rejects.toThrow(
     /no job logs in to http:\S+ as jan; nothing was changed/,
   );
+});
+
+test("the commands about upgrades show a store without a higher format", async () => {
+  const check = await shell.run(take("docs/upgrading.md", "upgrade --check"));
+  expect(check).toContain("the store has format 3\nthis program can join the store\n");
+  expect(check).toContain('"refused":null');
+  expect(await shell.run(take("docs/upgrading.md", "upgrade --enable"))).toContain("format 3");
 });
 
 test("the commands about backups succeed", async () => {

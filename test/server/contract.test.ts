@@ -82,6 +82,7 @@ test.each([
   ["GET /_tandem/budgets", "/_tandem/budgets"],
   ["GET /_tandem/settings", "/_tandem/settings"],
   ["GET /_tandem/secrets", "/_tandem/secrets"],
+  ["GET /_tandem/upgrade", "/_tandem/upgrade"],
   ["GET /_tandem/events/_past", "/_tandem/events/_past"],
   ["GET /_tandem/rules", "/_tandem/rules"],
   ["GET /_tandem/rules/{name}", "/_tandem/rules/none"],
@@ -97,6 +98,7 @@ test.each<readonly [operation: string, path: string, body: object]>([
   ["POST /_tandem/jobs/{id}/_resume", `${AWAY}/_resume`, {}],
   ["POST /_tandem/jobs/_retry_failures", "/_tandem/jobs/_retry_failures?all=true", {}],
   ["POST /_tandem/jobs/{id}/failures/_retry", `${STRICT}/failures/_retry`, {}],
+  ["POST /_tandem/upgrade/_enable", "/_tandem/upgrade/_enable", {}],
   [
     "POST /_tandem/replications/_check",
     "/_tandem/replications/_check?database=_replicator",

@@ -167,6 +167,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/rules/{name}",
       "GET /_tandem/secrets",
       "GET /_tandem/settings",
+      "GET /_tandem/upgrade",
       "GET /_tandem/workers",
     ],
   ],
@@ -200,6 +201,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "POST /_tandem/nodes/{name}/_drain",
       "POST /_tandem/nodes/{name}/_undrain",
       "POST /_tandem/secrets/_rotate",
+      "POST /_tandem/upgrade/_enable",
     ],
   ],
   [

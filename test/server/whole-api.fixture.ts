@@ -4,6 +4,7 @@ import type { ApiParts } from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
+import { Formats } from "../../src/server/formats.ts";
 import { readConfig } from "../../src/server/index.ts";
 import { EventCounts, Metrics } from "../../src/server/metrics/metrics.ts";
 import { routes } from "../../src/server/routes.ts";
@@ -92,6 +93,7 @@ export async function openWholeApi({
           counts: new EventCounts(runtime.trace, runtime.clock),
         }),
         nodeName,
+        formats: new Formats({ runtime, kv, workers: parts.jobs.workers, enablesAlone: true }),
         secrets: new Rotation({
           ...parts,
           ...secrets,

@@ -2,6 +2,7 @@
 import { expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
 import { ClusterCopyTarget, createSystemRuntime } from "../../src/host/index.ts";
+import { Workers } from "../../src/jobs/index.ts";
 import {
   type Engine,
   type EngineTransaction,
@@ -11,7 +12,8 @@ import {
 } from "../../src/kv/index.ts";
 import { EVERYTHING } from "../../src/library/kv-conformance/fixture.ts";
 import { PlainStore } from "../../src/library/kv-conformance/plain-store.ts";
-import { LAYOUT_KEY, openLayout } from "../../src/server/layout.ts";
+import { Formats } from "../../src/server/formats.ts";
+import { LAYOUT_KEY, SUBSPACES } from "../../src/server/layout.ts";
 import { checkOpenedStore, copyWholeStore, StoreRowsCheck } from "../../src/server/whole-store.ts";
 
 const runtime = createSystemRuntime();
@@ -53,7 +55,8 @@ const readers = entrances.filter(([name]) => name !== "a start");
 
 test.each(entrances)("%s accepts the store that a node has written", async (_, enter) => {
   const kv = openStore();
-  await openLayout(runtime, kv, undefined);
+  const workers = new Workers(runtime, SUBSPACES.jobs);
+  await new Formats({ runtime, kv, workers, enablesAlone: true }).join();
   await enter(kv);
 });
 
@@ -73,7 +76,7 @@ test.each(entrances)("%s refuses the store of a newer version of the program", a
   await kv.transact(async (tx) => tx.set(LAYOUT_KEY, utf8Encode("99")));
   await expect(enter(kv)).rejects.toMatchObject({
     code: "KV_UNUSABLE",
-    details: { reason: expect.stringContaining("layout version 99") },
+    details: { reason: expect.stringContaining("the store has format 99") },
   });
 });
 

@@ -80,7 +80,8 @@ export function composeNode({
     ...sealing,
   });
   const renewer = new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: jobs.workers });
-  const process = { renewer, nodeName, processId: "1" };
+  const program = { version: "0", formats: { min: 1, max: 1 } };
+  const process = { renewer, nodeName, processId: "1", program };
   const replication = joinReplication(parts, {
     reach: {
       functions,
@@ -93,7 +94,6 @@ export function composeNode({
       lookUpSecret,
     },
     ...process,
-    version: "0",
     measureProcess: () => ({ memoryBytes: 1, eventLoopDelayMs: 2 }),
     measureRuns: () => NO_RUNS,
   });

@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { AnnouncedEvents } from "./announced-events.ts";
 import { askUntil, patience } from "./runner/patience.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
+const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 
 export interface ProcessOptions {
   /**
@@ -25,6 +25,8 @@ export interface ProcessOptions {
   /** Additional options of `tandem serve`. */
   readonly flags?: readonly string[];
   readonly environment?: Readonly<Record<string, string>>;
+  /** Root folder of the program. Default: this checkout. */
+  readonly program?: string;
   /** Maximum number of open files. Default: the system's limit. */
   readonly handlesMax?: number;
 }
@@ -107,7 +109,8 @@ function spawnTandem(
     writeFileSync(file, `${options.storeIni ?? ""}${options.ini ?? ""}`);
     flags.push("--config", file);
   }
-  const program = [process.execPath, MAIN, ...flags];
+  const main = join(options.program ?? ROOT, "dist/program/main.js");
+  const program = [process.execPath, main, ...flags];
   const { handlesMax } = options;
   // Node.js raises its limit to the hard limit, which only a parent process can lower.
   const limited = ["sh", "-c", `ulimit -n ${handlesMax}; exec "$@"`, "sh", ...program];

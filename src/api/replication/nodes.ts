@@ -79,7 +79,7 @@ function minuteView({ startMs, counts }: MinuteCounts, nowMs: number): RateMinut
 }
 
 function nodeView(entry: NodeEntry, clock: Clock): NodeRow {
-  const { id, node, processId, state, isDraining, jobCount, renewedMs, report } = entry;
+  const { id, node, processId, state, isDraining, jobCount, renewedMs, report, program } = entry;
   const leaseMs = renewedMs === undefined ? undefined : Math.max(0, clock.nowMs() - renewedMs);
   return {
     id: id ?? null,
@@ -94,7 +94,8 @@ function nodeView(entry: NodeEntry, clock: Clock): NodeRow {
     memory_bytes: report?.memoryBytes ?? null,
     event_loop_delay_ms: report === undefined ? null : tenths(report.eventLoopDelayMs),
     lease_age_sec: leaseMs === undefined ? null : tenths(leaseMs / 1000),
-    version: report?.version ?? null,
+    version: program?.version ?? report?.version ?? null,
+    formats: program?.formats ?? null,
     started: report === undefined ? null : isoTime(report.startedMs),
     last_report: report === undefined ? null : isoTime(report.reportedMs),
   };

@@ -23,6 +23,7 @@ const COLUMNS: readonly Column[] = [
   { name: "Started", isNumber: true },
   { name: "Process" },
   { name: "Version" },
+  { name: "Formats" },
 ];
 
 export function NodesPage() {
@@ -75,7 +76,7 @@ function Row({
   /** Starts or ends draining; absent for read-only users. */
   onDrain: ((id: string, isDraining: boolean) => void) | undefined;
 }) {
-  const { id, name, state, drained, jobs, slots, pid, version } = node;
+  const { id, name, state, drained, jobs, slots, pid, version, formats } = node;
   return (
     <tr>
       <th scope="row">
@@ -110,6 +111,9 @@ function Row({
       </Cell>
       <Cell name="Version">
         <Proven value={version} />
+      </Cell>
+      <Cell name="Formats">
+        <Proven value={formats && `${formats.min} to ${formats.max}`} />
       </Cell>
       {onDrain !== undefined && (
         <Cell name="">

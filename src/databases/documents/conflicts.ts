@@ -2,9 +2,10 @@
  * Documents with conflicts: with two or more leaves that are not deleted. The writer of a document
  * keeps a row for each of them, and their number per database in the registry.
  *
- * Databases written by an older program have no rows. Their changes are searched page by page
- * (`search`). Meanwhile a writer may meet a document whose conflict has no row, so rows are read
- * before a document with a conflict is written, and only existing ones are subtracted.
+ * Databases written in an older format have no rows, and get none while that format is written.
+ * Afterwards their changes are searched page by page (`search`). Meanwhile a writer may meet a
+ * document whose conflict has no row, so rows are read before a document with a conflict is
+ * written, and only existing ones are subtracted.
  */
 import type { Clock, Page } from "../../base/index.ts";
 import {
@@ -13,12 +14,12 @@ import {
   type KeyValue,
   type ReadTransaction,
   type Transaction,
-  type Versionstamp,
 } from "../../kv/index.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
 import { decodeChangeRecord } from "../records/change-record.ts";
 import {
   type ConflictRecord,
+  type ConflictSearch,
   decodeConflict,
   decodeConflictSearch,
   encodeConflict,
@@ -29,6 +30,9 @@ import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { RevisionTree } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
+
+/** Whether the format of the store has rows of conflicts. */
+export type KeepsConflicts = (tx: ReadTransaction) => Promise<boolean>;
 
 /** Default number of changes that one transaction of a search reads. */
 const SEARCH_PAGE_ROWS = 1_000;
@@ -50,6 +54,7 @@ export class Conflicts {
   readonly #keys: DatabaseKeys;
   readonly #countKey: Key;
   readonly #reader: DocumentReader;
+  readonly #areKept: KeepsConflicts;
 
   constructor(
     clock: Clock,
@@ -57,17 +62,23 @@ export class Conflicts {
       readonly keys: DatabaseKeys;
       readonly countKey: Key;
       readonly reader: DocumentReader;
+      readonly areKept: KeepsConflicts;
     },
   ) {
     this.#clock = clock;
     this.#keys = parts.keys;
     this.#countKey = parts.countKey;
     this.#reader = parts.reader;
+    this.#areKept = parts.areKept;
   }
 
   /** Loads documents that will be written, each with its row. */
   async load(tx: Transaction, ids: readonly string[]): Promise<LoadedDocument[]> {
     const loaded = await this.#reader.loadMany(tx, ids);
+    if (!(await this.#areKept(tx))) {
+      for (const document of loaded) document.conflictRow = "unkept";
+      return loaded;
+    }
     const conflicting = [...loaded.entries()].filter(([, { tree, place }]) => {
       return place.kind === "stored" && isConflicting(tree);
     });
@@ -75,7 +86,7 @@ export class Conflicts {
     const keys = conflicting.map(([at]) => this.#keys.conflict.key({ id: ids[at] as string }));
     for (const [at, value] of (await tx.getMany(keys)).entries()) {
       const [, document] = conflicting[at] as [number, LoadedDocument];
-      document.hasConflictRow = value !== undefined;
+      document.conflictRow = value === undefined ? "absent" : "stored";
     }
     return loaded;
   }
@@ -86,14 +97,15 @@ export class Conflicts {
     { id, loaded }: { readonly id: string; readonly loaded: LoadedDocument },
     { deltas, jobId }: { readonly deltas: CounterDeltas; readonly jobId: string | undefined },
   ): void {
-    const hasRow = isConflicting(loaded.tree);
-    if (hasRow === loaded.hasConflictRow) return;
-    if (hasRow) this.#add(tx, id, { sinceMs: this.#clock.nowMs(), jobId }, deltas);
+    if (loaded.conflictRow === "unkept") return;
+    const row = isConflicting(loaded.tree) ? "stored" : "absent";
+    if (row === loaded.conflictRow) return;
+    if (row === "stored") this.#add(tx, id, { sinceMs: this.#clock.nowMs(), jobId }, deltas);
     else {
       tx.clear(this.#keys.conflict.key({ id }));
       deltas.addAt(this.#countKey, -1);
     }
-    loaded.hasConflictRow = hasRow;
+    loaded.conflictRow = row;
   }
 
   /** Returns rows in byte order of the ids, after `afterId`. */
@@ -120,13 +132,23 @@ export class Conflicts {
     return { count: decodeCounter(count), isComplete };
   }
 
-  /** Declares that there are no changes to search, in a database that has none. */
-  beginComplete(tx: Transaction): void {
-    tx.set(this.#keys.conflictSearch.key({}), encodeConflictSearch("done"));
+  /** Whether changes remain to be searched. */
+  async hasToSearch(tx: ReadTransaction): Promise<boolean> {
+    return !(await this.count(tx)).isComplete && (await this.#areKept(tx));
   }
 
-  /** Searches up to `limit` changes. Returns whether it was the last one. */
+  /** Declares that there are no changes to search, in a database that has none. */
+  async beginComplete(tx: Transaction): Promise<void> {
+    if (await this.#areKept(tx)) this.#noteSearch(tx, "done");
+  }
+
+  #noteSearch(tx: Transaction, search: ConflictSearch): void {
+    tx.set(this.#keys.conflictSearch.key({}), encodeConflictSearch(search));
+  }
+
+  /** Searches up to `limit` changes. Returns whether all have been searched. */
   async search(tx: Transaction, limit: number = SEARCH_PAGE_ROWS): Promise<boolean> {
+    if (!(await this.#areKept(tx))) return true;
     const stored = await tx.get(this.#keys.conflictSearch.key({}));
     const search = stored === undefined ? undefined : decodeConflictSearch(stored);
     if (search === "done") return true;
@@ -142,18 +164,15 @@ export class Conflicts {
       if (!complete || leaves.filter(({ deleted }) => !deleted).length > 1) ids.push(id);
     }
     const deltas = new CounterDeltas(this.#keys);
-    for (const [at, { tree, hasConflictRow }] of (await this.load(tx, ids)).entries()) {
-      if (!isConflicting(tree) || hasConflictRow) continue;
+    for (const [at, { tree, conflictRow }] of (await this.load(tx, ids)).entries()) {
+      if (!isConflicting(tree) || conflictRow === "stored") continue;
       this.#add(tx, ids[at] as string, { sinceMs: undefined, jobId: undefined }, deltas);
     }
     deltas.apply(tx);
     const last = page.entries[searched - 1];
     const isAll = page.stoppedBy === "exhausted" && searched === page.entries.length;
     const isLast = isAll || last === undefined;
-    const place: Versionstamp | "done" = isLast
-      ? "done"
-      : this.#keys.change.unpack(last.key).versionstamp;
-    tx.set(this.#keys.conflictSearch.key({}), encodeConflictSearch(place));
+    this.#noteSearch(tx, isLast ? "done" : this.#keys.change.unpack(last.key).versionstamp);
     return isLast;
   }
 

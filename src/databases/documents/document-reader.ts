@@ -232,7 +232,7 @@ function unknownDocument(): LoadedDocument {
     tree: new RevisionTree(),
     place: NO_PLACE,
     chunkCount: 0,
-    hasConflictRow: false,
+    conflictRow: "absent",
     writeCount: 0,
   };
 }
@@ -240,7 +240,7 @@ function unknownDocument(): LoadedDocument {
 function storedDocument(chunks: readonly Value[]): LoadedDocument {
   const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
   const place = { kind: "stored", versionstamp } as const;
-  return { tree, place, chunkCount, hasConflictRow: false, writeCount: 0 };
+  return { tree, place, chunkCount, conflictRow: "absent", writeCount: 0 };
 }
 
 function attachmentsOf(chunks: readonly Value[]): Attachment[] {

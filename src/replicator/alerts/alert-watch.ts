@@ -65,6 +65,8 @@ export interface AlertWatchParts {
   readonly index: JobIndex;
   readonly rules: Pick<Rules, "failures">;
   readonly settings: AlertWatchSettings;
+  /** Whether the format of the store has alerts about rules. */
+  readonly reportsRules: (tx: ReadTransaction) => Promise<boolean>;
 }
 
 /** Events that begin and end a breach. */
@@ -289,6 +291,7 @@ export class AlertWatch {
     this.#unfollowed = new Set(unfollowed);
     const nowMs = runtime.clock.nowMs();
     await this.#inTurn(async (tx) => {
+      if (!(await this.#parts.reportsRules(tx))) return;
       const known = new Set(await this.#store.breachedJobs(tx, kind, undefined, RULES_MAX));
       for (const name of known) {
         if (!failures.has(name)) await this.#resolve(tx, kind, name, nowMs);

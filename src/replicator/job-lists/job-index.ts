@@ -37,6 +37,9 @@ import { IndexTail } from "./index-tail.ts";
 import { IndexView } from "./index-view.ts";
 import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 
+/** Whether the format of the store has lists of jobs whose lag is unknown. */
+export type ListsUnknownLags = (tx: ReadTransaction) => Promise<boolean>;
+
 /** Jobs compared with the index per transaction. */
 const PAGE_ROWS_MAX = 200;
 /** Events folded per transaction. */
@@ -69,9 +72,15 @@ export class JobIndex implements JobObserver {
   readonly #events: JobEventLog;
   readonly #statusKeys: StatusKeyCache;
   readonly #tail: IndexTail;
+  readonly #listsUnknownLags: ListsUnknownLags;
   #folding: Promise<void> | undefined;
 
-  constructor(jobs: Jobs, subspace: Subspace, events: JobEventLog) {
+  constructor(
+    jobs: Jobs,
+    subspace: Subspace,
+    events: JobEventLog,
+    listsUnknownLags: ListsUnknownLags = async () => true,
+  ) {
     this.#jobs = jobs;
     this.#keys = replicatorKeys(subspace);
     this.#subspace = subspace;
@@ -79,6 +88,7 @@ export class JobIndex implements JobObserver {
     this.#statusKeys = new StatusKeyCache(this.#keys);
     this.#tail = new IndexTail(events, this.#statusKeys);
     this.statuses = new JobStatuses(jobs.notes);
+    this.#listsUnknownLags = listsUnknownLags;
   }
 
   /**
@@ -205,7 +215,9 @@ export class JobIndex implements JobObserver {
     if (before === undefined) return;
     const { sinceMs: behindSinceMs } = backlog;
     const { place, lastMs = Number.POSITIVE_INFINITY } = before.failing ?? {};
-    const isUnread = isLagUnknown(backlog, before.failing && { side: place?.side, lastMs });
+    const isUnread =
+      isLagUnknown(backlog, before.failing && { side: place?.side, lastMs }) &&
+      (await this.#listsUnknownLags(tx));
     const after = { ...before, behindSinceMs, isUnread };
     const wasBehind = before.behindSinceMs !== undefined;
     if (wasBehind === (behindSinceMs !== undefined)) this.#adjust(tx, jobId, before, after);
@@ -236,26 +248,32 @@ export class JobIndex implements JobObserver {
 
   /**
    * Builds the index of a store with no index or an older one. Several nodes may do this
-   * concurrently.
+   * concurrently. Called again when a format of the store is enabled.
    */
   async build(kv: KeyValueStore): Promise<void> {
     const key = this.#keys.statusIndex.key({});
-    const value = await kv.read((tx) => tx.get(key));
-    if (value !== undefined && isBuilt(value)) return;
+    const isDone = await kv.read(async (tx) => isBuilt(await tx.get(key), await this.#version(tx)));
+    if (isDone) return;
     await kv.transact((tx) => this.#beginTail(tx), { whenUnknown: "retry" });
     await this.#removeOlder(kv);
-    for (let isDone = false; !isDone; ) {
-      isDone = await kv.transact(
+    for (let isLast = false; !isLast; ) {
+      isLast = await kv.transact(
         async (tx) => {
           const built = await tx.get(key);
-          if (built !== undefined && isBuilt(built)) return true;
-          const { lastId } = await this.#buildPage(tx, builtId(built));
-          tx.set(key, packTuple([FORMAT, lastId ?? null]));
+          const version = await this.#version(tx);
+          if (isBuilt(built, version)) return true;
+          const { lastId } = await this.#buildPage(tx, builtId(built, version));
+          tx.set(key, packTuple([version, lastId ?? null]));
           return lastId === undefined;
         },
         { whenUnknown: "retry" },
       );
     }
+  }
+
+  /** The version of the index in the format of the store. */
+  async #version(tx: ReadTransaction): Promise<number> {
+    return (await this.#listsUnknownLags(tx)) ? VERSION : VERSION_WITHOUT_UNKNOWN_LAGS;
   }
 
   /**
@@ -356,6 +374,7 @@ export class JobIndex implements JobObserver {
     before: JobStatus | undefined,
     { failing }: IndexedJob,
   ): Promise<boolean> {
+    if (!(await this.#listsUnknownLags(tx))) return false;
     if (before === undefined) return true;
     const { sinceMs, tries } = before.failing ?? {};
     if (sinceMs === failing?.sinceMs && tries === failing?.tries) return before.isUnread;
@@ -375,7 +394,7 @@ export class JobIndex implements JobObserver {
   ): Promise<JobStatus> {
     const hasLeftBehind = await this.#hasLeftBehind(tx, job.replicationId);
     const backlog = await this.#backlog(tx, jobId);
-    const isUnread = isLagUnknown(backlog, job.failing);
+    const isUnread = isLagUnknown(backlog, job.failing) && (await this.#listsUnknownLags(tx));
     const status = { hasLeftBehind, behindSinceMs: backlog?.sinceMs, isUnread };
     return jobStatus(jobId, facts, job, askedStatus(job), status);
   }
@@ -422,18 +441,20 @@ export class JobIndex implements JobObserver {
 
 /**
  * Version of the index. Since version 4, statuses are stored with the jobs, and rows are folded.
+ * Since version 6, jobs whose lag is unknown are listed.
  */
-const FORMAT = 6;
+const VERSION = 6;
+const VERSION_WITHOUT_UNKNOWN_LAGS = 5;
 
-function isBuilt(value: Uint8Array): boolean {
-  const [format, lastId] = unpackTuple(value);
-  return format === FORMAT && lastId === null;
+function isBuilt(value: Uint8Array | undefined, current: number): boolean {
+  const [version, lastId] = value === undefined ? [] : unpackTuple(value);
+  return version === current && lastId === null;
 }
 
 /** Returns the last job indexed so far; "" if none. */
-function builtId(value: Uint8Array | undefined): string {
-  const [format, lastId] = value === undefined ? [] : unpackTuple(value);
-  return format === FORMAT ? String(lastId) : "";
+function builtId(value: Uint8Array | undefined, current: number): string {
+  const [version, lastId] = value === undefined ? [] : unpackTuple(value);
+  return version === current ? String(lastId) : "";
 }
 
 function readable(job: Pick<Job, "data" | "request">): IndexedJob {

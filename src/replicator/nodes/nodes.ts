@@ -1,6 +1,6 @@
 /** Current and recent processes that run jobs, and drain orders, for display. */
 import type { Runtime } from "../../base/index.ts";
-import type { Jobs, Worker, WorkerLease } from "../../jobs/index.ts";
+import type { Jobs, Program, Worker, WorkerLease } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { NodeId, NodeReport } from "./node-report.ts";
@@ -39,6 +39,8 @@ export interface NodeEntry {
   /** Last lease renewal; undefined for a dead node. */
   readonly renewedMs: number | undefined;
   readonly report: NodeReport | undefined;
+  /** Announced by a registered worker. */
+  readonly program: Program | undefined;
 }
 
 /** Number of processes that match a drain order, and number of those whose order changed. */
@@ -140,13 +142,14 @@ export class Nodes {
       jobCount: await jobs.heldCount(tx, worker.id),
       renewedMs: lease?.renewedAtMs ?? worker.sinceMs,
       report: stored?.report,
+      program: worker.program,
     };
   }
 
   async #dead(tx: ReadTransaction, { id, report, isDraining }: StoredNode): Promise<NodeEntry> {
     const { node, processId, worker } = report;
     const jobCount = await this.#parts.jobs.heldCount(tx, worker);
-    const last = { renewedMs: undefined, report, isDraining, jobCount };
+    const last = { renewedMs: undefined, report, program: undefined, isDraining, jobCount };
     return { id, node, processId, state: "dead", ...last };
   }
 

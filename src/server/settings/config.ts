@@ -29,6 +29,7 @@ import { USER_DATABASE_SETTINGS } from "./user-database-settings.ts";
 
 const STORE_NAMES = ["lmdb", "memory", "foundationdb"] as const;
 export type StoreName = (typeof STORE_NAMES)[number];
+const ENABLE_FORMATS = ["alone", "command"] as const;
 export type NodeType = "api_frontend" | "replication";
 
 /**
@@ -70,6 +71,8 @@ export interface ServerConfig {
   readonly replicationProcesses: number;
   /** External URL of the cluster's API, if another process serves it. */
   readonly publicUrl: string | undefined;
+  /** Whether a node that starts alone enables a new format of the store, or only a command. */
+  readonly enableFormats: (typeof ENABLE_FORMATS)[number];
   /** Name of the node, `name@host`. */
   readonly nodeName: string;
   /**
@@ -129,6 +132,10 @@ export const START_SETTINGS = {
   }),
   store: tandem.choice("store", "lmdb", STORE_NAMES, {
     meaning: "engine of the store; `memory`: all data is lost at exit",
+  }),
+  enableFormats: tandem.choice("enable_formats", "alone", ENABLE_FORMATS, {
+    meaning:
+      "who enables a new format of the store: a node that starts while no other one is alive, or only `tandem upgrade --enable`",
   }),
   nodeName: tandem.text("node_name", undefined, {
     defaultWords: "`tandem@` and the host name",
@@ -301,6 +308,7 @@ export function readConfig(options: ServeOptions, given: Environment): ServerCon
     nodeTypes: replicationProcesses === 0 ? types : withoutReplication(types),
     replicationProcesses,
     publicUrl: environment.TANDEM_PUBLIC_URL,
+    enableFormats: read(START_SETTINGS.enableFormats),
     nodeName: read(START_SETTINGS.nodeName) ?? `tandem@${hostname()}`,
     serverUuid: read(START_SETTINGS.serverUuid),
     utilitiesDirectory:

@@ -39,6 +39,6 @@ test("a program too old for the store reports this and exits", async () => {
     once(tooOld, "exit"),
   ]);
   expect(code).toBe(2);
-  expect(errors).toContain(`the store has layout version ${newer}`);
-  expect(errors).toContain("install a newer Tandem, or restore the backup");
+  expect(errors).toContain(`the store has format ${newer}`);
+  expect(errors).toContain(`install a version of Tandem that supports format ${newer}`);
 });

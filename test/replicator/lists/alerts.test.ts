@@ -44,6 +44,7 @@ function open() {
       index: node.index,
       rules: { failures: async () => failures },
       settings,
+      reportsRules: async () => true,
     });
   return { node, kv, settings, failures, watch, pass: (sec: number) => (nowMs += sec * 1000) };
 }

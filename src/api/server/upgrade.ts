@@ -1,0 +1,23 @@
+/** `/_tandem/upgrade`: the format of the store. CouchDB has no counterpart. */
+import type { UpgradeStatus } from "../../contract/index.ts";
+import { json } from "../http/responses.ts";
+import { OPERATIONS } from "../http/route-facts.ts";
+import { defineRoute, type Route } from "../http/router.ts";
+
+/** The format of the store, and the nodes that share it. */
+export interface StoreFormats {
+  status(): Promise<UpgradeStatus>;
+  /** Throws FORMAT_NOT_ENABLED if a node does not support a higher format. */
+  enable(): Promise<UpgradeStatus>;
+}
+
+export function upgradeRoutes(formats: StoreFormats): readonly Route[] {
+  return [
+    defineRoute("GET", "/_tandem/upgrade", OPERATIONS, async () =>
+      json(200, await formats.status()),
+    ),
+    defineRoute("POST", "/_tandem/upgrade/_enable", OPERATIONS, async () =>
+      json(200, await formats.enable()),
+    ),
+  ];
+}

@@ -1,0 +1,270 @@
+/**
+ * Negotiation of the format in which a store is written (decision 321). Each node announces in its
+ * registration as a worker which formats its program supports. A node joins a store if its program
+ * supports the stored format, and every writing transaction checks this again. A higher format is
+ * enabled in a transaction that reads all registrations, so that it conflicts with the registration
+ * of an older program.
+ */
+import { largest, OperationalError, type Runtime, smallest } from "../base/index.ts";
+import type { UpgradeStatus } from "../contract/index.ts";
+import { type Program, RENEWALS_PER_LEASE, type Worker, type Workers } from "../jobs/index.ts";
+import {
+  formatOf,
+  KeyValueError,
+  type KeyValueStore,
+  type ReadTransaction,
+  StoreFormat,
+  type Transaction,
+} from "../kv/index.ts";
+import { LAYOUT_KEY } from "./layout.ts";
+import { VERSION } from "./version.ts";
+
+type NodeName = Pick<UpgradeStatus["nodes"][number], "name" | "pid">;
+
+interface FormatFacts {
+  readonly number: number;
+  readonly brings: string;
+  /** The first version whose program supports the format. */
+  readonly since: string;
+}
+
+/** All formats, oldest first. A program supports the newest one and the one before. */
+export const FORMATS: readonly FormatFacts[] = [
+  { number: 1, brings: "unsealed secrets", since: "builds before 0.1.0" },
+  { number: 2, brings: "sealed secrets", since: "builds before 0.1.0" },
+  {
+    number: 3,
+    brings: "lists of documents with conflicts and of jobs with unknown lag, alerts about rules",
+    since: "0.1.0",
+  },
+];
+
+/** First formats that have these rows. */
+export const CONFLICTS_FORMAT = 3;
+export const UNKNOWN_LAGS_FORMAT = 3;
+export const RULE_ALERTS_FORMAT = 3;
+
+export const PROGRAM: Program = { version: VERSION, formats: { min: 2, max: 3 } };
+
+/** Why a program may not use a store of this format, which the nodes share, if it is so. */
+export function refusalOf(
+  { format, nodes }: { readonly format: number | null; readonly nodes: readonly NodeName[] },
+  { version, formats }: Program,
+): string | undefined {
+  if (format === null) return undefined;
+  const range = `formats ${formats.min} to ${formats.max}`;
+  if (format < formats.min && nodes.length > 0) {
+    const names = nodes.map(nameOf).join(", ");
+    return `the store has format ${format}, but this program (${version}) shares a store only in ${range}; stop ${names}, or install a version in between first`;
+  }
+  if (format <= formats.max) return undefined;
+  return `the store has format ${format}, but this program (${version}) supports ${range}; install a version of Tandem that supports format ${format}, or restore a backup of format ${formats.max}`;
+}
+
+/** Throws KV_UNUSABLE for the format of a newer program. */
+export function checkFormat(layout: Uint8Array | undefined, program = PROGRAM): void {
+  checkJoined({ format: formatOf(layout) ?? null, nodes: [] }, program);
+}
+
+function checkJoined(store: Parameters<typeof refusalOf>[0], program: Program): void {
+  const reason = refusalOf(store, program);
+  if (reason !== undefined) throw new KeyValueError("KV_UNUSABLE", { reason });
+}
+
+export interface FormatsParts {
+  readonly runtime: Runtime;
+  readonly kv: KeyValueStore;
+  readonly workers: Workers;
+  /** Whether a node that starts while no other one is alive enables the newest format. */
+  readonly enablesAlone: boolean;
+  readonly program?: Program;
+}
+
+/** A registration, and its number of renewals when it was seen. */
+interface Seen {
+  readonly worker: Worker;
+  readonly renewalCount: number;
+}
+
+export class Formats {
+  readonly name = "store-format";
+  readonly program: Program;
+  readonly stored = new StoreFormat(LAYOUT_KEY);
+  readonly #parts: FormatsParts;
+  /** Nodes that were registered when this one joined; they may be dead. */
+  #others: readonly Seen[] = [];
+
+  constructor(parts: FormatsParts) {
+    this.#parts = parts;
+    this.program = parts.program ?? PROGRAM;
+  }
+
+  /**
+   * Joins the store: from now on, this process writes only while it supports the stored format.
+   * Throws KV_UNUSABLE if it does not.
+   */
+  async join(): Promise<void> {
+    const { kv } = this.#parts;
+    const { min } = this.program.formats;
+    kv.fence({ key: LAYOUT_KEY, check: (value) => checkFormat(value, this.program) });
+    const retry = { whenUnknown: "retry" } as const;
+    let format = await kv.transact((tx) => this.#joined(tx, []), retry);
+    // No other node can detect dead ones, because this one has not started.
+    if (format < min && !(await this.#living(new AbortController().signal))) {
+      const dead = this.#others;
+      format = await kv.transact((tx) => this.#joined(tx, dead), retry);
+    }
+    const nodes = this.#others.map(({ worker: { node: name, processId: pid } }) => ({ name, pid }));
+    checkJoined({ format, nodes }, this.program);
+  }
+
+  /**
+   * Returns the format after an attempt to join, which is lower than supported if other nodes may
+   * be alive. Registrations of `dead` workers are removed first.
+   */
+  async #joined(tx: Transaction, dead: readonly Seen[]): Promise<number> {
+    const { workers, enablesAlone } = this.#parts;
+    const { min, max } = this.program.formats;
+    const stored = await this.stored.read(tx);
+    checkFormat(await tx.get(LAYOUT_KEY), this.program);
+    for (const { worker, renewalCount } of dead) await workers.expel(tx, worker.id, renewalCount);
+    this.#others = await this.#seen(tx);
+    let format = stored ?? max;
+    if (this.#others.length === 0) format = enablesAlone ? max : Math.max(format, min);
+    if (format !== stored) this.stored.write(tx, format);
+    return format;
+  }
+
+  async #seen(tx: ReadTransaction): Promise<readonly Seen[]> {
+    const { workers } = this.#parts;
+    const members = await workers.members(tx);
+    return Promise.all(
+      members.map(async (worker) => {
+        return { worker, renewalCount: (await workers.lease(tx, worker.id))?.renewalCount ?? 0 };
+      }),
+    );
+  }
+
+  /**
+   * Waits until one of the nodes that were registered at the start renews its lease, or until all
+   * are gone or have been silent for a whole lease. Returns whether one is alive.
+   */
+  async #living(signal: AbortSignal): Promise<boolean> {
+    const { kv, workers, runtime } = this.#parts;
+    const leaseMs = largest(
+      this.#others.map(({ worker }) => worker.leaseMs),
+      0,
+    );
+    const endMs = runtime.clock.monotonicMs() + leaseMs;
+    for (;;) {
+      const states = await kv.read((tx) =>
+        Promise.all(
+          this.#others.map(async ({ worker, renewalCount }) => {
+            const lease = await workers.lease(tx, worker.id);
+            if (lease === undefined) return "gone";
+            return lease.renewalCount === renewalCount ? "silent" : "alive";
+          }),
+        ),
+      );
+      if (states.includes("alive")) return true;
+      if (!states.includes("silent") || runtime.clock.monotonicMs() >= endMs) return false;
+      await runtime.clock.sleep(leaseMs / RENEWALS_PER_LEASE, signal);
+    }
+  }
+
+  /**
+   * Enables the highest format that all registered nodes support. Throws FORMAT_NOT_ENABLED if that
+   * is the stored one, because of an older program.
+   */
+  enable(): Promise<UpgradeStatus> {
+    return this.#enable([]);
+  }
+
+  /** Registrations of `dead` workers are removed first. */
+  async #enable(dead: readonly Seen[]): Promise<UpgradeStatus> {
+    const { kv, workers, runtime } = this.#parts;
+    const enabled = await kv.transact(
+      async (tx) => {
+        for (const { worker, renewalCount } of dead) {
+          await workers.expel(tx, worker.id, renewalCount);
+        }
+        const { format, can_enable, nodes } = await this.#status(tx);
+        if (can_enable === null && format !== this.program.formats.max) throw notEnabled(nodes);
+        if (can_enable !== null) this.stored.write(tx, can_enable);
+        return can_enable;
+      },
+      { whenUnknown: "retry" },
+    );
+    if (enabled !== null) runtime.trace.event("store.format-enabled", { format: enabled });
+    return this.status();
+  }
+
+  status(): Promise<UpgradeStatus> {
+    return this.#parts.kv.read((tx) => this.#status(tx));
+  }
+
+  async #status(tx: ReadTransaction): Promise<UpgradeStatus> {
+    const { version, formats } = this.program;
+    const format = await this.stored.read(tx);
+    const members = await this.#parts.workers.members(tx);
+    // A program that announces nothing supports no later format than the stored one.
+    const highest = members.map(({ program }) => program?.formats.max ?? format ?? 0);
+    const next = smallest(highest, formats.max);
+    return {
+      version,
+      formats,
+      format: format ?? null,
+      can_enable: format !== undefined && next > format ? next : null,
+      known_formats: FORMATS.map(({ number, brings, since }) => {
+        return { format: number, brings, since, enabled: number <= (format ?? 0) };
+      }),
+      nodes: members.map(({ node, processId, program }, index) => ({
+        name: node,
+        pid: processId,
+        version: program?.version ?? null,
+        formats: program?.formats ?? null,
+        blocks: (highest[index] ?? 0) < formats.max && format !== formats.max,
+      })),
+    };
+  }
+
+  /**
+   * Enables the newest format if this node has started alone, and calls `onEnabled` whenever a
+   * format has been enabled.
+   */
+  async run(signal: AbortSignal, onEnabled: () => Promise<void>): Promise<void> {
+    const { kv, enablesAlone } = this.#parts;
+    let isAlone = enablesAlone;
+    for (let known: number | undefined; !signal.aborted; ) {
+      const { format, changed } = await kv.transact(async (tx) => {
+        return { format: await this.stored.read(tx), changed: tx.watch(LAYOUT_KEY) };
+      });
+      try {
+        if (format !== known) await onEnabled();
+        known = format;
+        if (isAlone && format !== this.program.formats.max && !(await this.#living(signal))) {
+          // A node that has started since may be older.
+          await this.#enable(this.#others).catch(ignoreNotEnabled);
+        }
+        isAlone = false;
+        await changed.fired(signal);
+      } finally {
+        changed.cancel();
+      }
+    }
+  }
+}
+
+function nameOf({ name, pid }: NodeName): string {
+  return `${name} (process ${pid})`;
+}
+
+function notEnabled(nodes: UpgradeStatus["nodes"]): OperationalError {
+  const names = nodes.filter(({ blocks }) => blocks).map(nameOf);
+  const reason = `no higher format can be enabled while these nodes run older programs: ${names.join(", ")}; replace them first, or wait for the end of their leases if they were killed`;
+  return new OperationalError("FORMAT_NOT_ENABLED", "The format cannot be enabled", { reason });
+}
+
+function ignoreNotEnabled(error: unknown): void {
+  if (!(error instanceof OperationalError) || error.code !== "FORMAT_NOT_ENABLED") throw error;
+}
