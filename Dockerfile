@@ -5,7 +5,8 @@ WORKDIR /tandem
 COPY package.json package-lock.json ./
 RUN npm ci
 COPY . .
-RUN npm run build && npm prune --omit=dev
+RUN npm run build:program && npm prune --omit=dev && \
+    find node_modules -type f \( -name '*.map' -o -name '*.ts' \) -delete
 
 FROM node:22-slim
 WORKDIR /tandem

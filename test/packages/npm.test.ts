@@ -37,6 +37,8 @@ test("npm install --global installs a command whose demo copies and verifies dat
 });
 
 test("npx runs the demo of the package without installing it", async () => {
+  // Otherwise npx resolves the path from the next folder above that has packages.
+  mkdirSync(join(directory, "node_modules"), { recursive: true });
   expectCopies(
     await run("npx", ["--yes", `./${basename(tarball)}`, "demo"], { cwd: directory, env }),
   );
