@@ -1,7 +1,7 @@
 # The image of the Dockerfile with the additional requirements of a node on FoundationDB: the client library and the npm package.
 #
 #   docker build -t tandem . && docker build -t tandem-foundationdb -f examples/foundationdb.Dockerfile .
-FROM foundationdb/foundationdb:7.3.63 AS client
+FROM docker.io/foundationdb/foundationdb:7.3.63 AS client
 
 FROM tandem
 USER root

@@ -76,7 +76,10 @@ function build(checkout) {
   step("npm", "ci", "--prefer-offline");
   step("npm", "pack", "--pack-destination", out);
   writeFileSync(join(out, `couch-tandem-${version}.cdx.json`), step("npm", "run", "-s", "sbom"));
-  if (!values.without.includes("deb")) step("npm", "run", "package:deb", "--", "--out", out);
+  if (!values.without.includes("deb")) {
+    const tarball = join(out, `couch-tandem-${version}.tgz`);
+    step("npm", "run", "package:deb", "--", "--tarball", tarball, "--output", out);
+  }
   if (!values.without.includes("image")) buildImage(step);
 }
 
@@ -87,7 +90,9 @@ function buildImage(step) {
   }
   const name = `couch-tandem:${version}`;
   const file = join(out, `couch-tandem-${version}.image.tar`);
-  step(engine, "build", "--tag", name, ".");
+  // The format of OCI has no health checks.
+  const format = engine === "docker" ? [] : ["--format", "docker"];
+  step(engine, "build", ...format, "--tag", name, ".");
   if (engine === "buildah") step(engine, "push", name, `docker-archive:${file}:${name}`);
   else step(engine, "save", "--output", file, name);
 }
