@@ -1,8 +1,13 @@
 /** `couch-tandem/client`: a client of the HTTP API, for Node.js and browsers. */
 export type {
+  AlertDelivery,
+  Budget,
   BulkCommand,
   DocumentFailure,
+  EndpointRow,
+  FailingGroup,
   FailingPage,
+  GroupRow,
   Job,
   JobEvent,
   JobRun,
@@ -18,7 +23,9 @@ export type {
   EventFilter,
   JobAction,
   JobFilter,
-  JobListQuery,
+  Listing,
+  RetriedDocuments,
+  RuleBody,
   RunningCommand,
 } from "./client.ts";
 export { createClient } from "./client.ts";

@@ -5,6 +5,13 @@
  * Reading order: requests.ts, commands.ts, feed.ts, client.ts.
  */
 export {
+  type Client,
+  clientOf,
+  type RetriedDocuments,
+  type RuleBody,
+  type RunningCommand,
+} from "./client.ts";
+export {
   continuedCommand,
   countJobs,
   followCommand,
