@@ -30,7 +30,13 @@ import type {
   RulesPage,
   RunPage,
 } from "../contract/index.ts";
-import { continuedCommand, countJobs, followCommand, type JobCount } from "./commands.ts";
+import {
+  type CountOptions,
+  continuedCommand,
+  countJobs,
+  followCommand,
+  type JobPreview,
+} from "./commands.ts";
 import { followFeed } from "./feed.ts";
 import { type Fetch, type QueryParameters, Requests, segmentOf } from "./requests.ts";
 
@@ -107,8 +113,8 @@ export interface Client {
   readonly jobs: {
     /** Lists the jobs that match. */
     readonly list: List<"GET /_tandem/jobs", JobPage, "jobs">;
-    /** Counts the jobs that match. */
-    count(filter?: JobFilter, options?: Signaled): Promise<JobCount>;
+    /** Counts the jobs that match, and returns the first ones. */
+    count(filter?: JobFilter, options?: CountOptions): Promise<JobPreview>;
     get(name: string, options?: Signaled): Promise<Job>;
     /** Lists the last runs of a job, newest first. */
     runs(name: string, ...rest: Parameters<RunList>): ReturnType<RunList>;
@@ -221,10 +227,7 @@ export function clientOf(requests: Requests): Client {
   return {
     jobs: {
       list: list("_tandem/jobs", "jobs"),
-      async count(filter = {}, { signal } = {}) {
-        const { count, isExact } = await countJobs(requests, filter, { signal });
-        return { count, isExact };
-      },
+      count: (filter = {}, options = {}) => countJobs(requests, filter, options),
       get: (name, { signal } = {}) => requests.ask("GET", job(name), { signal }),
       runs: (name, query = {}, { signal } = {}) =>
         listing(requests, `${job(name)}/runs`, "runs", query, signal),

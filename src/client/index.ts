@@ -7,17 +7,12 @@
 export {
   type Client,
   clientOf,
+  type JobAction,
   type RetriedDocuments,
   type RuleBody,
   type RunningCommand,
 } from "./client.ts";
-export {
-  continuedCommand,
-  countJobs,
-  followCommand,
-  type JobCount,
-  type JobPreview,
-} from "./commands.ts";
+export { continuedCommand, type JobCount, type JobPreview } from "./commands.ts";
 export { type FeedItem, followFeed } from "./feed.ts";
-export type { Exchanged, Method, RequestParts } from "./requests.ts";
+export type { Exchanged, Method, RequestParts, RequestsParts } from "./requests.ts";
 export { ApiError, Requests, segmentOf, withQuery } from "./requests.ts";

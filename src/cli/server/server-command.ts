@@ -18,6 +18,11 @@ export function withServer(command: Command): Command {
     .option("--json", "print the JSON of the server");
 }
 
+/** The flags with these names that the user has given. */
+export function given(flags: object, names: readonly string[]): object {
+  return Object.fromEntries(Object.entries(flags).filter(([name]) => names.includes(name)));
+}
+
 /**
  * Runs the requests and prints the response. Loads the client lazily, because help and completion
  * do not need it.

@@ -1,12 +1,7 @@
 /** Lists of jobs, single jobs, and commands. */
-import {
-  countJobs as count,
-  type JobCount,
-  type JobPreview,
-  type RunningCommand,
-} from "../../client/index.ts";
+import type { JobCount, JobPreview, RunningCommand } from "../../client/index.ts";
 import type { BulkCommand, JobPage } from "../../contract/index.ts";
-import { client, RequestError, requests } from "./request.ts";
+import { client, RequestError } from "./request.ts";
 import type { Command, Query } from "./types.ts";
 
 /** Page size for the first pages, small enough to load quickly. */
@@ -64,13 +59,13 @@ export function countJobs(
   signal?: AbortSignal,
   pagesMax = COUNT_PAGES_MAX,
 ): Promise<JobCount> {
-  return count(requests, filterPart(query), { pagesMax, signal });
+  return client.jobs.count(filterPart(query) as object, { pagesMax, signal });
 }
 
 /** The jobs that a command would affect. */
 export function previewJobs(query: Query, signal: AbortSignal): Promise<JobPreview> {
   const options = { limit: PREVIEW_ROWS, pagesMax: COUNT_PAGES_MAX, signal };
-  return count(requests, filterPart(query), options);
+  return client.jobs.count(filterPart(query) as object, options);
 }
 
 /** Query parameters for order and paging. */
