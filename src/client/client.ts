@@ -7,18 +7,23 @@ import type {
   BudgetRow,
   BulkCommand,
   CommandedJobs,
+  DocumentFailure,
   Done,
   DrainedNodes,
   EndpointPage,
+  EndpointRow,
   EVENT_FILTERS,
+  FailingGroup,
   FailingPage,
   FailurePage,
   GatedLoginPage,
   GroupPage,
+  GroupRow,
   JOB_FILTERS,
   Job,
   JobEvent,
   JobPage,
+  JobRun,
   NodePage,
   NodeRow,
   PastPage,
@@ -45,6 +50,12 @@ type Given<Values> = { readonly [Name in keyof Values]?: Values[Name] };
 /** Filters of jobs. A job is selected if it matches all of them. */
 export type JobFilter = Given<QueryValues<typeof JOB_FILTERS>>;
 export type EventFilter = JobFilter & Given<QueryValues<typeof EVENT_FILTERS>>;
+
+export type JobListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/jobs"]>>;
+export type PastQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/events/_past"]>>;
+export type RuleListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/rules"]>>;
+/** Rows of a list. Default: the first ones. */
+export type RowRange = Given<QueryValues<(typeof QUERIES)["GET /_tandem/endpoints"]>>;
 
 /** An action on jobs; the reason is stored with each. */
 export type JobAction = "pause" | "resume" | "retry" | "reset" | "cancel";
@@ -103,23 +114,23 @@ export interface Listing<Row, Page> extends AsyncIterable<Row> {
   page(): Promise<Page>;
 }
 
-/** Filters, order and page of a list, and the row that it consists of. */
-type List<Name extends keyof typeof QUERIES, Page, Rows extends keyof Page> = (
-  query?: Given<QueryValues<(typeof QUERIES)[Name]>>,
-  options?: Signaled,
-) => Listing<Page[Rows] extends readonly (infer Row)[] ? Row : never, Page>;
+type List<Query, Row, Page> = (query?: Query, options?: Signaled) => Listing<Row, Page>;
 
 export interface Client {
   readonly jobs: {
     /** Lists the jobs that match. */
-    readonly list: List<"GET /_tandem/jobs", JobPage, "jobs">;
+    readonly list: List<JobListQuery, Job, JobPage>;
     /** Counts the jobs that match, and returns the first ones. */
     count(filter?: JobFilter, options?: CountOptions): Promise<JobPreview>;
     get(name: string, options?: Signaled): Promise<Job>;
     /** Lists the last runs of a job, newest first. */
-    runs(name: string, ...rest: Parameters<RunList>): ReturnType<RunList>;
+    runs(name: string, query?: RowRange, options?: Signaled): Listing<JobRun, RunPage>;
     /** Lists the documents that were not copied. */
-    failures(name: string, ...rest: Parameters<FailureList>): ReturnType<FailureList>;
+    failures(
+      name: string,
+      query?: RowRange,
+      options?: Signaled,
+    ): Listing<DocumentFailure, FailurePage>;
     /** Retries documents that were not copied: these, or all. Waits up to 30 s for the result. */
     retryFailures(
       name: string,
@@ -127,9 +138,9 @@ export interface Client {
       options?: Signaled,
     ): Promise<RetriedDocuments>;
     /** Groups failing jobs by cause. */
-    readonly failing: List<"GET /_tandem/failing", FailingPage, "groups">;
+    readonly failing: List<RowRange, FailingGroup, FailingPage>;
     /** Lists accounts whose logins have to wait. */
-    readonly logins: List<"GET /_tandem/logins", GatedLoginPage, "logins">;
+    readonly logins: List<RowRange, GatedLoginPage["logins"][number], GatedLoginPage>;
     /** Applies an action to one job. */
     command(action: JobAction, name: string, options?: Reasoned): Promise<Done>;
     /** Restarts a job at an update sequence of its source. */
@@ -149,7 +160,7 @@ export interface Client {
     undo(id: string, options?: Signaled): RunningCommand;
   };
   readonly rules: {
-    readonly list: List<"GET /_tandem/rules", RulesPage, "rules">;
+    readonly list: List<RuleListQuery, Rule, RulesPage>;
     get(name: string, options?: Signaled): Promise<Rule>;
     put(name: string, rule: RuleBody, options?: Signaled): Promise<Done>;
     /** Returns the effects of a rule without storing it. */
@@ -159,17 +170,17 @@ export interface Client {
     planRemoval(name: string, options?: Signaled): Promise<RulePlan>;
   };
   readonly nodes: {
-    list(query?: object, options?: Signaled): Listing<NodeRow, NodePage>;
+    readonly list: List<Readonly<Record<string, never>>, NodeRow, NodePage>;
     drain(name: string, options?: Signaled): Promise<DrainedNodes>;
     undrain(name: string, options?: Signaled): Promise<DrainedNodes>;
   };
   /** Servers that jobs use, most failing jobs first. */
-  readonly endpoints: { readonly list: List<"GET /_tandem/endpoints", EndpointPage, "endpoints"> };
+  readonly endpoints: { readonly list: List<RowRange, EndpointRow, EndpointPage> };
   /** Groups of jobs that share the slots, longest wait first. */
-  readonly groups: { readonly list: List<"GET /_tandem/groups", GroupPage, "groups"> };
+  readonly groups: { readonly list: List<RowRange, GroupRow, GroupPage> };
   /** Limits on the use of a server, by `HOST` or `ACCOUNT@HOST`. */
   readonly budgets: {
-    list(query?: object, options?: Signaled): Listing<BudgetRow, BudgetPage>;
+    readonly list: List<Readonly<Record<string, never>>, BudgetRow, BudgetPage>;
     put(name: string, budget: Partial<Budget>, options?: Signaled): Promise<Done>;
     remove(name: string, options?: Signaled): Promise<Done>;
   };
@@ -191,11 +202,8 @@ export interface Client {
     },
   ): AsyncIterable<ClientEvent>;
   /** Lists past events, newest first. */
-  readonly pastEvents: List<"GET /_tandem/events/_past", PastPage, "events">;
+  readonly pastEvents: List<PastQuery, JobEvent, PastPage>;
 }
-
-type RunList = List<"GET /_tandem/jobs/{id}/runs", RunPage, "runs">;
-type FailureList = List<"GET /_tandem/jobs/{id}/failures", FailurePage, "failures">;
 
 /** Status of a response before the work has ended. */
 const ACCEPTED = 202;

@@ -23,9 +23,13 @@ export type {
   EventFilter,
   JobAction,
   JobFilter,
+  JobListQuery,
   Listing,
+  PastQuery,
   RetriedDocuments,
+  RowRange,
   RuleBody,
+  RuleListQuery,
   RunningCommand,
 } from "./client.ts";
 export { createClient } from "./client.ts";

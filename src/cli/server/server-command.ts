@@ -20,7 +20,10 @@ export function withServer(command: Command): Command {
 
 /** The flags with these names that the user has given. */
 export function given(flags: object, names: readonly string[]): object {
-  return Object.fromEntries(Object.entries(flags).filter(([name]) => names.includes(name)));
+  const all = new Map(Object.entries(flags));
+  return Object.fromEntries(
+    names.filter((name) => all.has(name)).map((name) => [name, all.get(name)]),
+  );
 }
 
 /**
