@@ -1,12 +1,24 @@
 /** The API client of the package, typed from the contract. */
 import { LatestValues, parseJson } from "../base/index.ts";
 import type {
+  AlertDelivery,
+  Budget,
+  BudgetPage,
+  BudgetRow,
   BulkCommand,
   CommandedJobs,
   DocumentFailure,
+  Done,
+  DrainedNodes,
+  EndpointPage,
+  EndpointRow,
   EVENT_FILTERS,
+  FailingGroup,
   FailingPage,
   FailurePage,
+  GatedLoginPage,
+  GroupPage,
+  GroupRow,
   JOB_FILTERS,
   Job,
   JobEvent,
@@ -14,13 +26,22 @@ import type {
   JobRun,
   NodePage,
   NodeRow,
+  PastPage,
   QUERIES,
   QueryValues,
+  RetriedFailures,
   Rule,
   RulePlan,
   RulesPage,
+  RunPage,
 } from "../contract/index.ts";
-import { continuedCommand, countJobs, followCommand, type JobCount } from "./commands.ts";
+import {
+  type CountOptions,
+  continuedCommand,
+  countJobs,
+  followCommand,
+  type JobPreview,
+} from "./commands.ts";
 import { followFeed } from "./feed.ts";
 import { type Fetch, type QueryParameters, Requests, segmentOf } from "./requests.ts";
 
@@ -28,10 +49,13 @@ type Given<Values> = { readonly [Name in keyof Values]?: Values[Name] };
 
 /** Filters of jobs. A job is selected if it matches all of them. */
 export type JobFilter = Given<QueryValues<typeof JOB_FILTERS>>;
-export type JobListQuery = Given<
-  Omit<QueryValues<(typeof QUERIES)["GET /_tandem/jobs"]>, "bookmark" | "skip">
->;
 export type EventFilter = JobFilter & Given<QueryValues<typeof EVENT_FILTERS>>;
+
+export type JobListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/jobs"]>>;
+export type PastQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/events/_past"]>>;
+export type RuleListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/rules"]>>;
+/** Rows of a list. Default: the first ones. */
+export type RowRange = Given<QueryValues<(typeof QUERIES)["GET /_tandem/endpoints"]>>;
 
 /** An action on jobs; the reason is stored with each. */
 export type JobAction = "pause" | "resume" | "retry" | "reset" | "cancel";
@@ -47,7 +71,20 @@ export interface ClientOptions {
 }
 
 export interface Signaled {
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Reasoned extends Signaled {
+  /** Reason for a command, which is stored with the job. */
+  readonly why?: string | undefined;
+}
+
+/** A rule as JSON. */
+export type RuleBody = Readonly<Record<string, unknown>>;
+
+export interface RetriedDocuments extends RetriedFailures {
+  /** Whether the retry has ended. Otherwise it continues (for a paused job, once it is resumed). */
+  readonly isDone: boolean;
 }
 
 /** A command for several jobs: a promise of its end, and an async iterable of its progress. */
@@ -58,55 +95,100 @@ export interface CommandResult {
   readonly id: string | undefined;
   readonly matched: number;
   readonly changed: number;
+  /** Number of jobs whose state does not permit the command. */
+  readonly failed: number;
 }
 
-/** An event of a job, or a gap: events were lost, so that lists read before are out of date. */
 export type ClientEvent =
   | ({ readonly kind: "job" } & JobEvent)
-  | { readonly kind: "gap"; readonly place: string };
+  /** Events were lost, so that lists read before are out of date. */
+  | { readonly kind: "gap"; readonly place: string }
+  /** The feed is connected; events after `place` follow. */
+  | { readonly kind: "open"; readonly place: string }
+  /** The connection is lost, and will be opened again. */
+  | { readonly kind: "lost"; readonly error: unknown };
+
+/** A list: an async iterable of all its rows, which reads page by page. */
+export interface Listing<Row, Page> extends AsyncIterable<Row> {
+  /** Reads one page: the one that the query names, or the first one. */
+  page(): Promise<Page>;
+}
+
+type List<Query, Row, Page> = (query?: Query, options?: Signaled) => Listing<Row, Page>;
 
 export interface Client {
   readonly jobs: {
-    /** Yields all jobs that match, page by page. */
-    list(query?: JobListQuery, options?: Signaled): AsyncIterable<Job>;
-    /** Counts the jobs that match. */
-    count(filter?: JobFilter, options?: Signaled): Promise<JobCount>;
+    /** Lists the jobs that match. */
+    readonly list: List<JobListQuery, Job, JobPage>;
+    /** Counts the jobs that match, and returns the first ones. */
+    count(filter?: JobFilter, options?: CountOptions): Promise<JobPreview>;
     get(name: string, options?: Signaled): Promise<Job>;
-    runs(name: string, options?: Signaled): Promise<readonly JobRun[]>;
-    /** Yields the documents that were not copied. */
-    failures(name: string, options?: Signaled): AsyncIterable<DocumentFailure>;
+    /** Lists the last runs of a job, newest first. */
+    runs(name: string, query?: RowRange, options?: Signaled): Listing<JobRun, RunPage>;
+    /** Lists the documents that were not copied. */
+    failures(
+      name: string,
+      query?: RowRange,
+      options?: Signaled,
+    ): Listing<DocumentFailure, FailurePage>;
+    /** Retries documents that were not copied: these, or all. Waits up to 30 s for the result. */
+    retryFailures(
+      name: string,
+      ids?: readonly string[],
+      options?: Signaled,
+    ): Promise<RetriedDocuments>;
     /** Groups failing jobs by cause. */
-    failing(options?: Signaled): Promise<FailingPage>;
+    readonly failing: List<RowRange, FailingGroup, FailingPage>;
+    /** Lists accounts whose logins have to wait. */
+    readonly logins: List<RowRange, GatedLoginPage["logins"][number], GatedLoginPage>;
     /** Applies an action to one job. */
-    command(action: JobAction, name: string, options?: Signaled & { why?: string }): Promise<void>;
+    command(action: JobAction, name: string, options?: Reasoned): Promise<Done>;
+    /** Restarts a job at an update sequence of its source. */
+    startFrom(name: string, since: unknown, options?: Reasoned): Promise<Done>;
     /** Applies an action to the jobs that match. The server rejects an empty filter. */
     commandAll(
       action: JobAction | "retry_failures",
       filter: JobFilter | "all",
-      options?: Signaled & { why?: string },
+      options?: Reasoned,
     ): RunningCommand;
   };
   readonly commands: {
     get(id: string, options?: Signaled): Promise<BulkCommand>;
-    cancel(id: string, options?: Signaled): Promise<void>;
+    /** Yields a command until it has ended, with its last state. */
+    follow(id: string, options?: Signaled): AsyncIterable<BulkCommand>;
+    cancel(id: string, options?: Signaled): Promise<Done>;
     undo(id: string, options?: Signaled): RunningCommand;
   };
   readonly rules: {
-    list(options?: Signaled & { failing?: boolean }): AsyncIterable<Rule>;
+    readonly list: List<RuleListQuery, Rule, RulesPage>;
     get(name: string, options?: Signaled): Promise<Rule>;
-    put(name: string, rule: Readonly<Record<string, unknown>>, options?: Signaled): Promise<void>;
+    put(name: string, rule: RuleBody, options?: Signaled): Promise<Done>;
     /** Returns the effects of a rule without storing it. */
-    plan(
-      name: string,
-      rule: Readonly<Record<string, unknown>>,
-      options?: Signaled,
-    ): Promise<RulePlan>;
-    remove(name: string, options?: Signaled): Promise<void>;
+    plan(name: string, rule: RuleBody, options?: Signaled): Promise<RulePlan>;
+    remove(name: string, options?: Signaled): Promise<Done>;
+    /** Returns the effects of a removal. */
+    planRemoval(name: string, options?: Signaled): Promise<RulePlan>;
   };
   readonly nodes: {
-    list(options?: Signaled): Promise<readonly NodeRow[]>;
-    drain(name: string, options?: Signaled): Promise<void>;
-    undrain(name: string, options?: Signaled): Promise<void>;
+    readonly list: List<Readonly<Record<string, never>>, NodeRow, NodePage>;
+    drain(name: string, options?: Signaled): Promise<DrainedNodes>;
+    undrain(name: string, options?: Signaled): Promise<DrainedNodes>;
+  };
+  /** Servers that jobs use, most failing jobs first. */
+  readonly endpoints: { readonly list: List<RowRange, EndpointRow, EndpointPage> };
+  /** Groups of jobs that share the slots, longest wait first. */
+  readonly groups: { readonly list: List<RowRange, GroupRow, GroupPage> };
+  /** Limits on the use of a server, by `HOST` or `ACCOUNT@HOST`. */
+  readonly budgets: {
+    readonly list: List<Readonly<Record<string, never>>, BudgetRow, BudgetPage>;
+    put(name: string, budget: Partial<Budget>, options?: Signaled): Promise<Done>;
+    remove(name: string, options?: Signaled): Promise<Done>;
+  };
+  readonly alerts: {
+    /** Returns the state of the delivery. */
+    get(options?: Signaled): Promise<AlertDelivery>;
+    /** Sends a test alert. Rejects if the receiver does not accept it. */
+    test(options?: Signaled): Promise<Done>;
   };
   /**
    * Yields events of jobs, and continues after lost connections with the event after the last one.
@@ -116,13 +198,15 @@ export interface Client {
     filter?: EventFilter,
     options?: Signaled & {
       /** `place` of the last event received. Default: only new events. */
-      readonly since?: string;
+      readonly since?: string | undefined;
     },
   ): AsyncIterable<ClientEvent>;
+  /** Lists past events, newest first. */
+  readonly pastEvents: List<PastQuery, JobEvent, PastPage>;
 }
 
-/** Rows per page of the list of failures. */
-const FAILURE_ROWS = 1_000;
+/** Status of a response before the work has ended. */
+const ACCEPTED = 202;
 
 /** Creates a client. Methods reject with an ApiError. */
 export function createClient({ url, fetch = globalThis.fetch, headers = {}, auth }: ClientOptions) {
@@ -136,85 +220,88 @@ export function createClient({ url, fetch = globalThis.fetch, headers = {}, auth
   return clientOf(requests);
 }
 
-function clientOf(requests: Requests): Client {
+/** The operations of the API over some requests. */
+export function clientOf(requests: Requests): Client {
   const job = (name: string): string => `_tandem/jobs/${segmentOf(name)}`;
   const rule = (name: string): string => `_tandem/rules/${segmentOf(name)}`;
-  const change = async (...asked: Parameters<Requests["exchange"]>): Promise<void> => {
-    await requests.exchange(...asked);
-  };
-  const running = (path: string, query: QueryParameters, given: Signaled & { why?: string }) =>
-    runningCommand(requests, path, query, given);
+  const node = (name: string): string => `_tandem/nodes/${segmentOf(name)}`;
+  const command = (id: string): string => `_tandem/commands/${segmentOf(id)}`;
+  const budget = (name: string): string => `_tandem/budgets/${segmentOf(name)}`;
+  const dryRun = { dry_run: true };
+  const list =
+    <Row, Page extends Paged>(path: string, rows: keyof Page) =>
+    (query: QueryParameters = {}, { signal }: Signaled = {}) =>
+      listing<Row, Page>(requests, path, rows, query, signal);
   return {
     jobs: {
-      list: (query = {}, { signal } = {}) =>
-        pages<Job, JobPage>(requests, "_tandem/jobs", query, signal, ({ jobs }) => jobs),
-      async count(filter = {}, { signal } = {}) {
-        const { count, isExact } = await countJobs(requests, filter, { signal });
-        return { count, isExact };
-      },
+      list: list("_tandem/jobs", "jobs"),
+      count: (filter = {}, options = {}) => countJobs(requests, filter, options),
       get: (name, { signal } = {}) => requests.ask("GET", job(name), { signal }),
-      async runs(name, { signal } = {}) {
-        const path = `${job(name)}/runs`;
-        return (await requests.ask<{ runs: readonly JobRun[] }>("GET", path, { signal })).runs;
+      runs: (name, query = {}, { signal } = {}) =>
+        listing(requests, `${job(name)}/runs`, "runs", query, signal),
+      failures: (name, query = {}, { signal } = {}) =>
+        listing(requests, `${job(name)}/failures`, "failures", query, signal),
+      async retryFailures(name, ids, { signal } = {}) {
+        const body = ids === undefined ? {} : { ids };
+        const path = `${job(name)}/failures/_retry`;
+        const { status, text } = await requests.exchange("POST", path, { body, signal });
+        return { ...(parseJson(text) as RetriedFailures), isDone: status !== ACCEPTED };
       },
-      async *failures(name, { signal } = {}) {
-        for (let skip = 0; ; skip += FAILURE_ROWS) {
-          const query = { skip, limit: FAILURE_ROWS };
-          const path = `${job(name)}/failures`;
-          const { failures } = await requests.ask<FailurePage>("GET", path, { query, signal });
-          yield* failures;
-          if (failures.length < FAILURE_ROWS) return;
-        }
-      },
-      failing: ({ signal } = {}) => requests.ask("GET", "_tandem/failing", { signal }),
+      failing: list("_tandem/failing", "groups"),
+      logins: list("_tandem/logins", "logins"),
       command: (action, name, { signal, why } = {}) =>
-        change("POST", `${job(name)}/_${action}`, { body: { why: why ?? null }, signal }),
+        requests.ask("POST", `${job(name)}/_${action}`, { body: { why }, signal }),
+      startFrom: (name, since, { signal, why } = {}) =>
+        requests.ask("POST", `${job(name)}/_start_from`, { body: { since, why }, signal }),
       commandAll(action, filter, options = {}) {
         const query = filter === "all" ? { all: true } : filter;
-        return running(`_tandem/jobs/_${action}`, query, options);
+        return runningCommand(requests, `_tandem/jobs/_${action}`, query, options);
       },
     },
     commands: {
-      get: (id, { signal } = {}) =>
-        requests.ask("GET", `_tandem/commands/${segmentOf(id)}`, { signal }),
-      cancel: (id, { signal } = {}) =>
-        change("DELETE", `_tandem/commands/${segmentOf(id)}`, { signal }),
-      undo: (id, options = {}) => running(`_tandem/commands/${segmentOf(id)}/_undo`, {}, options),
+      get: (id, { signal } = {}) => requests.ask("GET", command(id), { signal }),
+      follow: (id, { signal } = {}) => followCommand(requests, id, signal),
+      cancel: (id, { signal } = {}) => requests.ask("DELETE", command(id), { signal }),
+      undo: (id, options = {}) => runningCommand(requests, `${command(id)}/_undo`, {}, options),
     },
     rules: {
-      list: ({ signal, failing } = {}) =>
-        pages<Rule, RulesPage>(
-          requests,
-          "_tandem/rules",
-          { failing },
-          signal,
-          (page) => page.rules,
-        ),
+      list: list("_tandem/rules", "rules"),
       get: (name, { signal } = {}) => requests.ask("GET", rule(name), { signal }),
-      put: (name, body, { signal } = {}) => change("PUT", rule(name), { body, signal }),
+      put: (name, body, { signal } = {}) => requests.ask("PUT", rule(name), { body, signal }),
       plan: (name, body, { signal } = {}) =>
-        requests.ask("PUT", rule(name), { query: { dry_run: true }, body, signal }),
-      remove: (name, { signal } = {}) => change("DELETE", rule(name), { signal }),
+        requests.ask("PUT", rule(name), { query: dryRun, body, signal }),
+      remove: (name, { signal } = {}) => requests.ask("DELETE", rule(name), { signal }),
+      planRemoval: (name, { signal } = {}) =>
+        requests.ask("DELETE", rule(name), { query: dryRun, signal }),
     },
     nodes: {
-      list: async ({ signal } = {}) =>
-        (await requests.ask<NodePage>("GET", "_tandem/nodes", { signal })).nodes,
-      drain: (name, { signal } = {}) =>
-        change("POST", `_tandem/nodes/${segmentOf(name)}/_drain`, { signal }),
+      list: list("_tandem/nodes", "nodes"),
+      drain: (name, { signal } = {}) => requests.ask("POST", `${node(name)}/_drain`, { signal }),
       undrain: (name, { signal } = {}) =>
-        change("POST", `_tandem/nodes/${segmentOf(name)}/_undrain`, { signal }),
+        requests.ask("POST", `${node(name)}/_undrain`, { signal }),
+    },
+    endpoints: { list: list("_tandem/endpoints", "endpoints") },
+    groups: { list: list("_tandem/groups", "groups") },
+    budgets: {
+      list: list("_tandem/budgets", "budgets"),
+      put: (name, body, { signal } = {}) => requests.ask("PUT", budget(name), { body, signal }),
+      remove: (name, { signal } = {}) => requests.ask("DELETE", budget(name), { signal }),
+    },
+    alerts: {
+      get: ({ signal } = {}) => requests.ask("GET", "_tandem/alerts", { signal }),
+      test: ({ signal } = {}) => requests.ask("POST", "_tandem/alerts/_test", { signal }),
     },
     async *events(query = {}, { signal = new AbortController().signal, since } = {}) {
       // A consumer that leaves the loop ends the request.
       const over = new AbortController();
       const ended = AbortSignal.any([signal, over.signal]);
+      const feed = { query, since, signal: ended };
       try {
-        for await (const item of followFeed(requests, "_tandem/events", {
-          query,
-          since,
-          signal: ended,
-        })) {
-          if (item.kind !== "message") continue;
+        for await (const item of followFeed(requests, "_tandem/events", feed)) {
+          if (item.kind !== "message") {
+            yield item;
+            continue;
+          }
           const { event, data, id: place = "" } = item.message;
           if (event === "gap") yield { kind: "gap", place };
           if (event === "job") yield { kind: "job", ...(parseJson(data) as JobEvent), place };
@@ -223,44 +310,73 @@ function clientOf(requests: Requests): Client {
         over.abort();
       }
     },
+    pastEvents: list("_tandem/events/_past", "events"),
   };
 }
 
-async function* pages<Row, Page extends { readonly bookmark: string | null }>(
+/** Members of a page that lead to the next one. */
+interface Paged {
+  readonly total_rows?: number | null;
+  readonly bookmark?: string | null;
+  readonly before?: string | null;
+}
+
+function listing<Row, Page extends Paged>(
   requests: Requests,
   path: string,
+  rows: keyof Page,
   query: QueryParameters,
   signal: AbortSignal | undefined,
-  rowsOf: (page: Page) => readonly Row[],
-): AsyncGenerator<Row, void, undefined> {
-  for (let bookmark: string | undefined; ; ) {
-    const page: Page = await requests.ask("GET", path, { query: { ...query, bookmark }, signal });
-    yield* rowsOf(page);
-    if (page.bookmark === null) return;
-    bookmark = page.bookmark;
-  }
+): Listing<Row, Page> {
+  const page = (place: QueryParameters = {}): Promise<Page> =>
+    requests.ask("GET", path, { query: { ...query, ...place }, signal });
+  return {
+    page: () => page(),
+    async *[Symbol.asyncIterator]() {
+      let skip = Number(query.skip ?? 0);
+      for (let place: QueryParameters | undefined = {}; place !== undefined; ) {
+        const found: Page = await page(place);
+        const read = found[rows] as readonly Row[];
+        yield* read;
+        skip += read.length;
+        place = nextPlace(found, read.length === 0 ? Number.POSITIVE_INFINITY : skip);
+      }
+    },
+  };
+}
+
+/** Query of the next page; `undefined` after the last one. `skip` is the number of rows read. */
+function nextPlace({ bookmark, before, total_rows: total }: Paged, skip: number) {
+  if (bookmark !== undefined) return bookmark === null ? undefined : { bookmark };
+  if (before !== undefined) return before === null ? undefined : { before };
+  return skip < (total ?? 0) ? { skip } : undefined;
 }
 
 function runningCommand(
   requests: Requests,
   path: string,
   query: QueryParameters,
-  { signal, why }: Signaled & { why?: string },
+  { signal, why }: Reasoned,
 ): RunningCommand {
   const progress = new LatestValues<BulkCommand>();
   const ended = (async (): Promise<CommandResult> => {
-    const body = { why: why ?? null };
-    const { text, location } = await requests.exchange("POST", path, { query, body, signal });
+    const { text, location } = await requests.exchange("POST", path, {
+      query,
+      body: { why },
+      signal,
+    });
     const answer = parseJson(text) as CommandedJobs;
-    const id = continuedCommand(answer);
+    const id = continuedCommand(answer) ?? (location.split("/").at(-1) || undefined);
     let { matched, changed = 0 } = answer;
-    if (id !== undefined) {
+    let failed = 0;
+    // The response does not say why jobs were not changed.
+    if (id !== undefined && answer.changed !== matched) {
       for await (const command of followCommand(requests, id, signal)) {
         progress.set(command);
-        ({ matched, changed } = command);
+        ({ matched, changed, failed } = command);
       }
     }
-    return { id: id ?? (location.split("/").at(-1) || undefined), matched, changed };
+    return { id, matched, changed, failed };
   })();
   ended.then(
     () => progress.end(),

@@ -37,27 +37,23 @@ export interface JobCount {
   readonly isExact: boolean;
 }
 
-/** Jobs that a command would affect: their number, and some of them. */
 export interface JobPreview extends JobCount {
   readonly first: JobPage["jobs"];
 }
 
-/**
- * Counts the jobs that a filter selects, and returns the first `limit` of them. If the server does
- * not know the total, reads up to `pagesMax` pages.
- */
+export interface CountOptions {
+  /** Maximum number of jobs to return. Default: 0. */
+  readonly limit?: number;
+  /** Maximum number of pages to read if the server does not know the total. Default: all. */
+  readonly pagesMax?: number;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Counts the jobs that a filter selects, and returns the first ones. */
 export async function countJobs(
   requests: Asker,
   filter: QueryParameters,
-  {
-    limit = 0,
-    pagesMax = Number.POSITIVE_INFINITY,
-    signal,
-  }: {
-    readonly limit?: number;
-    readonly pagesMax?: number;
-    readonly signal?: AbortSignal | undefined;
-  } = {},
+  { limit = 0, pagesMax = Number.POSITIVE_INFINITY, signal }: CountOptions = {},
 ): Promise<JobPreview> {
   const page = (query: QueryParameters): Promise<JobPage> =>
     requests.ask("GET", "_tandem/jobs", { query: { ...filter, ...query }, signal });

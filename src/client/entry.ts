@@ -1,8 +1,13 @@
 /** `couch-tandem/client`: a client of the HTTP API, for Node.js and browsers. */
 export type {
+  AlertDelivery,
+  Budget,
   BulkCommand,
   DocumentFailure,
+  EndpointRow,
+  FailingGroup,
   FailingPage,
+  GroupRow,
   Job,
   JobEvent,
   JobRun,
@@ -19,6 +24,12 @@ export type {
   JobAction,
   JobFilter,
   JobListQuery,
+  Listing,
+  PastQuery,
+  RetriedDocuments,
+  RowRange,
+  RuleBody,
+  RuleListQuery,
   RunningCommand,
 } from "./client.ts";
 export { createClient } from "./client.ts";

@@ -6,8 +6,8 @@ import { ApiError, errorOf, type QueryParameters, type Requests } from "./reques
 const RECONNECT_MS = 1_000;
 
 export type FeedItem =
-  /** The connection is open; later events follow. */
-  | { readonly kind: "open" }
+  /** The connection is open; events after `place` follow. */
+  | { readonly kind: "open"; readonly place: string }
   | { readonly kind: "message"; readonly message: EventSourceMessage }
   /** The connection is lost, and will be opened again. */
   | { readonly kind: "lost"; readonly error: unknown };
@@ -43,7 +43,7 @@ export async function* followFeed(
           if (message.event !== "position") yield { kind: "message", message };
           else {
             hasBegun = true;
-            yield { kind: "open" };
+            yield { kind: "open", place: lastId ?? "" };
           }
         }
       }

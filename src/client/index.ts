@@ -5,12 +5,14 @@
  * Reading order: requests.ts, commands.ts, feed.ts, client.ts.
  */
 export {
-  continuedCommand,
-  countJobs,
-  followCommand,
-  type JobCount,
-  type JobPreview,
-} from "./commands.ts";
+  type Client,
+  clientOf,
+  type JobAction,
+  type RetriedDocuments,
+  type RuleBody,
+  type RunningCommand,
+} from "./client.ts";
+export { continuedCommand, type JobCount, type JobPreview } from "./commands.ts";
 export { type FeedItem, followFeed } from "./feed.ts";
-export type { Exchanged, Method, RequestParts } from "./requests.ts";
+export type { Exchanged, Method, RequestParts, RequestsParts } from "./requests.ts";
 export { ApiError, Requests, segmentOf, withQuery } from "./requests.ts";

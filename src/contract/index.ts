@@ -23,11 +23,15 @@ export type {
   LoginGate,
   PastPage,
   ReplacedCredentials,
+  RetriedFailures,
+  RunPage,
 } from "./jobs.ts";
 export type {
   Budget,
   BudgetPage,
   BudgetRates,
+  BudgetRow,
+  DrainedNodes,
   EndpointPage,
   EndpointRow,
   GroupPage,
@@ -71,6 +75,7 @@ export type {
   RuleStatus,
   RulesPage,
 } from "./rules.ts";
+export type { Done } from "./schema.ts";
 export type { SecretsStatus } from "./secrets.ts";
 export type { UpgradeStatus } from "./upgrade.ts";
 export {

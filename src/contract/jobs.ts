@@ -146,6 +146,7 @@ export const JobRun = exactly({
 export type JobRun = Shape<typeof JobRun>;
 
 export const RunPage = exactly({ total_rows: count, runs: listOf(JobRun) });
+export type RunPage = Shape<typeof RunPage>;
 
 export const DocumentFailure = exactly({
   id: text,
@@ -174,6 +175,7 @@ export const FailureCounts = exactly({ total_rows: count, counts: listOf(Failure
 
 /** Response to a retry of failed documents: `tried` were retried, and `total_rows` still fail. */
 export const RetriedFailures = exactly({ ok: flag, tried: count, total_rows: count });
+export type RetriedFailures = Shape<typeof RetriedFailures>;
 
 /** Jobs whose last failures have the same class, side and host. */
 export const FailingGroup = exactly({

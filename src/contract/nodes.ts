@@ -44,6 +44,7 @@ export const NodePage = exactly({ total_rows: count, nodes: listOf(NodeRow) });
 export type NodePage = Shape<typeof NodePage>;
 
 export const DrainedNodes = exactly({ ok: flag, matched: count, changed: count });
+export type DrainedNodes = Shape<typeof DrainedNodes>;
 
 export const Worker = exactly({
   id: text,

@@ -62,6 +62,7 @@ export const json = Type.Unknown();
 
 /** Response to a successful change. */
 export const Done = exactly({ ok: Type.Literal(true), no_changes: Type.Optional(flag) });
+export type Done = Shape<typeof Done>;
 
 export function listOf<Item extends TSchema>(item: Item) {
   return Type.Array(item);

@@ -34,11 +34,36 @@ test("lists all jobs over several pages, and counts them", async () => {
     names.push(name);
   }
   expect(names.toSorted()).toEqual(["0", "1", "2", "3", "4"].map((n) => `_replicator/job-${n}`));
-  expect(await client.jobs.count({ name: "_replicator/job-1" })).toEqual({
+  expect(await client.jobs.count({ name: "_replicator/job-1" })).toMatchObject({
     count: 1,
     isExact: true,
   });
   expect(await client.jobs.get("_replicator/job-3")).toMatchObject({ doc_id: "job-3" });
+});
+
+test("reads lists of every kind page by page, or all their rows", async () => {
+  const { bookmark, jobs } = await client.jobs.list({ limit: 3 }).page();
+  expect(jobs).toHaveLength(3);
+  const { jobs: others } = await client.jobs.list({ bookmark: String(bookmark) }).page();
+  expect(others).toHaveLength(2);
+  await client.jobs.command("pause", "_replicator/job-4", { why: "a test" });
+  await client.jobs.command("resume", "_replicator/job-4");
+  const places: string[] = [];
+  const past = { job: "_replicator/job-4", limit: 1 };
+  for await (const { place } of client.pastEvents(past)) places.push(place);
+  expect(places.length).toBeGreaterThan(2);
+  expect(places).toEqual(places.toSorted().toReversed());
+  for (const host of ["a.example", "b.example", "c.example"]) {
+    await client.budgets.put(host, { read: { requests_per_sec: 5 } });
+  }
+  const hosts: string[] = [];
+  for await (const { name } of client.budgets.list()) hosts.push(name);
+  expect(hosts).toEqual(["a.example", "b.example", "c.example"]);
+  await client.budgets.remove("b.example");
+  expect(await client.budgets.list().page()).toMatchObject({ total_rows: 2 });
+  const groups: string[] = [];
+  for await (const { name } of client.groups.list({ limit: 1 })) groups.push(name);
+  expect(groups).toEqual(["_replicator"]);
 });
 
 test("rejects with the server's error", async () => {
@@ -48,7 +73,7 @@ test("rejects with the server's error", async () => {
   await expect(client.jobs.commandAll("cancel", {})).rejects.toMatchObject({ status: 400 });
   const away: Fetch = () => Promise.reject(new TypeError("fetch failed"));
   const lost = createClient({ url: "http://localhost/", fetch: away });
-  await expect(lost.nodes.list()).rejects.toMatchObject({ status: 0, error: "unreachable" });
+  await expect(lost.nodes.list().page()).rejects.toMatchObject({ status: 0, error: "unreachable" });
 });
 
 test("runs commands, with progress, and undoes them", async () => {
@@ -85,10 +110,10 @@ test("stores, plans and removes rules", async () => {
 });
 
 test("lists nodes, and drains them", async () => {
-  const [first] = await client.nodes.list();
+  const [first] = (await client.nodes.list().page()).nodes;
   const name = String(first?.name);
   await client.nodes.drain(name);
-  expect(await client.nodes.list()).toMatchObject([{ draining: true }]);
+  expect((await client.nodes.list().page()).nodes).toMatchObject([{ draining: true }]);
   await client.nodes.undrain(name);
 });
 
@@ -110,16 +135,19 @@ test("events continue after a lost connection, without a gap", async () => {
     { signal: stopping.signal, since },
   );
   const iterator = events[Symbol.asyncIterator]();
-  const first = iterator.next();
-  const pause = async (action: "pause" | "resume") =>
+  const next = async () => (await iterator.next()).value;
+  const command = async (action: "pause" | "resume") =>
     client.jobs.command(action, "_replicator/job-2");
-  await pause("pause");
-  const { value: paused } = await first;
+  expect(await next()).toEqual({ kind: "open", place: since });
+  await command("pause");
+  const paused = await next();
   expect(paused).toMatchObject({ kind: "job", name: "_replicator/job-2" });
-  const second = iterator.next();
+  const lost = next();
   cut.abort(new Error("lost"));
-  await pause("resume");
-  expect((await second).value).toMatchObject({ kind: "job", name: "_replicator/job-2" });
+  expect(await lost).toMatchObject({ kind: "lost" });
+  await command("resume");
+  expect(await next()).toEqual({ kind: "open", place: paused?.place });
+  expect(await next()).toMatchObject({ kind: "job", name: "_replicator/job-2" });
   expect(positions).toEqual([since, paused?.place]);
   stopping.abort();
   expect(await iterator.next()).toMatchObject({ done: true });
@@ -153,8 +181,8 @@ test("a bundle for browsers imports nothing of Node.js", async () => {
   // Only what browsers have.
   const page = createContext({ ...BROWSER, fetch: node.fetch });
   const listed = runInContext(
-    `${code}; tandem.createClient({ url: "http://localhost/", fetch }).nodes.list()`,
+    `${code}; tandem.createClient({ url: "http://localhost/", fetch }).nodes.list().page()`,
     page,
   );
-  expect(await listed).toMatchObject([{ name: expect.any(String) }]);
+  expect(await listed).toMatchObject({ nodes: [{ name: expect.any(String) }] });
 });

@@ -11,16 +11,13 @@ export function addAlertsCommand(program: Command): void {
   withServer(alerts.command("status"))
     .description("show waiting and rejected alerts, and the last failure")
     .action((flags: ServerFlags) =>
-      askServer(flags, async (server) => [
-        await server.ask("GET", "/_tandem/alerts"),
-        printDelivery,
-      ]),
+      askServer(flags, async ({ alerts }) => [await alerts.get(), printDelivery]),
     );
   withServer(alerts.command("test"))
     .description("send a test alert, and wait until the receiver has accepted it")
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => [
-        await server.ask("POST", "/_tandem/alerts/_test"),
+        await server.alerts.test(),
         () => "the receiver has accepted the test alert\n",
       ]),
     );

@@ -2,8 +2,7 @@
  * Checks the format of responses before they are used, because servers other than Tandem also
  * respond with JSON.
  */
-
-import { type Method, type RequestParts, type Requests, withQuery } from "../../client/index.ts";
+import type { Method } from "../../client/index.ts";
 
 type Kind = "array" | "boolean" | "number" | "object" | "string";
 
@@ -35,19 +34,6 @@ export function answerWith<T>(answer: unknown, members: Readonly<Record<string, 
 export interface Server {
   /** Returns the response. Throws if it is an error, or if no response arrives. */
   ask(method: Method, path: string, body?: unknown): Promise<unknown>;
-}
-
-/** The server for the shared parts of the client, whose responses must have these members. */
-export function asClient(
-  server: Server,
-  members: Readonly<Record<string, Kind>>,
-): Pick<Requests, "ask"> {
-  return {
-    ask: async <Answer>(method: Method, path: string, { query = {}, body }: RequestParts = {}) => {
-      const answer = await server.ask(method, `/${withQuery(path, query)}`, body);
-      return answerWith<Answer>(answer, members);
-    },
-  };
 }
 
 /** The response as a string. Throws a ForeignAnswerError if it is not one. */

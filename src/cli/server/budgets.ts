@@ -1,7 +1,7 @@
 /** `tandem budgets`: limits on a cluster's use of a server. */
 import type { Command } from "commander";
 import type { Budget, BudgetPage, BudgetRates } from "../../contract/index.ts";
-import { maskCredentials, percentEncode } from "../../protocol/index.ts";
+import { maskCredentials } from "../../protocol/index.ts";
 import { table } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith, printOk } from "./answers.ts";
@@ -20,7 +20,7 @@ export function addBudgetsCommand(program: Command): void {
   withServer(budgets.command("list"))
     .description("list all budgets")
     .action((flags: ServerFlags) =>
-      askServer(flags, async (server) => [await server.ask("GET", "/_tandem/budgets"), print]),
+      askServer(flags, async ({ budgets }) => [await budgets.list().page(), print]),
     );
   const limits = "one or more limits: requests_per_sec=N, documents_per_sec=N, megabytes_per_sec=N";
   withServer(budgets.command("set <name>"))
@@ -33,13 +33,13 @@ export function addBudgetsCommand(program: Command): void {
         if (Object.keys(budget).length === 0) {
           throw new WrongUse("budgets set: expected limits, such as --read requests_per_sec=50");
         }
-        return [await server.ask("PUT", pathOf(name), budget), printOk];
+        return [await server.budgets.put(checked(name), budget), printOk];
       }),
     );
   withServer(budgets.command("remove <name>"))
     .description("remove the limits")
     .action((name: string, flags: ServerFlags) =>
-      askServer(flags, async (server) => [await server.ask("DELETE", pathOf(name)), printOk]),
+      askServer(flags, async (server) => [await server.budgets.remove(checked(name)), printOk]),
     );
 }
 
@@ -56,14 +56,14 @@ function limitsOf(side: "read" | "write", texts: readonly string[] | undefined):
 }
 
 /** Rejects names with a password, because connection errors show the path of the request. */
-function pathOf(name: string): string {
+function checked(name: string): string {
   const shown = maskCredentials(name);
   if (shown !== name) {
     throw new WrongUse(
       `budget name ${shown}: expected HOST, HOST:PORT or ACCOUNT@HOST[:PORT], without a password`,
     );
   }
-  return `/_tandem/budgets/${percentEncode(name)}`;
+  return name;
 }
 
 function print(answer: unknown): string {

@@ -4,7 +4,7 @@
  */
 
 import { createInterface } from "node:readline/promises";
-import { continuedCommand, countJobs, followCommand } from "../../client/index.ts";
+import { continuedCommand, type JobPreview, withQuery } from "../../client/index.ts";
 import type { BulkCommand, CommandedJobs, CommandPage } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
@@ -12,8 +12,8 @@ import { Progress } from "../terminal/progress.ts";
 import { quoted } from "../terminal/quoted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
-import { answerWith, asClient } from "./answers.ts";
-import type { Created, CreatingServer, Printer, Server } from "./server-client.ts";
+import { answerWith } from "./answers.ts";
+import type { Created, Printer, TypedServer } from "./server-client.ts";
 
 /** Number of jobs named as examples when a command has to be confirmed. */
 const EXAMPLES = 3;
@@ -34,14 +34,14 @@ export interface ConfirmFlags {
 
 /** Sends a command for the jobs that `query` selects, once it is confirmed. */
 export async function commandJobs(
-  server: CreatingServer,
+  server: TypedServer,
   {
     action,
     query,
     body,
   }: {
     readonly action: string;
-    readonly query: URLSearchParams;
+    readonly query: object;
     readonly body: unknown;
   },
   { yes = false, dryRun = false }: ConfirmFlags,
@@ -52,14 +52,17 @@ export async function commandJobs(
     if (dryRun) return [preview, () => `would ${verb} ${described(preview)}\n`];
     if (preview.matched > 0) await confirm(action, verb, preview);
   }
-  const created = await server.create(`/_tandem/jobs/_${action}?${query}`, body);
+  const created = await server.create(
+    `/${withQuery(`_tandem/jobs/_${action}`, { ...query })}`,
+    body,
+  );
   const undo = UNDOABLE.has(action) ? idIn(created) : undefined;
   return [await ended(server, created), (done) => printDone(done, undo)];
 }
 
 /** Undoes a command, or the last one if no id is given. */
 export async function undoCommand(
-  server: CreatingServer,
+  server: TypedServer,
   id: string | undefined,
 ): Promise<readonly [unknown, Printer]> {
   const { id: undone } = id === undefined ? await lastUndoable(server) : { id };
@@ -88,11 +91,10 @@ interface Preview {
   readonly examples: readonly string[];
 }
 
-async function previewOf(server: Server, query: URLSearchParams): Promise<Preview> {
-  const { all: _, ...filter } = Object.fromEntries(query);
-  const { count, first } = await countJobs(asClient(server, { jobs: "array" }), filter, {
-    limit: EXAMPLES,
-  });
+async function previewOf(server: TypedServer, query: object): Promise<Preview> {
+  const { all: _, ...filter }: { readonly all?: boolean } = query;
+  const found = await server.jobs.count(filter, { limit: EXAMPLES });
+  const { count, first } = answerWith<JobPreview>(found, { count: "number", first: "array" });
   return { matched: count, examples: first.map(({ name }) => name) };
 }
 
@@ -125,25 +127,24 @@ async function confirm(action: string, verb: string, preview: Preview): Promise<
 }
 
 /** Waits for the end of a command that continues after its response (202). */
-async function ended(server: Server, { answer }: Created): Promise<unknown> {
+async function ended(server: TypedServer, { answer }: Created): Promise<unknown> {
   const members = { ok: "boolean", matched: "number" } as const;
   const id = continuedCommand(answerWith<CommandedJobs>(answer, members));
   return id === undefined ? answer : shownCommand(server, id);
 }
 
 /** Waits until a command has ended, showing its progress. Returns the ended command. */
-export async function shownCommand(server: Server, id: string): Promise<unknown> {
+export async function shownCommand(server: TypedServer, id: string): Promise<unknown> {
   const progress = new Progress("command", process.stderr, "jobs");
   let last: BulkCommand | undefined;
-  const requests = asClient(server, { state: "string", done: "number" });
-  for await (last of followCommand(requests, id)) {
+  for await (last of server.commands.follow(id)) {
     if (last.state === "running") progress.show(last.done, last.matched);
   }
   return last;
 }
 
 /** The last command of this user. Commands of other operators can only be undone by their ids. */
-async function lastUndoable(server: Server): Promise<BulkCommand> {
+async function lastUndoable(server: TypedServer): Promise<BulkCommand> {
   const session = await server.ask("GET", "/_session");
   const { userCtx } = answerWith<{ readonly userCtx: { readonly name: string | null } }>(session, {
     userCtx: "object",

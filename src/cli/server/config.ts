@@ -83,7 +83,7 @@ function addSharesCommand(program: Command): void {
   withServer(shares.command("usage"))
     .description("show groups with usage and jobs, longest waiting first")
     .action((flags: ServerFlags) =>
-      askServer(flags, async (server) => [await server.ask("GET", "/_tandem/groups"), printUsage]),
+      askServer(flags, async (server) => [await server.groups.list().page(), printUsage]),
     );
   withServer(shares.command("set <group> <shares>"))
     .description("set the shares of a group; 200 shares get twice as many slots as 100")

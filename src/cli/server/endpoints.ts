@@ -2,11 +2,10 @@
 
 import type { Command } from "commander";
 import type { EndpointPage, EndpointRow } from "../../contract/index.ts";
-import { percentEncode } from "../../protocol/index.ts";
 import { table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";
 import type { ServerFlags } from "./server-client.ts";
-import { askServer, withServer } from "./server-command.ts";
+import { askServer, given, withServer } from "./server-command.ts";
 
 interface EndpointFlags extends ServerFlags {
   readonly limit?: string;
@@ -17,10 +16,10 @@ export function addEndpointsCommand(program: Command): void {
     .description("list servers that jobs copy from and to, most failing jobs first")
     .option("--limit <number>", "maximum number (default 100)")
     .action((flags: EndpointFlags) =>
-      askServer(flags, async (server) => {
-        const query = flags.limit === undefined ? "" : `?limit=${percentEncode(flags.limit)}`;
-        return [await server.ask("GET", `/_tandem/endpoints${query}`), print];
-      }),
+      askServer(flags, async ({ endpoints }) => [
+        await endpoints.list(given(flags, ["limit"])).page(),
+        print,
+      ]),
     );
 }
 

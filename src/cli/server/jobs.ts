@@ -5,8 +5,8 @@
 
 import type { Command } from "commander";
 import { parseJson } from "../../base/index.ts";
+import { type JobAction, withQuery } from "../../client/index.ts";
 import { EVENT_FILTERS, JOB_FILTERS, type JobPage } from "../../contract/index.ts";
-import { percentEncode } from "../../protocol/index.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import { type ConfirmFlags, commandJobs, printCommands, undoCommand } from "./bulk-commands.ts";
@@ -20,11 +20,10 @@ import {
   printPast,
   printRuns,
   runsOf,
-  type ShownJob,
 } from "./job-output.ts";
 import { printLogins } from "./logins.ts";
-import type { CreatingServer, Printer } from "./server-client.ts";
-import { askServer, withServer } from "./server-command.ts";
+import type { Printer, TypedServer } from "./server-client.ts";
+import { askServer, given, withServer } from "./server-command.ts";
 
 /** Job filters whose options take a value, with the placeholder for the value in the help. */
 const VALUE_FILTERS = {
@@ -67,6 +66,7 @@ const RUNS_SHOWN = 10;
 
 interface Flags extends ConfirmFlags, Readonly<Record<string, string | boolean | undefined>> {
   readonly server: string;
+  readonly why?: string;
   readonly json?: boolean;
 }
 
@@ -85,7 +85,7 @@ export function addJobsCommand(program: Command): void {
     .option("--bookmark <text>", "continue after the previous page")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
-        const answer = await server.ask("GET", `/_tandem/jobs?${query(flags, PAGE)}`);
+        const answer = await server.jobs.list(query(flags, PAGE)).page();
         const { jobs, bookmark } = answerWith<JobPage>(answer, { jobs: "array" });
         if (jobs.length > 0 || bookmark !== null || flags.bookmark !== undefined) {
           return [answer, printJobs];
@@ -101,9 +101,8 @@ export function addJobsCommand(program: Command): void {
     .option("--skip <number>", "number of groups to skip")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
-        const page = pageQuery(flags, ["limit", "skip"]);
-        const jobs = await server.ask("GET", `/_tandem/failing?${page}`);
-        const rules = printFailingRules(await server.ask("GET", "/_tandem/rules?failing=true"));
+        const jobs = await server.jobs.failing(given(flags, ["limit", "skip"])).page();
+        const rules = printFailingRules(await server.rules.list({ failing: true }).page());
         return [jobs, (answer) => printFailingGroups(answer) + rules];
       }),
     );
@@ -111,16 +110,16 @@ export function addJobsCommand(program: Command): void {
     .option("--limit <number>", "maximum number of accounts (default 100)")
     .option("--skip <number>", "number of accounts to skip")
     .action((flags: Flags) =>
-      askServer(flags, async (server) => {
-        const page = pageQuery(flags, ["limit", "skip"]);
-        return [await server.ask("GET", `/_tandem/logins?${page}`), printLogins];
-      }),
+      askServer(flags, async ({ jobs }) => [
+        await jobs.logins(given(flags, ["limit", "skip"])).page(),
+        printLogins,
+      ]),
     );
   withEventFilters(
     define("watch", "print events of jobs as they happen, until interrupted"),
   ).action(async (flags: Flags) => {
     const { followServer } = await import("./server-feed.ts");
-    const path = `/_tandem/events?${query(flags, EVENT_NAMES)}`;
+    const path = withQuery("_tandem/events", { ...query(flags, EVENT_NAMES) });
     await followServer(flags, path, ({ event, data }) =>
       flags.json === true ? `${data}\n` : printEvent(event, JSON.parse(data)),
     );
@@ -130,17 +129,14 @@ export function addJobsCommand(program: Command): void {
     .option("--before <place>", "continue after the previous page")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
-        const asked = new URLSearchParams(query(flags, [...EVENT_NAMES, "limit", "before"]));
-        let answer = await server.ask("GET", `/_tandem/events/_past?${asked}`);
-        let page = pastOf(answer);
+        const asked = query(flags, [...EVENT_NAMES, "limit", "before"]);
+        let page = pastOf(await server.pastEvents(asked).page());
         // A page covers a part of the log, in which nothing may match.
         while (page.events.length === 0 && page.before !== null) {
-          asked.set("before", page.before);
-          answer = await server.ask("GET", `/_tandem/events/_past?${asked}`);
-          page = pastOf(answer);
+          page = pastOf(await server.pastEvents({ ...asked, before: page.before }).page());
         }
-        if (page.events.length > 0 || flags.before !== undefined) return [answer, printPast];
-        return [answer, await nothingFound(server, "events", flags)];
+        if (page.events.length > 0 || flags.before !== undefined) return [page, printPast];
+        return [page, await nothingFound(server, "events", flags)];
       }),
     );
   define(
@@ -148,25 +144,22 @@ export function addJobsCommand(program: Command): void {
     "show one job, given by its name (DATABASE/DOCUMENT or RULE/DATABASE) or id",
   ).action((id: string, flags: Flags) =>
     askServer(flags, async (server) => {
-      const job = await server.ask("GET", jobPath(id));
+      const job = await server.jobs.get(id);
       if (flags.json === true) return [job, printJob];
-      const runs = runsOf(await server.ask("GET", `${jobPath(id)}/runs?limit=${RUNS_SHOWN}`));
-      return [{ ...(job as ShownJob), runs }, printJob];
+      const runs = runsOf(await server.jobs.runs(id, { limit: RUNS_SHOWN }).page());
+      return [{ ...job, runs }, printJob];
     }),
   );
   define("runs <id>", "list the last runs of a job, newest first").action(
     (id: string, flags: Flags) =>
-      askServer(flags, async (server) => {
-        return [await server.ask("GET", `${jobPath(id)}/runs`), printRuns];
-      }),
+      askServer(flags, async ({ jobs }) => [await jobs.runs(id).page(), printRuns]),
   );
   define("failures <id>", "list the failed documents of a job")
     .option("--retry", "retry the failed documents before listing them")
     .action((id: string, flags: Flags) =>
-      askServer(flags, async (server) => {
-        const path = `${jobPath(id)}/failures`;
-        if (flags.retry === true) await server.ask("POST", `${path}/_retry`);
-        return [await server.ask("GET", path), printFailures];
+      askServer(flags, async ({ jobs }) => {
+        if (flags.retry === true) await jobs.retryFailures(id);
+        return [await jobs.failures(id).page(), printFailures];
       }),
     );
   for (const [name, description] of [
@@ -208,27 +201,27 @@ export function addJobsCommand(program: Command): void {
   define("start-from <id> <sequence>", "restart a job at this update sequence of the source")
     .option(...WHY)
     .action((id: string, sequence: string, flags: Flags) =>
-      askServer(flags, async (server) => {
-        const body = { since: sequenceOf(sequence), ...whyOf(flags) };
-        return [await server.ask("POST", `${jobPath(id)}/_start_from`, body), printDone];
-      }),
+      askServer(flags, async ({ jobs }) => [
+        await jobs.startFrom(id, sequenceOf(sequence), flags),
+        printDone,
+      ]),
     );
 }
 
 async function command(
-  server: CreatingServer,
-  name: string,
+  server: TypedServer,
+  name: JobAction | "retry_failures",
   id: string | undefined,
   flags: Flags,
 ): Promise<readonly [unknown, Printer]> {
   const found = query(flags, ["all"]);
-  if ((id === undefined) === (found === "")) {
+  if ((id === undefined) === (Object.keys(found).length === 0)) {
     throw new WrongUse("expected the id of one job, a filter for several, or --all");
   }
   if (id !== undefined) {
-    return [await server.ask("POST", `${jobPath(id)}/_${name}`, whyOf(flags)), printDone];
+    return [await server.jobs.command(name as JobAction, id, flags), printDone];
   }
-  const asked = { action: name, query: new URLSearchParams(found), body: whyOf(flags) };
+  const asked = { action: name, query: found, body: { why: flags.why } };
   const [answer, print] = await commandJobs(server, asked, flags);
   const { matched } = answerWith<{ readonly matched: number }>(answer, { matched: "number" });
   return [answer, matched > 0 ? print : await nothingFound(server, "jobs", flags)];
@@ -240,11 +233,6 @@ function withConfirmation(command: Command): Command {
     .option("--all", "select all jobs of the server")
     .option("--yes", "do not ask for confirmation if several jobs are selected")
     .option("--dry-run", "only show the jobs that would be affected");
-}
-
-/** The body with the reason, or `undefined` if none is given. */
-function whyOf({ why }: Flags): { readonly why: unknown } | undefined {
-  return why === undefined ? undefined : { why };
 }
 
 function withEventFilters(command: Command): Command {
@@ -271,19 +259,16 @@ function optionOf(filter: string): string {
   return filter.replaceAll("_", "-");
 }
 
-function query(flags: Flags, further: readonly string[]): string {
-  const parameters = pageQuery(flags, further);
-  for (const name of [...VALUE_NAMES, ...FLAG_FILTERS]) {
-    const value = flags[optionOf(name).replace(/-(.)/g, (_, letter) => letter.toUpperCase())];
-    if (value !== undefined) parameters.set(name, String(value));
-  }
-  return parameters.toString();
-}
-
-/** Builds a query from the flags with these names. */
-function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
-  const given = names.filter((name) => flags[name] !== undefined);
-  return new URLSearchParams(given.map((name): [string, string] => [name, String(flags[name])]));
+/** The filters that the user has given, and the further flags with these names. */
+function query(flags: Flags, further: readonly string[]): object {
+  const filters = [...VALUE_NAMES, ...FLAG_FILTERS].map((name) => {
+    const flag = optionOf(name).replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+    return [name, flags[flag]] as const;
+  });
+  return {
+    ...given(flags, further),
+    ...Object.fromEntries(filters.filter(([, value]) => value !== undefined)),
+  };
 }
 
 /**
@@ -291,24 +276,20 @@ function pageQuery(flags: Flags, names: readonly string[]): URLSearchParams {
  * that no job has, which is probably mistyped.
  */
 async function nothingFound(
-  server: CreatingServer,
+  server: TypedServer,
   what: "events" | "jobs",
   flags: Flags,
 ): Promise<Printer> {
-  const filters = new URLSearchParams(query(flags, what === "events" ? EVENT_NAMES : []));
+  const filters = query(flags, what === "events" ? EVENT_NAMES : []);
   // Loaded lazily, because help and completion do not need the HTTP client.
   const { nameUnknown } = await import("./unknown-names.ts");
   if (await nameUnknown(server, filters)) process.exitCode = 1;
-  const words = [...filters].map(([name, value]) => {
-    if (value === "true") return `--${optionOf(name)}`;
-    return value === "false" ? `--no-${optionOf(name)}` : `--${optionOf(name)} ${value}`;
+  const words = Object.entries(filters).map(([name, value]) => {
+    if (value === true) return `--${optionOf(name)}`;
+    return value === false ? `--no-${optionOf(name)}` : `--${optionOf(name)} ${value}`;
   });
   const found = words.length === 0 ? `there are no ${what}` : `no ${what} match ${words.join(" ")}`;
   return () => `${found}\n`;
-}
-
-function jobPath(id: string): string {
-  return `/_tandem/jobs/${percentEncode(id)}`;
 }
 
 /**

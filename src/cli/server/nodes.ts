@@ -3,11 +3,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
 import type { NodePage } from "../../contract/index.ts";
-import { percentEncode } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { table } from "../terminal/table.ts";
 import { answerWith, printOk } from "./answers.ts";
-import type { Server, ServerFlags } from "./server-client.ts";
+import type { Server, ServerFlags, TypedServer } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
 /** Polling interval for a draining node. */
@@ -20,7 +19,7 @@ export function addNodesCommand(program: Command): void {
   withServer(nodes.command("list"))
     .description("list nodes with their jobs and state")
     .action((flags: ServerFlags) =>
-      askServer(flags, async (server) => [await server.ask("GET", "/_tandem/nodes"), printNodes]),
+      askServer(flags, async (server) => [await server.nodes.list().page(), printNodes]),
     );
   withServer(nodes.command("drain <name>"))
     .description(
@@ -32,19 +31,16 @@ export function addNodesCommand(program: Command): void {
   withServer(nodes.command("undrain <name>"))
     .description("allow a node to accept jobs again")
     .action((name: string, flags: ServerFlags) =>
-      askServer(flags, async (server) => [
-        await server.ask("POST", `${pathOf(name)}/_undrain`),
-        printOk,
-      ]),
+      askServer(flags, async (server) => [await server.nodes.undrain(name), printOk]),
     );
 }
 
 /** Reports the number of remaining jobs on standard error. */
-async function drain(server: Server, asked: string) {
-  await server.ask("POST", `${pathOf(asked)}/_drain`);
+async function drain(server: TypedServer, asked: string) {
+  await server.nodes.drain(asked);
   const name = asked === "_local" ? await localName(server) : asked;
   for (let reported: number | undefined; ; await sleep(LOOK_MS)) {
-    const { nodes } = nodesOf(await server.ask("GET", "/_tandem/nodes"));
+    const { nodes } = nodesOf(await server.nodes.list().page());
     const named = nodes.filter((node) => node.id === name || node.name === name);
     const draining = named.filter(({ state, drained }) => state === "draining" && !drained);
     if (draining.length === 0)
@@ -62,10 +58,6 @@ async function localName(server: Server): Promise<string> {
 
 function nodesOf(answer: unknown): NodePage {
   return answerWith(answer, { nodes: "array" });
-}
-
-function pathOf(name: string): string {
-  return `/_tandem/nodes/${percentEncode(name)}`;
 }
 
 function printNodes(answer: unknown): string {

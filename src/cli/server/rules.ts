@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { parseJson, printJson } from "../../base/index.ts";
+import type { RuleBody } from "../../client/index.ts";
 import type {
   PlannedDatabases,
   Rule,
@@ -10,14 +11,13 @@ import type {
   RuleStatus,
   RulesPage,
 } from "../../contract/index.ts";
-import { percentEncode } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { quoted } from "../terminal/quoted.ts";
 import { printable, table } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import type { ServerFlags } from "./server-client.ts";
-import { askServer, withServer } from "./server-command.ts";
+import { askServer, given, withServer } from "./server-command.ts";
 
 interface Flags extends ServerFlags {
   readonly dryRun?: boolean;
@@ -43,12 +43,10 @@ export function addRulesCommand(program: Command): void {
     .option("--limit <number>", "maximum number (default 100)")
     .option("--bookmark <text>", "continue after the previous page")
     .action((flags: Flags) =>
-      askServer(flags, async (server) => {
-        const query = new URLSearchParams();
-        if (flags.limit !== undefined) query.set("limit", flags.limit);
-        if (flags.bookmark !== undefined) query.set("bookmark", flags.bookmark);
-        return [await server.ask("GET", `/_tandem/rules?${query}`), printList];
-      }),
+      askServer(flags, async ({ rules }) => [
+        await rules.list(given(flags, ["limit", "bookmark"])).page(),
+        printList,
+      ]),
     );
   withServer(rules.command("show <name>"))
     .description("show one rule with the state of its jobs")
@@ -56,7 +54,7 @@ export function addRulesCommand(program: Command): void {
       askServer(flags, async (server) => {
         // Loads the names of states lazily, because help and completion do not need them.
         const { statesOf } = await import("./job-output.ts");
-        const rule = await server.ask("GET", pathOf(name));
+        const rule = await server.rules.get(name);
         return [rule, (answer) => printRule(answer, statesOf)];
       }),
     );
@@ -64,8 +62,8 @@ export function addRulesCommand(program: Command): void {
     .description("create or change a rule from a file with its JSON; - reads standard input")
     .option(...DRY_RUN)
     .action((name: string, file: string, flags: Flags) =>
-      askServer(flags, async (server) => [
-        await server.ask("PUT", pathOf(name, flags), readRule(file)),
+      askServer(flags, async ({ rules }) => [
+        await rules[flags.dryRun === true ? "plan" : "put"](name, readRule(file)),
         printOutcome,
       ]),
     );
@@ -73,20 +71,16 @@ export function addRulesCommand(program: Command): void {
     .description("remove a rule; cancels its jobs and keeps the copies")
     .option(...DRY_RUN)
     .action((name: string, flags: Flags) =>
-      askServer(flags, async (server) => [
-        await server.ask("DELETE", pathOf(name, flags)),
+      askServer(flags, async ({ rules }) => [
+        await rules[flags.dryRun === true ? "planRemoval" : "remove"](name),
         printOutcome,
       ]),
     );
 }
 
-function pathOf(name: string, { dryRun = false }: Pick<Flags, "dryRun"> = {}): string {
-  return `/_tandem/rules/${percentEncode(name)}${dryRun ? "?dry_run=true" : ""}`;
-}
-
-function readRule(file: string): unknown {
+function readRule(file: string): RuleBody {
   try {
-    return parseJson(readFileSync(file === "-" ? 0 : file, "utf8"));
+    return parseJson(readFileSync(file === "-" ? 0 : file, "utf8")) as RuleBody;
   } catch (error) {
     throw new WrongUse(`${file}: expected the JSON of a rule: ${(error as Error).message}`);
   }

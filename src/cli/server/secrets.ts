@@ -12,7 +12,7 @@ import { printable } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import { shownCommand } from "./bulk-commands.ts";
-import type { CreatingServer, Printer, Server, ServerFlags } from "./server-client.ts";
+import type { Printer, Server, ServerFlags, TypedServer } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
 const POLL_MS = 500;
@@ -64,7 +64,7 @@ export function addSecretsCommand(program: Command): void {
  * user of the machine can see arguments.
  */
 async function replace(
-  server: CreatingServer,
+  server: TypedServer,
   flags: ReplaceFlags,
 ): Promise<readonly [answer: unknown, print: Printer]> {
   const { host, username, newUsername = username, passwordFile, side, owner } = flags;

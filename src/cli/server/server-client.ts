@@ -1,6 +1,14 @@
 /** HTTP client of a single command. */
 import { parseJson, printJson } from "../../base/index.ts";
-import { type Method, Requests } from "../../client/index.ts";
+import {
+  type Client,
+  clientOf,
+  type Exchanged,
+  type Method,
+  type RequestParts,
+  Requests,
+  type RequestsParts,
+} from "../../client/index.ts";
 import { openUndiciFetch, type UndiciFetch } from "../../host/index.ts";
 import { readText } from "../../http-client/index.ts";
 import { maskCredentials, percentDecode } from "../../protocol/index.ts";
@@ -20,8 +28,8 @@ export interface ServerFlags {
   readonly json?: boolean;
 }
 
-/** A server client that also returns the paths of resources created by its requests. */
-export interface CreatingServer extends Server {
+/** A server with the typed operations of its API. */
+export interface TypedServer extends Server, Client {
   create(path: string, body?: unknown): Promise<Created>;
 }
 
@@ -36,7 +44,7 @@ export type Printer = (answer: unknown) => string;
 
 /** Sends the requests of a command; returns the last response with its printer. */
 export type ServerWork = (
-  server: CreatingServer,
+  server: TypedServer,
 ) => Promise<readonly [answer: unknown, print: Printer]>;
 
 /** Runs the requests of a command, and prints the response or the error. */
@@ -66,42 +74,66 @@ export async function openServer(
   undici: Pick<UndiciFetch, "fetch">,
   url: URL,
   sources = systemCredentialSources(),
-): Promise<CreatingServer> {
-  const asker = await askerOf(url, sources);
-  const requests = requestsOf(undici, url, asker);
-  const send = async (method: Method, path: string, body?: unknown): Promise<Created> => {
-    const response = await requests.send(method, path.slice(1), { body });
-    const answer = answerOf(response.status, await response.text(), asker);
-    return { answer, location: response.headers.get("location") ?? undefined };
-  };
+): Promise<TypedServer> {
+  const requests = requestsOf(undici, url, await askerOf(url, sources));
   return {
-    ask: async (...asked) => (await send(...asked)).answer,
-    create: (path, body) => send("POST", path, body),
+    ...clientOf(requests),
+    ask: (method, path, body) => requests.ask(method, path.slice(1), { body }),
+    async create(path, body) {
+      const { text, location } = await requests.exchange("POST", path.slice(1), { body });
+      return { answer: parseJson(text), location: location || undefined };
+    },
   };
+}
+
+/** Requests that reject with an AnswerError, and for a foreign server with an Error. */
+class CommandRequests extends Requests {
+  readonly #asker: Pick<Asker, "described">;
+
+  constructor(parts: RequestsParts, asker: Pick<Asker, "described">) {
+    super(parts);
+    this.#asker = asker;
+  }
+
+  override async exchange(
+    method: Method,
+    path: string,
+    parts: RequestParts = {},
+  ): Promise<Exchanged> {
+    const response = await this.send(method, path, parts);
+    const { status } = response;
+    const text = await response.text();
+    checkAnswer(status, text, this.#asker);
+    return { status, text, location: response.headers.get("location") ?? "" };
+  }
 }
 
 /** The client's requests on the connections of a command. */
 export function requestsOf(
   { fetch }: Pick<UndiciFetch, "fetch">,
   url: URL,
-  { headers }: Pick<Asker, "headers">,
+  asker: Asker,
 ): Requests {
-  return new Requests({
-    root: () => `${url.origin}/`,
-    headers,
-    fetch: async (target, { method, ...init }) => {
-      const response = await fetch({
-        signal: new AbortController().signal,
-        ...init,
-        method: method as Method,
-        url: target,
-        inactivityTimeoutMs: SILENCE_MS_MAX,
-      });
-      const { status, body } = response;
-      const headers = { get: (name: string) => response.headers.get(name) ?? null };
-      return { status, statusText: "", headers, body, text: () => readText(response) };
+  const { headers } = asker;
+  return new CommandRequests(
+    {
+      root: () => `${url.origin}/`,
+      headers,
+      fetch: async (target, { method, ...init }) => {
+        const response = await fetch({
+          signal: new AbortController().signal,
+          ...init,
+          method: method as Method,
+          url: target,
+          inactivityTimeoutMs: SILENCE_MS_MAX,
+        });
+        const { status, body } = response;
+        const headers = { get: (name: string) => response.headers.get(name) ?? null };
+        return { status, statusText: "", headers, body, text: () => readText(response) };
+      },
     },
-  });
+    asker,
+  );
 }
 
 /** Credentials and headers of a command for a server. */
@@ -122,16 +154,15 @@ export async function askerOf(url: URL, sources = systemCredentialSources()): Pr
   return { headers: { authorization: `Basic ${pair}` }, described };
 }
 
-/** The parsed response. Throws an AnswerError with the server's message if it is an error. */
-function answerOf(status: number, text: string, { described }: Asker): unknown {
+/** Throws an AnswerError with the server's message if the response is an error. */
+function checkAnswer(status: number, text: string, asker: Pick<Asker, "described">): void {
   let answer: unknown;
   try {
     answer = parseJson(text);
   } catch {
     throw new Error(`the server responded with ${status} but no JSON; is it a Tandem server?`);
   }
-  if (status < 400) return answer;
-  throw refusal({ status, ...errorOf(status, answer) }, { described });
+  if (status >= 400) throw refusal({ status, ...errorOf(status, answer) }, asker);
 }
 
 /** The error of a response, with a hint for a 401. */

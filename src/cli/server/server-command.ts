@@ -18,6 +18,14 @@ export function withServer(command: Command): Command {
     .option("--json", "print the JSON of the server");
 }
 
+/** The flags with these names that the user has given. */
+export function given(flags: object, names: readonly string[]): object {
+  const all = new Map(Object.entries(flags));
+  return Object.fromEntries(
+    names.filter((name) => all.has(name)).map((name) => [name, all.get(name)]),
+  );
+}
+
 /**
  * Runs the requests and prints the response. Loads the client lazily, because help and completion
  * do not need it.

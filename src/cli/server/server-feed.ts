@@ -33,7 +33,7 @@ export async function followServer(
     const asker = await askerOf(url);
     const requests = requestsOf(undici, url, asker);
     try {
-      for await (const item of followFeed(requests, path.slice(1), { signal })) {
+      for await (const item of followFeed(requests, path, { signal })) {
         if (item.kind === "open") report("watching");
         else if (item.kind === "lost") report(`${describeError(item.error)}; reconnecting`);
         else process.stdout.write(print(item.message));

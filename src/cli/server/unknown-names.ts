@@ -1,8 +1,7 @@
 /** Tells a mistyped name from a filter that matches nothing at the moment. */
 import type { JobPage } from "../../contract/index.ts";
-import { percentEncode } from "../../protocol/index.ts";
 import { answerWith } from "./answers.ts";
-import { AnswerError, type Server } from "./server-client.ts";
+import { AnswerError, type TypedServer } from "./server-client.ts";
 
 /** Filters by a name of jobs. */
 const NAMES: ReadonlySet<string> = new Set([
@@ -22,18 +21,18 @@ const HOSTS: ReadonlySet<string> = new Set(["host", "endpoint"]);
  * Whether filters that match nothing contain a name or host that no job has. Only names: they are
  * not searched again, because no job has all of them.
  */
-export async function nameUnknown(server: Server, filters: URLSearchParams): Promise<boolean> {
-  const given = [...filters];
+export async function nameUnknown(server: TypedServer, filters: object): Promise<boolean> {
+  const given = Object.entries(filters);
   if (given.length > 0 && given.every(([name]) => NAMES.has(name))) return true;
   for (const [name, value] of given) {
     // With a class, the host may be a proxy of jobs that no longer fail.
-    if (HOSTS.has(name) && filters.has("error")) continue;
-    if (!(await isKnown(server, name, value))) return true;
+    if (HOSTS.has(name) && "error" in filters) continue;
+    if (!(await isKnown(server, name, String(value)))) return true;
   }
   return false;
 }
 
-async function isKnown(server: Server, name: string, value: string): Promise<boolean> {
+async function isKnown(server: TypedServer, name: string, value: string): Promise<boolean> {
   if (NAMES.has(name)) return hasJobs(server, name, value);
   if (name === "job") return isJob(server, value);
   if (!HOSTS.has(name) || value === "-") return true;
@@ -42,16 +41,15 @@ async function isKnown(server: Server, name: string, value: string): Promise<boo
   return (await hasJobs(server, "source", host)) || hasJobs(server, "target", host);
 }
 
-async function hasJobs(server: Server, name: string, value: string): Promise<boolean> {
-  const query = new URLSearchParams({ [name]: value, limit: "1" });
-  const page = await server.ask("GET", `/_tandem/jobs?${query}`);
+async function hasJobs(server: TypedServer, name: string, value: string): Promise<boolean> {
+  const page = await server.jobs.list({ [name]: value, limit: 1 }).page();
   const { jobs, bookmark } = answerWith<JobPage>(page, { jobs: "array" });
   return jobs.length > 0 || bookmark !== null;
 }
 
-async function isJob(server: Server, id: string): Promise<boolean> {
+async function isJob(server: TypedServer, id: string): Promise<boolean> {
   try {
-    await server.ask("GET", `/_tandem/jobs/${percentEncode(id)}`);
+    await server.jobs.get(id);
     return true;
   } catch (error) {
     if (error instanceof AnswerError && error.status === 404) return false;

@@ -9,16 +9,3 @@ export const BUDGET_LIMITS = [
 export type BudgetLimit = (typeof BUDGET_LIMITS)[number][0];
 
 export const BUDGET_DIRECTIONS = ["read", "write"] as const;
-
-/** Limits by member; a missing member means no limit. */
-export type BudgetRates = Readonly<Partial<Record<BudgetLimit, number>>>;
-
-export interface Budget {
-  readonly read: BudgetRates;
-  readonly write: BudgetRates;
-}
-
-export interface BudgetRow extends Budget {
-  /** Name: a host, or `account@host`. */
-  readonly name: string;
-}

@@ -1,7 +1,7 @@
 /** Documents with conflicts, and their leaves. */
-import { parseJson, printJson } from "../../base/index.ts";
+import { printJson } from "../../base/index.ts";
 import type { ConflictCounts, ConflictPage } from "../../contract/index.ts";
-import { exchange, get, segmentOf, withQuery } from "./request.ts";
+import { get, segmentOf, withQuery } from "./request.ts";
 
 /** Number of leaves that can be compared at a time. */
 export const COMPARED_MAX = 6;
@@ -13,7 +13,7 @@ export function readConflictCounts(
   bookmark: string | undefined,
   signal: AbortSignal,
 ): Promise<ConflictCounts> {
-  return get(withQuery("_tandem/conflicts", after(bookmark)), signal);
+  return get(withQuery("_tandem/conflicts", { bookmark }), signal);
 }
 
 export function readConflicts(
@@ -22,7 +22,7 @@ export function readConflicts(
   signal: AbortSignal,
 ): Promise<ConflictPage> {
   const path = `_tandem/databases/${segmentOf(database)}/conflicts`;
-  return get(withQuery(path, after(bookmark)), signal);
+  return get(withQuery(path, { bookmark }), signal);
 }
 
 /** Reads the first leaves of a document that are not deleted, the winner first. */
@@ -32,8 +32,8 @@ export async function readLeaves(
   signal: AbortSignal,
 ): Promise<readonly LeafDocument[]> {
   const path = `${segmentOf(database)}/${segmentOf(id)}`;
-  const read = async (query: Readonly<Record<string, string>>): Promise<unknown> =>
-    parseJson((await exchange("GET", withQuery(path, query), { signal })).text);
+  const read = (query: Readonly<Record<string, string>>): Promise<unknown> =>
+    get(withQuery(path, query), signal);
   const winner = (await read({ conflicts: "true" })) as LeafDocument & {
     readonly _conflicts?: readonly string[];
   };
@@ -41,8 +41,4 @@ export async function readLeaves(
   const revisions = printJson(others.slice(0, COMPARED_MAX - 1));
   const found = (await read({ open_revs: revisions })) as readonly { readonly ok?: LeafDocument }[];
   return [document, ...found.flatMap(({ ok }) => (ok === undefined ? [] : [ok]))];
-}
-
-function after(bookmark: string | undefined): Readonly<Record<string, string>> {
-  return bookmark === undefined ? {} : { bookmark };
 }

@@ -1,9 +1,6 @@
-/**
- * Client of `GET /_tandem/events`. After a lost connection it continues after the last event
- * received.
- */
+/** The events of jobs, with the state of the connection. */
 import type { JobEvent } from "../../contract/index.ts";
-import { addressOf, get, RequestError, withQuery } from "./request.ts";
+import { client, RequestError } from "./request.ts";
 import type { Query } from "./types.ts";
 
 /** State of the connection. `refused`: the node permanently rejects the filters. */
@@ -16,17 +13,16 @@ export interface FeedListener {
   state(state: FeedState): void;
 }
 
-/** Pause before a retry after a refusal. The browser itself reconnects broken connections. */
+/** Pause before a retry after a refusal. The client itself reconnects broken connections. */
 const RETRY_MS = 3_000;
 
-const OK = 200;
 const BAD_REQUEST = 400;
 const UNAUTHORIZED = 401;
 
 export class EventFeed {
   readonly #query: Query;
   readonly #listener: FeedListener;
-  #source: EventSource | undefined;
+  #closing = new AbortController();
   #retry: ReturnType<typeof setTimeout> | undefined;
   #lastId: string | undefined;
   #wasLost = false;
@@ -42,40 +38,50 @@ export class EventFeed {
 
   /** Connects, continuing where `close` interrupted the feed. */
   open(): void {
-    const since = this.#lastId === undefined ? {} : { since: this.#lastId };
-    const source = new EventSource(
-      addressOf(withQuery("_tandem/events", { ...this.#query, ...since })),
-    );
-    this.#source = source;
+    this.#closing = new AbortController();
     this.#listener.state(this.#wasLost ? "lost" : "connecting");
-    source.addEventListener("position", (message) => {
-      this.#lastId = message.lastEventId;
-      this.#listener.state("live");
-      if (this.#hasMissed) this.#listener.gap();
-      this.#wasLost = false;
-      this.#hasMissed = false;
-    });
-    source.addEventListener("gap", (message) => {
-      this.#lastId = message.lastEventId;
-      this.#listener.gap();
-    });
-    source.addEventListener("job", (message) => {
-      this.#lastId = message.lastEventId;
-      const told = JSON.parse(message.data) as Omit<JobEvent, "place">;
-      this.#listener.event({ ...told, place: message.lastEventId });
-    });
-    source.addEventListener("error", () => {
-      if (source.readyState === EventSource.CLOSED) void this.#askWhy(source);
-      else this.#lose();
-    });
+    void this.#follow(this.#closing.signal);
   }
 
   /** Disconnects. `open` resumes after the last known position, if any. */
   close(): void {
     clearTimeout(this.#retry);
-    this.#source?.close();
-    this.#source = undefined;
+    this.#closing.abort();
     this.#hasMissed ||= this.#lastId === undefined;
+  }
+
+  async #follow(signal: AbortSignal): Promise<void> {
+    try {
+      const options = { signal, since: this.#lastId };
+      for await (const event of client.events(this.#query as object, options)) {
+        if (signal.aborted) return;
+        if (event.kind === "lost") {
+          this.#lose();
+          continue;
+        }
+        this.#lastId = event.place;
+        if (event.kind === "job") this.#listener.event(event);
+        else if (event.kind === "gap") this.#listener.gap();
+        else this.#begin();
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      const status = error instanceof RequestError ? error.status : 0;
+      if (status === BAD_REQUEST) return this.#listener.state("refused");
+      // The user is already being asked to log in.
+      if (status !== UNAUTHORIZED) this.#lose();
+      this.#retry = setTimeout(() => {
+        this.close();
+        this.open();
+      }, RETRY_MS);
+    }
+  }
+
+  #begin(): void {
+    this.#listener.state("live");
+    if (this.#hasMissed) this.#listener.gap();
+    this.#wasLost = false;
+    this.#hasMissed = false;
   }
 
   #lose(): void {
@@ -83,26 +89,5 @@ export class EventFeed {
     // Data is read again after the reconnection, because requests in the meantime may fail.
     this.#hasMissed = true;
     this.#listener.state("lost");
-  }
-
-  /**
-   * Finds the reason for a rejection, because the browser hides the response. A request for past
-   * events with the same filters is rejected for the same reason.
-   */
-  async #askWhy(source: EventSource): Promise<void> {
-    const status = await get(
-      withQuery("_tandem/events/_past", { ...this.#query, limit: "1" }),
-    ).then(
-      () => OK,
-      (error: unknown) => (error instanceof RequestError ? error.status : 0),
-    );
-    if (this.#source !== source) return;
-    if (status === BAD_REQUEST) return this.#listener.state("refused");
-    // After a 401, `request` has already reported that the session has expired.
-    if (status !== UNAUTHORIZED) this.#lose();
-    this.#retry = setTimeout(() => {
-      this.close();
-      this.open();
-    }, RETRY_MS);
   }
 }

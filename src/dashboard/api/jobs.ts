@@ -1,21 +1,7 @@
 /** Lists of jobs, single jobs, and commands. */
-import { parseJson } from "../../base/index.ts";
-import {
-  countJobs as count,
-  followCommand,
-  type JobCount,
-  type JobPreview,
-} from "../../client/index.ts";
-import type { BulkCommand, CommandedJobs, JobPage } from "../../contract/index.ts";
-import {
-  type Exchanged,
-  exchange,
-  get,
-  RequestError,
-  request,
-  segmentOf,
-  withQuery,
-} from "./request.ts";
+import type { JobCount, JobPreview, RunningCommand } from "../../client/index.ts";
+import type { BulkCommand, JobPage } from "../../contract/index.ts";
+import { client, RequestError } from "./request.ts";
 import type { Command, Query } from "./types.ts";
 
 /** Page size for the first pages, small enough to load quickly. */
@@ -61,8 +47,7 @@ export function readJobs(
   signal: AbortSignal,
 ): Promise<JobPage> {
   const limit = knownRows < LATER_PAGE_ROWS ? PAGE_ROWS : LATER_PAGE_ROWS;
-  const page = { ...query, limit: String(limit), ...(bookmark ? { bookmark } : {}) };
-  return get<JobPage>(withQuery("_tandem/jobs", page), signal);
+  return client.jobs.list({ ...(query as object), limit, bookmark }, { signal }).page();
 }
 
 /**
@@ -74,13 +59,13 @@ export function countJobs(
   signal?: AbortSignal,
   pagesMax = COUNT_PAGES_MAX,
 ): Promise<JobCount> {
-  return count({ ask: request }, filterPart(query), { pagesMax, signal });
+  return client.jobs.count(filterPart(query) as object, { pagesMax, signal });
 }
 
 /** The jobs that a command would affect. */
 export function previewJobs(query: Query, signal: AbortSignal): Promise<JobPreview> {
   const options = { limit: PREVIEW_ROWS, pagesMax: COUNT_PAGES_MAX, signal };
-  return count({ ask: request }, filterPart(query), options);
+  return client.jobs.count(filterPart(query) as object, options);
 }
 
 /** Query parameters for order and paging. */
@@ -89,10 +74,6 @@ const ORDERING = new Set(["sort", "descending", "skip", "limit", "bookmark"]);
 /** The parameters of a view's query that select jobs. */
 export function filterPart(query: Query): Query {
   return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
-}
-
-export function pathOfJob(name: string): string {
-  return `_tandem/jobs/${segmentOf(name)}`;
 }
 
 /** Whether the command is stored as an operator's decision, with its reason. */
@@ -110,12 +91,11 @@ export async function runCommand(
   why = "",
   onProgress: (command: BulkCommand) => void = () => {},
 ): Promise<CommandResult> {
-  const reason = isDecision(command) && why.trim() !== "" ? { body: { why: why.trim() } } : {};
+  const options = { why: (isDecision(command) && why.trim()) || undefined };
   if (targets.kind === "filter") {
     const filter = filterPart(targets.query);
-    const named = Object.keys(filter).length === 0 ? { all: "true" } : filter;
-    const path = withQuery(`_tandem/jobs/_${command}`, named);
-    return ended(await exchange("POST", path, reason), onProgress);
+    const named = Object.keys(filter).length === 0 ? "all" : (filter as object);
+    return ended(client.jobs.commandAll(command, named, options), onProgress);
   }
   const waiting = [...targets.names];
   const refusals: [string, string][] = [];
@@ -123,12 +103,9 @@ export async function runCommand(
   const work = async () => {
     for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
       try {
-        const answer = await request<{ no_changes?: boolean }>(
-          "POST",
-          commandPath(command, name),
-          reason,
-        );
-        if (answer.no_changes !== true) changedNames.push(name);
+        if (command === "retry_failures") await client.jobs.retryFailures(name);
+        else if ((await client.jobs.command(command, name, options)).no_changes === true) continue;
+        changedNames.push(name);
       } catch (error) {
         if (!(error instanceof RequestError)) throw error;
         refusals.push([name, error.message]);
@@ -148,36 +125,15 @@ export async function runCommand(
 /** Undoes a command by its opposite, for exactly the jobs that it has changed. */
 export async function undoCommand(opposite: Command, undo: Undo): Promise<CommandResult> {
   if (undo.kind === "names") return runCommand(opposite, undo);
-  const path = `_tandem/commands/${segmentOf(undo.id)}/_undo`;
-  return ended(await exchange("POST", path));
-}
-
-/** Waits for the end of a command that continues after its response. */
-async function ended(
-  { text, location }: Exchanged,
-  onProgress: (command: BulkCommand) => void = () => {},
-): Promise<CommandResult> {
-  const { matched, changed } = parseJson(text) as CommandedJobs;
-  const id = location.split("/").at(-1) ?? "";
-  const undo = { kind: "command", id } as const;
-  // The response does not say why jobs were not changed.
-  const command = changed === matched ? { changed, failed: 0 } : await endedCommand(id, onProgress);
-  return { matched, changed: command.changed, failed: command.failed, undo, refusals: [] };
+  return ended(client.commands.undo(undo.id));
 }
 
 /** Waits for the end of a command. */
-export async function endedCommand(
-  id: string,
-  onProgress: (command: BulkCommand) => void,
-): Promise<BulkCommand> {
-  for await (const command of followCommand({ ask: request }, id)) {
-    if (command.state !== "running") return command;
-    onProgress(command);
-  }
-  throw new Error("the progress of a command ended before the command");
-}
-
-function commandPath(command: Command, name: string): string {
-  const path = pathOfJob(name);
-  return command === "retry_failures" ? `${path}/failures/_retry` : `${path}/_${command}`;
+async function ended(
+  command: RunningCommand,
+  onProgress: (command: BulkCommand) => void = () => {},
+): Promise<CommandResult> {
+  for await (const progress of command) onProgress(progress);
+  const { id = "", ...counts } = await command;
+  return { ...counts, undo: { kind: "command", id }, refusals: [] };
 }

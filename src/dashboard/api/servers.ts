@@ -1,8 +1,7 @@
 /** Servers used by jobs, and groups that share the slots. */
-import type { EndpointRow, GroupRow } from "../../contract/index.ts";
-import type { BudgetRow } from "./budget.ts";
+import type { BudgetRow, EndpointRow, GroupRow } from "../../contract/index.ts";
 import { skipWithin } from "./pages.ts";
-import { get, request, segmentOf, withQuery } from "./request.ts";
+import { client, request, segmentOf } from "./request.ts";
 
 /** Page size of both lists. */
 export const PAGE_ROWS = 100;
@@ -17,36 +16,43 @@ export interface Page<Row> {
 
 /** Reads servers, most failing jobs first. */
 export function readEndpoints(skip: number, signal: AbortSignal): Promise<Page<EndpointRow>> {
-  return readPage("endpoints", skip, signal);
+  return readPage(skip, async (place) => {
+    const { endpoints: rows, total_rows: total } = await client.endpoints
+      .list(place, { signal })
+      .page();
+    return { rows, total };
+  });
 }
 
 /** Reads groups, longest wait first. */
 export function readGroups(skip: number, signal: AbortSignal): Promise<Page<GroupRow>> {
-  return readPage("groups", skip, signal);
+  return readPage(skip, async (place) => {
+    const { groups: rows, total_rows: total } = await client.groups.list(place, { signal }).page();
+    return { rows, total };
+  });
 }
 
 /** The page after `skip` rows, or the last one if there are fewer. */
 async function readPage<Row>(
-  list: "endpoints" | "groups",
   skip: number,
-  signal: AbortSignal,
+  read: (place: {
+    readonly skip: number;
+    readonly limit: number;
+  }) => Promise<Omit<Page<Row>, "skip">>,
 ): Promise<Page<Row>> {
-  const { total_rows: total, ...answer } = await get<
-    { readonly total_rows: number } & Readonly<Record<typeof list, readonly Row[]>>
-  >(pagePath(list, PAGE_ROWS, skip), signal);
-  const within = skipWithin(skip, PAGE_ROWS, total);
-  return within === skip ? { skip, total, rows: answer[list] } : readPage(list, within, signal);
+  const page = await read({ skip, limit: PAGE_ROWS });
+  const within = skipWithin(skip, PAGE_ROWS, page.total);
+  return within === skip ? { skip, ...page } : readPage(within, read);
 }
 
 /** Budgets of servers that no job uses. */
 export async function readOtherBudgets(signal: AbortSignal): Promise<readonly BudgetRow[]> {
-  const { budgets } = await get<{ budgets: BudgetRow[] }>("_tandem/budgets", signal);
+  const { budgets } = await client.budgets.list({}, { signal }).page();
+  const shown = new Set<string>();
   if (budgets.length === 0) return [];
-  const { endpoints } = await get<{ endpoints: EndpointRow[] }>(
-    pagePath("endpoints", Number.MAX_SAFE_INTEGER, 0),
-    signal,
-  );
-  const shown = new Set(endpoints.flatMap((endpoint) => endpoint.budgets.map(({ name }) => name)));
+  for await (const endpoint of client.endpoints.list({ limit: 1_000 }, { signal })) {
+    for (const { name } of endpoint.budgets) shown.add(name);
+  }
   return budgets.filter(({ name }) => !shown.has(name));
 }
 
@@ -55,8 +61,4 @@ export async function setShares(group: string, shares: number): Promise<void> {
   const name = group.replace(/^user:/, "");
   const path = `_node/_local/_config/replicator.shares/${segmentOf(name)}`;
   await request("PUT", path, { body: String(shares) });
-}
-
-function pagePath(list: string, limit: number, skip: number): string {
-  return withQuery(`_tandem/${list}`, { limit: String(limit), skip: String(skip) });
 }

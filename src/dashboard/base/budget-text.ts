@@ -1,5 +1,6 @@
 /** Formats budgets, and parses them from form fields. */
-import { BUDGET_DIRECTIONS, BUDGET_LIMITS, type Budget, type BudgetRates } from "../api/budget.ts";
+import type { Budget, BudgetRates } from "../../contract/index.ts";
+import { BUDGET_DIRECTIONS, BUDGET_LIMITS } from "../api/budget.ts";
 import { formatNumber } from "./format.ts";
 
 /** Text of a budget, such as `read 50 requests/s, 5 MB/s; write 200 documents/s`. */

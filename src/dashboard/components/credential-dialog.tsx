@@ -3,8 +3,8 @@
  */
 import { useRef, useState } from "preact/hooks";
 import type { BulkCommand, ReplacedCredentials } from "../../contract/index.ts";
-import { endedCommand, filterPart } from "../api/jobs.ts";
-import { RequestError, request, withQuery } from "../api/request.ts";
+import { filterPart } from "../api/jobs.ts";
+import { client, RequestError, request, withQuery } from "../api/request.ts";
 import type { Query } from "../api/types.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount } from "../base/format.ts";
@@ -66,8 +66,10 @@ export function CredentialDialog({
         if (version.current === asked) setFound(answer);
         return;
       }
-      const ended =
-        answer.id === undefined ? undefined : await endedCommand(answer.id, setProgress);
+      let ended: BulkCommand | undefined;
+      if (answer.id !== undefined) {
+        for await (ended of client.commands.follow(answer.id)) setProgress(ended);
+      }
       const { changed = 0, refused = 0 } =
         ended === undefined ? answer : { changed: ended.changed, refused: ended.failed };
       const others =

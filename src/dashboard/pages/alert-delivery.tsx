@@ -1,7 +1,7 @@
 /** Delivery of alerts: the last failure, and a test. */
 import { useState } from "preact/hooks";
 import type { AlertDelivery } from "../../contract/index.ts";
-import { readAlertDelivery, sendTestAlert } from "../api/alerts.ts";
+import { client } from "../api/request.ts";
 import { useRefresh, useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
@@ -10,7 +10,7 @@ import { Foreign, Moment, Problem } from "../components/text.tsx";
 const REFRESH_MS = 15_000;
 
 function useAlertDelivery() {
-  const loaded = useLoaded(readAlertDelivery, "alerts");
+  const loaded = useLoaded((signal) => client.alerts.get({ signal }), "alerts");
   useRefresh(loaded.reload, REFRESH_MS);
   return loaded;
 }
@@ -35,7 +35,7 @@ export function AlertDeliverySection() {
     setIsSending(true);
     setRefusal(undefined);
     try {
-      await sendTestAlert();
+      await client.alerts.test();
       announce("The receiver has accepted the test alert");
     } catch (failure) {
       setRefusal(failure);

@@ -1,7 +1,8 @@
 /** Sets or removes the budget of a server or of an account on it. */
 import { useState } from "preact/hooks";
-import { BUDGET_DIRECTIONS, BUDGET_LIMITS, type BudgetRow } from "../api/budget.ts";
-import { removeBudget, setBudget } from "../api/budgets.ts";
+import type { BudgetRow } from "../../contract/index.ts";
+import { BUDGET_DIRECTIONS, BUDGET_LIMITS } from "../api/budget.ts";
+import { client } from "../api/request.ts";
 import { budgetOf, budgetText } from "../base/budget-text.ts";
 import { useSurroundings } from "../base/context.ts";
 import { Dialog, DialogButtons } from "../components/dialog.tsx";
@@ -36,12 +37,12 @@ export function BudgetDialog({
     const wanted = budgetOf(textOf);
     const name = textOf("name").trim();
     void attempt(async () => {
-      await setBudget(name, wanted);
+      await client.budgets.put(name, wanted);
       return `Budget of ${name}: ${budgetText(wanted)}`;
     });
   };
   const remove = async () => {
-    await removeBudget(budget.name);
+    await client.budgets.remove(budget.name);
     return `${budget.name} has no budget`;
   };
   return (

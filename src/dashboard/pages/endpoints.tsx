@@ -1,7 +1,6 @@
 /** Servers used by jobs: failures, response times and budgets. */
 import { useState } from "preact/hooks";
-import type { EndpointRow } from "../../contract/index.ts";
-import type { BudgetRow } from "../api/budget.ts";
+import type { BudgetRow, EndpointRow } from "../../contract/index.ts";
 import type { Query } from "../api/types.ts";
 import { budgetText } from "../base/budget-text.ts";
 import { useSurroundings } from "../base/context.ts";

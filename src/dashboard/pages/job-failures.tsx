@@ -1,8 +1,10 @@
 /** Failed documents of a job, by reason. One, some or all of them can be retried. */
 import { useState } from "preact/hooks";
+import type { RetriedDocuments } from "../../client/index.ts";
 import type { DocumentFailure, FailureCount } from "../../contract/index.ts";
-import { FAILURE_ROWS, type RetriedFailures, readFailures, retryFailures } from "../api/one-job.ts";
+import { FAILURE_ROWS } from "../api/one-job.ts";
 import { skipWithin } from "../api/pages.ts";
+import { client } from "../api/request.ts";
 import { useSurroundings } from "../base/context.ts";
 import { formatCount, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
@@ -43,14 +45,14 @@ export function JobFailures({
   const [round, setRound] = useState(0);
   const [error, setError] = useState<unknown>();
   const page = useLoaded(
-    (signal) => readFailures(name, skip, signal),
+    (signal) => client.jobs.failures(name, { skip, limit: FAILURE_ROWS }, { signal }).page(),
     `${name} ${skip} ${total} ${round}`,
   );
   const retry = async (ids?: readonly string[]) => {
     setIsTrying(true);
     setError(undefined);
     try {
-      announce(retriedText(await retryFailures(name, ids), isPaused));
+      announce(retriedText(await client.jobs.retryFailures(name, ids), isPaused));
       setSelected(new Set());
       setRound(round + 1);
       reload();
@@ -70,7 +72,7 @@ export function JobFailures({
     setSelected(new Set());
     setSkip(rows);
   };
-  const rows = page.value ?? [];
+  const rows = page.value?.failures ?? [];
   return (
     <section class="panel" aria-labelledby="failures-title" {...hand.handlers}>
       <div class="page-head">
@@ -119,7 +121,7 @@ export function JobFailures({
   );
 }
 
-function retriedText({ isDone, tried, total_rows: left }: RetriedFailures, isPaused: boolean) {
+function retriedText({ isDone, tried, total_rows: left }: RetriedDocuments, isPaused: boolean) {
   const leftText = `${formatNumber(left)} failed`;
   if (isDone) return `Retried ${formatCount(tried, "document")}; ${leftText}`;
   return isPaused

@@ -4,15 +4,13 @@
  */
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { Job } from "../../contract/index.ts";
-import { pathOfJob } from "../api/jobs.ts";
 import {
   pathOfDocument,
   type ReplicationDocument,
   readDocument,
   writeDocument,
 } from "../api/one-job.ts";
-import { addressOf, get, RequestError } from "../api/request.ts";
+import { addressOf, client, RequestError } from "../api/request.ts";
 import type { Session } from "../api/session.ts";
 import type { Query } from "../api/types.ts";
 import { useIdleFeed, useSurroundings } from "../base/context.ts";
@@ -96,7 +94,7 @@ async function readStart(
 ): Promise<Start> {
   const name = edit ?? clone;
   if (name === undefined) return { fields: EMPTY_FORM, original: undefined };
-  const job = await get<Job>(pathOfJob(name), signal);
+  const job = await client.jobs.get(name, { signal });
   const document = await readDocument(session, job, signal);
   if (document === undefined) throw new Error("The job has no document that this user may read.");
   const { database, doc_id: id } = job as { database: string; doc_id: string };

@@ -1,7 +1,7 @@
 /** The processes that run jobs. */
 import { useState } from "preact/hooks";
 import type { NodeRow } from "../../contract/index.ts";
-import { readNodes, setDraining } from "../api/nodes.ts";
+import { client } from "../api/request.ts";
 import { useIdleFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatBytes, formatNumber } from "../base/format.ts";
 import { useLoaded } from "../base/use-loaded.ts";
@@ -29,13 +29,16 @@ const COLUMNS: readonly Column[] = [
 export function NodesPage() {
   const { session, announce } = useSurroundings();
   const [refusal, setRefusal] = useState<unknown>();
-  const { value: nodes, error, reload } = useLoaded(readNodes, "nodes");
+  const { value, error, reload } = useLoaded(
+    (signal) => client.nodes.list({}, { signal }).page(),
+    "nodes",
+  );
   useIdleFeed(reload);
   useRefresh(reload, REFRESH_MS);
   const drain = async (id: string, isDraining: boolean) => {
     setRefusal(undefined);
     try {
-      await setDraining(id, isDraining);
+      await client.nodes[isDraining ? "drain" : "undrain"](id);
       if (isDraining)
         announce("The process returns its jobs to the queue", () => void drain(id, false));
       else announce("The process accepts jobs again");
@@ -48,12 +51,12 @@ export function NodesPage() {
     <>
       <h1>Nodes</h1>
       <Problem error={refusal ?? error} />
-      {nodes !== undefined && (
+      {value !== undefined && (
         <Table
           label="Nodes"
           columns={session.changes ? [...COLUMNS, { name: "Drain", isHidden: true }] : COLUMNS}
         >
-          {nodes.map((node) => (
+          {value.nodes.map((node) => (
             <Row
               key={`${node.name} ${node.id} ${node.pid}`}
               node={node}
@@ -62,7 +65,7 @@ export function NodesPage() {
           ))}
         </Table>
       )}
-      {nodes?.length === 0 && <p class="section-note">No processes run jobs.</p>}
+      {value?.nodes.length === 0 && <p class="section-note">No processes run jobs.</p>}
       <AlertDeliverySection />
     </>
   );

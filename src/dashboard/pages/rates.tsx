@@ -1,6 +1,6 @@
 /** Charts of documents, starts and failures per second on all nodes, for the last hour. */
-import type { RateMinute } from "../../contract/index.ts";
-import { readRates } from "../api/nodes.ts";
+import type { Rates as MinuteRates, RateMinute } from "../../contract/index.ts";
+import { get } from "../api/request.ts";
 import { useRefresh } from "../base/context.ts";
 import { perSecond } from "../base/rates.ts";
 import { useLoaded } from "../base/use-loaded.ts";
@@ -10,7 +10,11 @@ import { Problem } from "../components/text.tsx";
 const REFRESH_MS = 5_000;
 
 export function Rates() {
-  const { value: minutes = [], error, reload } = useLoaded(readRates, "rates");
+  const { value, error, reload } = useLoaded(
+    (signal) => get<MinuteRates>("_tandem/rates", signal),
+    "rates",
+  );
+  const minutes = value?.minutes ?? [];
   useRefresh(reload, REFRESH_MS);
   const times = minutes.map(({ time }) => Date.parse(time) / 1000);
   const ratesOf = (countOf: (minute: RateMinute) => number | null) => perSecond(minutes, countOf);

@@ -1,8 +1,9 @@
 /** Form for creating or changing a rule, also as JSON, with a preview of its effect. */
 import { useMemo, useRef, useState } from "preact/hooks";
 import { isJsonObject, parseJson } from "../../base/index.ts";
+import type { RuleBody } from "../../client/index.ts";
 import type { RulePlan } from "../../contract/index.ts";
-import { planRule, putRule, type RuleBody } from "../api/rules.ts";
+import { client } from "../api/request.ts";
 import { useIdleFeed, useSurroundings } from "../base/context.ts";
 import { fieldNamed } from "../base/field-labels.ts";
 import { visibleJson } from "../base/json.ts";
@@ -120,11 +121,11 @@ export function RuleForm({
     setError(undefined);
     try {
       if (plan === undefined) {
-        const found = await planRule(name, wanted);
+        const found = await client.rules.plan(name, wanted);
         if (version.current === asked) setPlan(found);
         return;
       }
-      await putRule(name, wanted);
+      await client.rules.put(name, wanted);
       announce(`The rule ${name} is stored`);
       goTo(linkTo(["rules", name]));
     } catch (failure) {

@@ -1,8 +1,7 @@
 /** A rule: its definition and the state of its databases, with controls to change or remove it. */
 import { useState } from "preact/hooks";
 import { JOB_STATES, type Rule, type RuleStatus, STATE_WORDS } from "../../contract/index.ts";
-import { RequestError } from "../api/request.ts";
-import { planRemoval, readRule, removeRule } from "../api/rules.ts";
+import { client, RequestError } from "../api/request.ts";
 import type { Query } from "../api/types.ts";
 import { useIdleFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { capitalized, formatCount, formatNumber, visibleText } from "../base/format.ts";
@@ -27,7 +26,11 @@ const FOLLOWED: Readonly<Record<string, string>> = {
 
 export function RulePage({ name, query }: { name: string; query: Query }) {
   const { session } = useSurroundings();
-  const { value: rule, error, reload } = useLoaded((signal) => readRule(name, signal), name);
+  const {
+    value: rule,
+    error,
+    reload,
+  } = useLoaded((signal) => client.rules.get(name, { signal }), name);
   const isEdit = query.edit === "true" && session.changes;
   const failing = rule?.status.failing ?? 0;
   useTitle(name, failing > 0 ? `${formatNumber(failing)} failing` : "", "Rules");
@@ -172,13 +175,13 @@ function RemoveDialog({
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();
-  const plan = useLoaded(() => planRemoval(name), name);
+  const plan = useLoaded((signal) => client.rules.planRemoval(name, { signal }), name);
   const [isSure, setIsSure] = useState(false);
   const [error, setError] = useState<unknown>();
   const remove = async () => {
     setError(undefined);
     try {
-      await removeRule(name);
+      await client.rules.remove(name);
       announce(`The rule ${name} is removed, and its jobs are being cancelled`);
       onClose(true);
     } catch (failure) {

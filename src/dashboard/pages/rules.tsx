@@ -1,6 +1,6 @@
 /** The rules, with the state of their databases. */
 import type { Rule, RuleStatus } from "../../contract/index.ts";
-import { readRules } from "../api/rules.ts";
+import { client } from "../api/request.ts";
 import type { Query } from "../api/types.ts";
 import { useIdleFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
@@ -27,7 +27,7 @@ const COLUMNS: readonly Column[] = [
 export function RulesPage({ query: { bookmark } }: { query: Query }) {
   const { session } = useSurroundings();
   const { value, error, reload } = useLoaded(
-    (signal) => readRules(bookmark, signal),
+    (signal) => client.rules.list({ bookmark }, { signal }).page(),
     bookmark ?? "",
   );
   useIdleFeed(reload);

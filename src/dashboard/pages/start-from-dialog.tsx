@@ -1,6 +1,6 @@
 /** Restarts a job at an update sequence of its source. */
 import { useState } from "preact/hooks";
-import { startFrom } from "../api/one-job.ts";
+import { client } from "../api/request.ts";
 import { useSurroundings } from "../base/context.ts";
 import { sequenceOf } from "../base/replication-form.ts";
 import { Dialog, DialogButtons } from "../components/dialog.tsx";
@@ -24,7 +24,7 @@ export function StartFromDialog({
     event.preventDefault();
     setError(undefined);
     try {
-      await startFrom(name, sequenceOf(since), why);
+      await client.jobs.startFrom(name, sequenceOf(since), { why: why.trim() || undefined });
       announce(`It begins at ${since.trim()}`);
       onClose(true);
     } catch (failure) {

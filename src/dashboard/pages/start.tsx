@@ -1,11 +1,9 @@
 /** Overview: tiles, failing jobs by error and host, and rates. Failures come first. */
 import { useState } from "preact/hooks";
 import type { FailingGroup, FailingPage, RulesPage } from "../../contract/index.ts";
-import { readFailing, readGatedLogins } from "../api/failing.ts";
 import { filterOf } from "../api/failing-filter.ts";
 import { countJobs, type JobCount } from "../api/jobs.ts";
-import { readLongestWait, readNodes } from "../api/nodes.ts";
-import { readFailingRules } from "../api/rules.ts";
+import { client } from "../api/request.ts";
 import type { Command, Query } from "../api/types.ts";
 import { useFeed, useRefresh, useSurroundings } from "../base/context.ts";
 import { formatCount, formatDuration, formatNumber } from "../base/format.ts";
@@ -80,12 +78,12 @@ export function StartPage() {
 }
 
 async function readOverview(signal: AbortSignal) {
-  const [failing, rules, logins, nodes, longestWaitSec, ...counts] = await Promise.all([
-    readFailing(signal),
-    readFailingRules(signal),
-    readGatedLogins(signal),
-    readNodes(signal),
-    readLongestWait(signal),
+  const [failing, rules, logins, { nodes }, { groups }, ...counts] = await Promise.all([
+    client.jobs.failing({}, { signal }).page(),
+    client.rules.list({ failing: true, limit: 10 }, { signal }).page(),
+    client.jobs.logins({}, { signal }).page(),
+    client.nodes.list({}, { signal }).page(),
+    client.groups.list({ limit: 1 }, { signal }).page(),
     ...Object.entries({ ...LISTS, caughtUp: CAUGHT_UP_IN_SLOTS }).map(
       async ([name, query]) => [name, await countJobs(query, signal, TILE_PAGES_MAX)] as const,
     ),
@@ -95,6 +93,7 @@ async function readOverview(signal: AbortSignal) {
   const caughtUp = isProven
     ? sum(counted.caughtUp, counted.parked)
     : await countJobs(LISTS.caughtUp, signal, TILE_PAGES_MAX);
+  const longestWaitSec = groups[0]?.longest_wait_sec ?? 0;
   return { failing, rules, logins, nodes, longestWaitSec, counts: { ...counted, caughtUp } };
 }
 

@@ -2,9 +2,8 @@
 import { useEffect } from "preact/hooks";
 import { parseJson, printJson } from "../../base/index.ts";
 import type { CheckedReplication } from "../../contract/index.ts";
-import { checkReplication } from "../api/check.ts";
 import type { ReplicationDocument } from "../api/one-job.ts";
-import { RequestError } from "../api/request.ts";
+import { RequestError, request } from "../api/request.ts";
 
 /** Pause in typing after which the document is checked. */
 const QUIET_MS = 700;
@@ -44,7 +43,9 @@ export function useCheck(
       onChange((before) => ({ ...before, isChecking: true, error: undefined }));
       try {
         const asked = parseJson(text) as ReplicationDocument;
-        const found = await checkReplication(database, asked, signal);
+        const parts = { query: { database }, body: asked, signal };
+        const path = "_tandem/replications/_check";
+        const found = await request<CheckedReplication>("POST", path, parts);
         const id = String(asked._id ?? "");
         if (!signal.aborted) onChange(() => ({ ...UNCHECKED, found, id }));
       } catch (error) {

@@ -1,6 +1,6 @@
 /** The event log: the newest page, older ones on demand, and live events. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
-import { readPast } from "../api/past-events.ts";
+import { client } from "../api/request.ts";
 import type { Query } from "../api/types.ts";
 import { useFeed } from "../base/context.ts";
 import { entryOf, LOG_BEGIN, type LogEntry } from "../base/event-log.ts";
@@ -100,7 +100,9 @@ async function lookBack(
   let { end, hasOlder } = start;
   let newest: string | undefined;
   for (let page = 0; page < PAGES_MAX && hasOlder && entries.length < ROWS; page++) {
-    const { events, before } = await readPast(query, end?.place, signal);
+    const { events, before } = await client
+      .pastEvents({ ...(query as object), before: end?.place }, { signal })
+      .page();
     newest ??= events[0]?.place;
     const last = events.at(-1);
     const place = before ?? last?.place ?? end?.place;
