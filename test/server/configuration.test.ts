@@ -350,6 +350,12 @@ describe("a reload", () => {
     expect(values()).toEqual(["8", "8"]);
   });
 
+  test("whose mark for other processes cannot be written says that only this process has reloaded", () => {
+    const configuration = open();
+    writeFileSync(join(folder, "data"), "a file in the place of the folder");
+    expect(() => configuration.markChanged()).toThrow("reloaded in this process only");
+  });
+
   test("over HTTP names the changed settings that need a restart", async () => {
     write("[admins]\nroot = secret\n[replicator]\nmax_jobs = 7\n");
     const config = readConfig({ configFile: configFile(), port: 0, store: "memory" }, {});

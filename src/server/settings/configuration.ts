@@ -149,7 +149,7 @@ export class Configuration implements SettingTexts {
       this.#modifiedAtMs = this.#fileTime();
     } catch (error) {
       const reason = `${localFile}: ${(error as Error).message}`;
-      throw new OperationalError("CONFIG_NOT_SAVED", NOT_SAVED, { reason }, { cause: error });
+      throw new OperationalError("CONFIG_NOT_SAVED", NOT_MARKED, { reason }, { cause: error });
     }
   }
 
@@ -301,6 +301,7 @@ function checkText(
   }
 }
 
+const NOT_MARKED = "The files were reloaded in this process only; others could not be notified";
 const NOT_SAVED = "The setting could not be saved and is unchanged";
 
 /** Thrown for a full disk or a read-only folder: the setting is valid and can be saved later. */
