@@ -71,4 +71,5 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "server/users/user-passwords.ts": FIELDS,
   "server/users/users-hook.ts": FIELDS,
   "server/version.ts": "reads package.json",
+  "server/secrets/changed-secrets.ts": OWN_RECORD,
 };

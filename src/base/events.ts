@@ -258,6 +258,8 @@ export interface Events {
   "secrets.key-missing": { readonly keyId: string };
   /** All secrets in the store are sealed with the newest key. */
   "secrets.rotated": { readonly keyId: string; readonly renewedCount: number };
+  /** A session secret changed on a node of the store, or is no longer accepted. */
+  "sessions.secrets-changed": { readonly acceptedCount: number };
   /** A service failed. It is restarted after a pause. */
   "service.failed": {
     readonly service: string;

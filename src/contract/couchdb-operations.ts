@@ -196,7 +196,10 @@ const ROWS: Readonly<Record<string, Row>> = {
     { answer: listOf(members()) },
   ],
   "GET /_node/{node}/_config": ["Show the configuration", { answer: recordOf(recordOf(text)) }],
-  "POST /_node/{node}/_config/_reload": ["Read the configuration files again", { answer: ok }],
+  "POST /_node/{node}/_config/_reload": [
+    "Read the configuration files again",
+    { answer: members({ ok: flag, restart_required: optional(listOf(text)) }) },
+  ],
   "GET /_node/{node}/_config/{section}": ["Show a section", { answer: recordOf(text) }],
   "GET /_node/{node}/_config/{section}/{key}": ["Show a setting", { answer: text }],
   "PUT /_node/{node}/_config/{section}/{key}": [

@@ -11,6 +11,7 @@ import { joinNodeParts } from "./node-parts.ts";
 import { urlOf } from "./node-urls.ts";
 import { type OpenedStore, STORES } from "./open-store.ts";
 import { Reclaimer } from "./reclaimer.ts";
+import { renewChangedSecrets } from "./secrets/changed-secrets.ts";
 import { establishKeys } from "./secrets/key-record.ts";
 import { Rotation } from "./secrets/rotation.ts";
 import { authenticationSettings } from "./settings/authentication-settings.ts";
@@ -22,6 +23,7 @@ import { replicatorConfig } from "./settings/replicator-settings.ts";
 import { Authentication } from "./users/authentication.ts";
 import { LoginLockout } from "./users/login-lockout.ts";
 import { SessionCookies } from "./users/session-cookies.ts";
+import { SessionSecrets } from "./users/session-secrets.ts";
 import { UserDirectory } from "./users/user-directory.ts";
 import { usersHook } from "./users/users-hook.ts";
 
@@ -71,11 +73,13 @@ export async function assembleNode(
     source,
     isSharedStore: STORES[config.store].isShared,
     renewOthers: async () => {
-      const isRenewed = await kv.transact((tx) => renewSessionSecret(tx, seal), {
-        whenUnknown: "retry",
-      });
+      const renewedCount = await kv.transact(
+        async (tx) =>
+          Number(await renewSessionSecret(tx, seal)) + Number(await renewChangedSecrets(tx, seal)),
+        { whenUnknown: "retry" },
+      );
       const renewedRules = await parts.replicator.rules.renewSeals();
-      return Number(isRenewed) + renewedRules + configuration.renewSecrets();
+      return renewedCount + renewedRules + configuration.renewSecrets();
     },
   });
   return {
@@ -115,20 +119,30 @@ async function openAccounts(
   const settings = authenticationSettings(configuration);
   const passwords = passwordSettings(configuration);
   const users = new UserDirectory({ kv, databases, configuration, passwords });
-  const secret = await sessionSecret(runtime, kv, secrets.ring);
+  const seal = secrets.ring;
+  const storedSecret = await sessionSecret(runtime, kv, seal);
+  const sessionSecrets = new SessionSecrets({
+    runtime,
+    kv,
+    seal,
+    configuration,
+    settings,
+    storedSecret,
+  });
   const { clock } = runtime;
-  const cookies = new SessionCookies(settings, clock, secret);
+  const cookies = new SessionCookies(settings, clock, sessionSecrets);
   const allowsParty = isLoopback(bindAddress);
   const authentication = new Authentication({
     configuration,
     settings,
     users,
     cookies,
+    secrets: sessionSecrets,
     lockout: new LoginLockout(lockoutSettings(configuration), runtime),
     clock,
     allowsParty,
   });
-  return { passwords, users, cookies, authentication };
+  return { passwords, users, cookies, authentication, sessionSecrets };
 }
 
 /** Creates the system databases that do not exist yet. */

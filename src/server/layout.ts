@@ -24,6 +24,8 @@ export const KEY_RECORD_KEY = SERVER.pack([3]);
 export const USER_DATABASES_KEY = SERVER.pack([4]);
 /** Progress of the rounds through all databases (`reclaim-rounds.ts`). */
 export const RECLAIM_ROUND_KEY = SERVER.pack([5]);
+/** Session secrets that changed recently (`secrets/changed-secrets.ts`). */
+export const CHANGED_SECRETS_KEY = SERVER.pack([6]);
 
 export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   { key: '("tandem", 0, 0)', value: "text", note: "the format of the store; watched" },
@@ -39,6 +41,11 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
     key: '("tandem", 0, 5)',
     value: "JSON",
     note: "start of the current round through all databases, and the last database claimed in it",
+  },
+  {
+    key: '("tandem", 0, 6)',
+    value: "text",
+    note: "session secrets that changed within the lifetime of a session, sealed; watched",
   },
 ];
 

@@ -43,6 +43,7 @@ export function commonServices({
   formats,
   rotation,
   reclaimer,
+  accounts,
 }: AssembledNode): Service[] {
   const { jobs, databases, replicator, budgets } = parts;
   return [
@@ -61,6 +62,7 @@ export function commonServices({
     new QueueSettings(config.configuration, replicator),
     new KeyFollower(runtime, kv, config.secrets.ring, () => config.configuration.renewSecrets()),
     rotation,
+    ...(config.nodeTypes.has("api_frontend") ? [accounts.sessionSecrets] : []),
     new UserDatabases({
       runtime,
       kv,

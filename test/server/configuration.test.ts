@@ -320,6 +320,68 @@ describe("the local file", () => {
   });
 });
 
+describe("a reload", () => {
+  const configFile = () => join(folder, "tandem.ini");
+  const write = (text: string): void => writeFileSync(configFile(), text);
+
+  test("reads the given file again, in all processes of the data folder", () => {
+    write("[replicator]\nmax_jobs = 7\n");
+    const options = { configFile: configFile(), dataDirectory: join(folder, "data") };
+    const [mine, theirs] = [readConfig(options, {}), readConfig(options, {})];
+    const values = () =>
+      [mine, theirs].map(({ configuration }) => configuration.get("replicator", "max_jobs"));
+    mine.configuration.set("a", "b", "1");
+    theirs.configuration.reloadIfChanged();
+    write("[replicator]\nmax_jobs = 8\n");
+    utimesSync(localFile, 1, 1);
+    mine.configuration.reload();
+    mine.configuration.markChanged();
+    expect(mine.configuration.reloadIfChanged()).toBe(false);
+    expect(values()).toEqual(["8", "7"]);
+    expect(theirs.configuration.reloadIfChanged()).toBe(true);
+    expect(values()).toEqual(["8", "8"]);
+    expect(mine.configuration.get("a", "b")).toBe("1");
+    write("[replicator]\nmax_jobs = many\n");
+    expect(() => mine.configuration.reload()).toThrow(`max_jobs = many`);
+    rmSync(configFile());
+    expect(() => mine.configuration.reload()).toThrow(`${configFile()}: no such file`);
+    mine.configuration.set("replicator", "max_jobs", "9");
+    mine.configuration.delete("replicator", "max_jobs");
+    expect(values()).toEqual(["8", "8"]);
+  });
+
+  test("whose mark for other processes cannot be written says that only this process has reloaded", () => {
+    const configuration = open();
+    writeFileSync(join(folder, "data"), "a file in the place of the folder");
+    expect(() => configuration.markChanged()).toThrow("reloaded in this process only");
+  });
+
+  test("over HTTP names the changed settings that need a restart", async () => {
+    write("[admins]\nroot = secret\n[replicator]\nmax_jobs = 7\n");
+    const config = readConfig({ configFile: configFile(), port: 0, store: "memory" }, {});
+    const server = await openServer(config, { event() {} });
+    try {
+      const root = `${server.url}/_node/_local/_config`;
+      const ask = async (method: string, path: string) => {
+        const headers = { Authorization: `Basic ${btoa("root:secret")}` };
+        return (await fetch(root + path, { method, headers })).json();
+      };
+      expect(await ask("POST", "/_reload")).toEqual({ ok: true });
+      write("[admins]\nroot = secret\n[chttpd]\nport = 1\n[replicator]\nmax_jobs = 8\n");
+      expect(await ask("POST", "/_reload")).toEqual({
+        ok: true,
+        restart_required: ["chttpd/port"],
+      });
+      expect(await ask("GET", "/replicator/max_jobs")).toBe("8");
+      write("[replicator]\nmax_jobs = many\n");
+      expect(await ask("POST", "/_reload")).toMatchObject({ error: "bad_request" });
+      expect(await ask("GET", "/replicator/max_jobs")).toBe("8");
+    } finally {
+      await server.stop();
+    }
+  });
+});
+
 test("listeners are notified of changes to their section until they unsubscribe", () => {
   const configuration = open("[a]\nk = 0");
   const heard: unknown[] = [];

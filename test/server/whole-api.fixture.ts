@@ -49,15 +49,20 @@ export async function openWholeApi({
   const { runtime, kv } = parts;
   await parts.replicator.prepare();
   const environment = { COUCHDB_USER: "root", COUCHDB_PASSWORD: "secret" };
-  const { configuration, nodeName, secrets } = readConfig(
+  const {
+    configuration,
+    nodeName,
+    secrets: sealing,
+  } = readConfig(
     { port: 0, store: "memory", ...(configFile === undefined ? {} : { configFile }) },
     environment,
   );
-  await establishKeys({ random: runtime.random, kv, ...secrets });
+  await establishKeys({ random: runtime.random, kv, ...sealing });
   configuration.set("chttpd_auth", "iterations", "10");
   const settings = authenticationSettings(configuration);
   const passwords = passwordSettings(configuration);
-  const cookies = new SessionCookies(settings, runtime.clock, "secret");
+  const secrets = { current: "secret", accepted: ["secret"] };
+  const cookies = new SessionCookies(settings, runtime.clock, secrets);
   const users = new UserDirectory({ kv, databases: parts.databases, configuration, passwords });
   const { clock } = runtime;
   const authentication = new Authentication({
@@ -65,6 +70,7 @@ export async function openWholeApi({
     settings,
     users,
     cookies,
+    secrets,
     lockout: new LoginLockout(lockoutSettings(configuration), runtime),
     clock,
     allowsParty: false,
@@ -96,7 +102,7 @@ export async function openWholeApi({
         formats: new Formats({ runtime, kv, workers: parts.jobs.workers, enablesAlone: true }),
         secrets: new Rotation({
           ...parts,
-          ...secrets,
+          ...sealing,
           isSharedStore: false,
           renewOthers: async () => 0,
         }),

@@ -40,8 +40,11 @@ export interface NodeConfiguration {
     key: string,
     options: { readonly persist: boolean },
   ): Promise<string | undefined>;
-  /** Reloads the configuration files. */
-  reload(): Promise<void>;
+  /**
+   * Reloads the configuration files, in all processes of the data folder. Returns the changed
+   * settings that take effect after a restart. Throws CONFIG_INVALID.
+   */
+  reload(): Promise<readonly string[]>;
 }
 
 export function nodeConfigurationRoutes(
@@ -140,8 +143,9 @@ async function deleteValue(configuration: NodeConfiguration, call: Call): Promis
 }
 
 async function reload(configuration: NodeConfiguration): Promise<ApiResponse> {
-  await configuration.reload();
-  return json(200, { ok: true });
+  const waiting = await configuration.reload();
+  const restart = waiting.length === 0 ? {} : { restart_required: waiting };
+  return json(200, { ok: true, ...restart });
 }
 
 function place(call: Call): { readonly section: string; readonly key: string } {

@@ -102,6 +102,9 @@ export const AUTHENTICATION_SETTINGS = {
     defaultWords: "generated once",
     meaning: "the key that signs sessions",
   }),
+  acceptsFormerSecrets: auth.flag("accept_former_secrets", true, {
+    meaning: "whether sessions survive a change of `secret` ([keys](security.md#keys))",
+  }),
   hashAlgorithms: auth.someOf("hash_algorithms", ["sha256", "sha"], HASHES, {
     meaning: "the first algorithm signs sessions; all are accepted",
   }),

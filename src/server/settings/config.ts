@@ -277,9 +277,15 @@ export function readConfig(options: ServeOptions, given: Environment): ServerCon
   const { configFile, file, dataDirectory, store } = readPlaces(options, environment);
   const secrets = openKeys(environment, { file, configFile, dataDirectory, store });
   const log = environmentLog(environment);
+  const givenBy = (sections: IniSections) => [
+    sections,
+    environmentAdmins(environment),
+    ...log.map((own) => own.sections),
+  ];
   const configuration = new Configuration({
     seal: secrets.ring,
-    given: [file, environmentAdmins(environment), ...log.map(({ sections }) => sections)],
+    given: givenBy(file),
+    readGiven: () => givenBy(configFile === undefined ? file : readIni(configFile)),
     givenNames: [configFile, "COUCHDB_USER", ...log.map(({ variable }) => variable)],
     localFile: store === "memory" ? undefined : join(resolve(dataDirectory), "local.ini"),
     settings: SETTINGS,

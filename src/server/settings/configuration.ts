@@ -8,7 +8,15 @@
  * Secrets in the local file are sealed.
  */
 import { randomUUID } from "node:crypto";
-import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { OperationalError, type Seal } from "../../base/index.ts";
 import { isCurrentText, openText, sealText } from "../secrets/sealed-forms.ts";
@@ -26,11 +34,10 @@ export interface ConfigurationChange {
 export type ConfigurationListener = (change: ConfigurationChange) => void;
 
 export interface ConfigurationParts {
-  /**
-   * Settings from files and the environment, which do not change at runtime; later sources take
-   * precedence.
-   */
+  /** Settings from files and the environment; later sources take precedence. */
   readonly given: readonly IniSections[];
+  /** Reads the `given` sources again. Default: they do not change. */
+  readonly readGiven?: () => readonly IniSections[];
   /** Names of the `given` sources in messages, in the same order; undefined for unnamed ones. */
   readonly givenNames?: readonly (string | undefined)[];
   /** File that stores changes, if any. It need not exist yet. */
@@ -48,6 +55,7 @@ export class Configuration implements SettingTexts {
   readonly #settings: ReadonlyMap<string, Setting<unknown>>;
   readonly #listeners = new Map<string, Set<ConfigurationListener>>();
   readonly #listenersOfAll = new Set<ConfigurationListener>();
+  #given: readonly IniSections[];
   #values: Sections;
   /** Modification time of the local file when it was last read. */
   #modifiedAtMs: number | undefined;
@@ -55,12 +63,13 @@ export class Configuration implements SettingTexts {
   /** Throws a ConfigError if a file is unreadable, or a known setting has an invalid value. */
   constructor(parts: ConfigurationParts) {
     this.#parts = parts;
+    this.#given = parts.given;
     this.#settings = new Map(
       parts.settings
         .flatMap((known) => (known.former === undefined ? [known] : [known, known.former]))
         .map((known) => [nameOf(known), known]),
     );
-    this.#values = this.#load();
+    this.#values = this.#load(this.#given);
   }
 
   get(section: string, key: string): string | undefined {
@@ -101,7 +110,7 @@ export class Configuration implements SettingTexts {
   /** Removes the value set at runtime, so that the value of another source applies again. */
   delete(section: string, key: string, { persist = true } = {}): void {
     if (persist) this.#write(section, key, undefined);
-    const given = this.#parts.given.map((sections) => sections.get(section)?.get(key));
+    const given = this.#given.map((sections) => sections.get(section)?.get(key));
     this.#change(
       section,
       key,
@@ -109,17 +118,42 @@ export class Configuration implements SettingTexts {
     );
   }
 
-  /** Reads the local file again. If it is unusable, throws a ConfigError and changes nothing. */
-  reload(): void {
+  /**
+   * Reads all files again. Returns the changes. If a file is unusable, throws a ConfigError and
+   * changes nothing.
+   */
+  reload(): readonly ConfigurationChange[] {
     const before = this.#values;
-    this.#values = this.#load();
-    for (const { section, key } of keysOf(before, this.#values)) {
-      const value = this.get(section, key);
-      if (before.get(section)?.get(key) !== value) this.#announce({ section, key, value });
+    const given = this.#parts.readGiven?.() ?? this.#given;
+    this.#values = this.#load(given);
+    this.#given = given;
+    const changes = keysOf(before, this.#values)
+      .map(({ section, key }) => ({ section, key, value: this.get(section, key) }))
+      .filter(({ section, key, value }) => before.get(section)?.get(key) !== value);
+    for (const change of changes) this.#announce(change);
+    return changes;
+  }
+
+  /**
+   * Marks the local file as changed, so that the other processes of the data folder reload their
+   * files too. Throws an error with the code CONFIG_NOT_SAVED if the file cannot be written.
+   */
+  markChanged(): void {
+    const { localFile } = this.#parts;
+    if (localFile === undefined) return;
+    try {
+      mkdirSync(dirname(localFile), { recursive: true });
+      writeFileSync(localFile, "", { mode: 0o600, flag: "a" });
+      const now = new Date();
+      utimesSync(localFile, now, now);
+      this.#modifiedAtMs = this.#fileTime();
+    } catch (error) {
+      const reason = `${localFile}: ${(error as Error).message}`;
+      throw new OperationalError("CONFIG_NOT_SAVED", NOT_MARKED, { reason }, { cause: error });
     }
   }
 
-  /** Reads the local file again if another process has changed it. Returns whether it has. */
+  /** Reloads if another process has changed the local file. Returns whether it has. */
   reloadIfChanged(): boolean {
     if (this.#fileTime() === this.#modifiedAtMs) return false;
     this.reload();
@@ -158,8 +192,8 @@ export class Configuration implements SettingTexts {
     return () => this.#listenersOfAll.delete(listener);
   }
 
-  #load(): Sections {
-    const { given, localFile } = this.#parts;
+  #load(given: readonly IniSections[]): Sections {
+    const { localFile } = this.#parts;
     const modifiedAtMs = this.#fileTime();
     const hasLocal = localFile !== undefined && modifiedAtMs !== undefined;
     const local = hasLocal ? [this.#readLocal(localFile)] : [];
@@ -171,7 +205,7 @@ export class Configuration implements SettingTexts {
     }
     for (const known of this.#settings.values()) {
       checkText(known, values.get(known.section)?.get(known.key), () =>
-        this.#originOf(known, local[0]),
+        this.#originOf(known, given, local[0]),
       );
     }
     this.#modifiedAtMs = modifiedAtMs;
@@ -179,8 +213,12 @@ export class Configuration implements SettingTexts {
   }
 
   /** Source of the value in effect. */
-  #originOf({ section, key }: Setting<unknown>, local: IniSections | undefined) {
-    const { given, givenNames = [], localFile } = this.#parts;
+  #originOf(
+    { section, key }: Setting<unknown>,
+    given: readonly IniSections[],
+    local: IniSections | undefined,
+  ) {
+    const { givenNames = [], localFile } = this.#parts;
     const isThere = (sections?: IniSections): boolean => sections?.get(section)?.has(key) === true;
     return isThere(local) ? localFile : givenNames[given.findLastIndex(isThere)];
   }
@@ -263,6 +301,7 @@ function checkText(
   }
 }
 
+const NOT_MARKED = "The files were reloaded in this process only; others could not be notified";
 const NOT_SAVED = "The setting could not be saved and is unchanged";
 
 /** Thrown for a full disk or a read-only folder: the setting is valid and can be saved later. */

@@ -21,7 +21,10 @@ const NO_SHARDS = "databases have no shards";
  * matches all sections with this prefix.
  */
 const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
-  ["configuration files are read at startup, and `local.ini` when it changes", `config`],
+  [
+    "configuration files are read at startup and by `_reload`, `local.ini` when it changes",
+    `config`,
+  ],
   [
     "databases are not separate files",
     `bt_engine_cache; couchdb: max_dbs_open file_compression attachment_stream_buffer_size

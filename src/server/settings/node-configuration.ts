@@ -125,8 +125,13 @@ export class MaskedConfiguration implements NodeConfiguration {
     return before;
   }
 
-  async reload(): Promise<void> {
-    this.#configuration.reload();
+  async reload(): Promise<readonly string[]> {
+    const changes = this.#configuration.reload();
+    this.#configuration.markChanged();
+    const waiting = this.#configuration.known.filter(({ waitsForStart }) => waitsForStart);
+    return changes
+      .filter((change) => waiting.some(isAt(change)))
+      .map(({ section, key }) => `${section}/${key}`);
   }
 
   /** Returns the defaults that a file can express. */

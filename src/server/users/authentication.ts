@@ -18,6 +18,7 @@ import type { LoginLockout } from "./login-lockout.ts";
 import { asksLoopbackHost } from "./loopback-host.ts";
 import { PeerTurns } from "./peer-turns.ts";
 import type { SessionCookies } from "./session-cookies.ts";
+import type { SessionSecrets } from "./session-secrets.ts";
 import type { KnownUser, Turn, UserDirectory } from "./user-directory.ts";
 
 /** Handlers that authenticate users of the local directory. The others trust another system. */
@@ -34,6 +35,7 @@ export interface AuthenticationParts {
   readonly settings: AuthenticationSettings;
   readonly users: UserDirectory;
   readonly cookies: SessionCookies;
+  readonly secrets: Pick<SessionSecrets, "accepted">;
   readonly lockout: LoginLockout;
   readonly clock: Clock;
   /**
@@ -187,12 +189,13 @@ export class Authentication {
    * from the proxy.
    */
   async #byProxy(headers: ReadonlyMap<string, string>): Promise<User | undefined> {
-    const { settings } = this.#parts;
+    const { settings, secrets } = this.#parts;
     const header = (name: string): string | undefined => headers.get(name.toLowerCase());
     const name = header(settings.proxyUserHeader);
     if (name === undefined) return undefined;
     const token = header(settings.proxyTokenHeader) ?? "";
-    if (settings.proxyUsesSecret && !isProxyToken(settings, name, token)) return undefined;
+    if (settings.proxyUsesSecret && !isProxyToken(settings, secrets.accepted, name, token))
+      return undefined;
     const roles = (header(settings.proxyRolesHeader) ?? "").split(",").map((role) => role.trim());
     return userOf(
       name,
@@ -211,17 +214,18 @@ export class Authentication {
 }
 
 /**
- * Whether the token is the name signed with `secret`, as in CouchDB. Without a secret, no token is
- * valid.
+ * Whether the token is the name signed with an accepted secret, as in CouchDB. If none is
+ * configured, no token is valid.
  */
 function isProxyToken(
   { secret, hashAlgorithms }: AuthenticationSettings,
+  accepted: readonly string[],
   name: string,
   token: string,
 ): boolean {
   if (secret === undefined) return false;
-  return hashAlgorithms.some((hash) =>
-    sameText(signText(hash, secret, name).toString("hex"), token),
+  return accepted.some((key) =>
+    hashAlgorithms.some((hash) => sameText(signText(hash, key, name).toString("hex"), token)),
   );
 }
 

@@ -21,7 +21,7 @@ function open(texts: Readonly<Record<string, string>> = {}, secret = SECRET) {
   const settings: AuthenticationSettings = authenticationSettings({
     get: (section, key) => texts[`${section}/${key}`],
   });
-  const cookies = new SessionCookies(settings, clock, secret);
+  const cookies = new SessionCookies(settings, clock, secretsOf(settings.secret ?? secret));
   const cookieValue = (header: string): string => /^AuthSession=([^;]*)/.exec(header)?.[1] ?? "";
   return {
     cookies,
@@ -35,6 +35,10 @@ function open(texts: Readonly<Record<string, string>> = {}, secret = SECRET) {
       return session !== undefined && session.name === user.name && cookies.isValid(session, user);
     },
   };
+}
+
+function secretsOf(current: string) {
+  return { current, accepted: [current] };
 }
 
 function user(name: string, salt = "0123456789abcdef"): KnownUser {

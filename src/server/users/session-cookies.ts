@@ -7,6 +7,7 @@ import { ProtocolError } from "../../protocol/index.ts";
 import { sameText } from "../passwords.ts";
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
 import { deriveKey, signText } from "./derived-keys.ts";
+import type { SessionSecrets } from "./session-secrets.ts";
 import type { KnownUser } from "./user-directory.ts";
 
 /** The parts of a request that show whether it came over TLS. */
@@ -28,13 +29,16 @@ const NO_SALT = "The user document has an empty salt: set the password again.";
 export class SessionCookies {
   readonly #settings: AuthenticationSettings;
   readonly #clock: Clock;
-  readonly #storedSecret: string;
+  readonly #secrets: Pick<SessionSecrets, "current" | "accepted">;
 
-  /** `storedSecret` is used if the configuration sets none; all nodes of a store share it. */
-  constructor(settings: AuthenticationSettings, clock: Clock, storedSecret: string) {
+  constructor(
+    settings: AuthenticationSettings,
+    clock: Clock,
+    secrets: Pick<SessionSecrets, "current" | "accepted">,
+  ) {
     this.#settings = settings;
     this.#clock = clock;
-    this.#storedSecret = storedSecret;
+    this.#secrets = secrets;
   }
 
   /**
@@ -47,7 +51,8 @@ export class SessionCookies {
       .toString(16)
       .toUpperCase();
     const text = `${name}:${issued}`;
-    const signature = this.#sign(this.#hashes[0] ?? "sha256", salt, text);
+    const key = deriveKey(this.#secrets.current, "session cookie", salt);
+    const signature = signText(this.#hashes[0] ?? "sha256", key, text);
     const value = Buffer.concat([Buffer.from(`${text}:`), signature]).toString("base64url");
     return this.#header(value, this.#settings.timeoutSec, arrival);
   }
@@ -80,9 +85,13 @@ export class SessionCookies {
     const { name, issued, signature } = session;
     if (salt === "") return false;
     if (this.#ageSec(session) >= this.#settings.timeoutSec) return false;
-    return this.#hashes.some((hash) =>
-      sameText(this.#sign(hash, salt, `${name}:${issued}`).toString("base64"), signature),
-    );
+    const text = `${name}:${issued}`;
+    return this.#secrets.accepted.some((secret) => {
+      const key = deriveKey(secret, "session cookie", salt);
+      return this.#hashes.some((hash) =>
+        sameText(signText(hash, key, text).toString("base64"), signature),
+      );
+    });
   }
 
   isAging(session: Session): boolean {
@@ -95,11 +104,6 @@ export class SessionCookies {
 
   #ageSec({ issued }: Session): number {
     return this.#clock.nowMs() / 1000 - Number.parseInt(issued, 16);
-  }
-
-  #sign(hash: string, salt: string, text: string): Buffer {
-    const secret = this.#settings.secret ?? this.#storedSecret;
-    return signText(hash, deriveKey(secret, "session cookie", salt), text);
   }
 
   /**
