@@ -37,6 +37,7 @@ const VALUE_FILTERS = {
   source_database: "prefix",
   target_database: "prefix",
   owner: "name",
+  tag: "tags",
   error: "class",
   host: "host",
   side: "side",
@@ -99,9 +100,11 @@ export function addJobsCommand(program: Command): void {
   )
     .option("--limit <number>", "maximum number of groups (default 100)")
     .option("--skip <number>", "number of groups to skip")
+    .option("--group-by <tag>", "group jobs by a tag instead, such as tag:team")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
         const page = pageQuery(flags, ["limit", "skip"]);
+        if (flags.groupBy !== undefined) page.set("group_by", String(flags.groupBy));
         const jobs = await server.ask("GET", `/_tandem/failing?${page}`);
         const rules = printFailingRules(await server.ask("GET", "/_tandem/rules?failing=true"));
         return [jobs, (answer) => printFailingGroups(answer) + rules];

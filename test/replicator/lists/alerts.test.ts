@@ -42,8 +42,9 @@ function open() {
       subspace: SUBSPACES.replicator,
       events: node.events,
       index: node.index,
-      rules: { failures: async () => failures },
+      rules: { failures: async () => failures, tagsOf: async () => undefined },
       settings,
+      tags: { metricTags: ["team"] },
       reportsRules: async () => true,
     });
   return { node, kv, settings, failures, watch, pass: (sec: number) => (nowMs += sec * 1000) };
