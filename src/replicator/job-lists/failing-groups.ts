@@ -1,7 +1,7 @@
 /**
- * Failing jobs, grouped by class, side and host of their last failure, or by a tag. Counts come from the index,
- * so that large groups cost no more than small ones. For each displayed group, only the jobs that
- * have been failing longest are read.
+ * Failing jobs, grouped by class, side and host of their last failure, or by a tag. Counts come
+ * from the index, so that large groups cost no more than small ones. For each displayed group, only
+ * the jobs that have been failing longest are read.
  */
 import { smallest } from "../../base/index.ts";
 import type { JobName, Jobs } from "../../jobs/index.ts";
