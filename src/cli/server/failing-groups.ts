@@ -98,7 +98,7 @@ function causeOf({ error, reason }: FailingGroup): string {
 function commandFor(group: FailingGroup, width: number): readonly string[] {
   const { login, side } = group;
   // The jobs of a tag fail for several reasons.
-  if (group.tag !== null) return [];
+  if (group.tag != null) return [];
   if (group.class === "unauthorized" && login != null) {
     const start = `tandem secrets replace --failing --side ${quoted(side ?? "-")}`;
     const account = `--host ${quoted(login.host)} --username ${quoted(login.username)}`;
