@@ -53,6 +53,7 @@ export type EventFilter = JobFilter & Given<QueryValues<typeof EVENT_FILTERS>>;
 
 export type JobListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/jobs"]>>;
 export type PastQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/events/_past"]>>;
+export type FailingQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/failing"]>>;
 export type RuleListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/rules"]>>;
 /** Rows of a list. Default: the first ones. */
 export type RowRange = Given<QueryValues<(typeof QUERIES)["GET /_tandem/endpoints"]>>;
@@ -137,8 +138,8 @@ export interface Client {
       ids?: readonly string[],
       options?: Signaled,
     ): Promise<RetriedDocuments>;
-    /** Groups failing jobs by cause. */
-    readonly failing: List<RowRange, FailingGroup, FailingPage>;
+    /** Groups failing jobs by cause, or by a tag. */
+    readonly failing: List<FailingQuery, FailingGroup, FailingPage>;
     /** Lists accounts whose logins have to wait. */
     readonly logins: List<RowRange, GatedLoginPage["logins"][number], GatedLoginPage>;
     /** Applies an action to one job. */

@@ -97,6 +97,7 @@ export const Job = exactly({
   history: listOf(HistoryEvent),
   start_time: time,
   rule: nullable(text, { description: "the rule that created the job" }),
+  tags: recordOf(text),
   error_count: count,
   failing: flag,
   failing_since: nullable(time),
@@ -177,8 +178,12 @@ export const FailureCounts = exactly({ total_rows: count, counts: listOf(Failure
 export const RetriedFailures = exactly({ ok: flag, tried: count, total_rows: count });
 export type RetriedFailures = Shape<typeof RetriedFailures>;
 
-/** Jobs whose last failures have the same class, side and host. */
+/** Jobs whose last failures have the same class, side and host, or jobs with the same tag. */
 export const FailingGroup = exactly({
+  tag: nullable(text, {
+    description:
+      "with `group_by`, the value of the tag; class, side and host are then those of the example",
+  }),
   class: text,
   side,
   host: nullable(text),

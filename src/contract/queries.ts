@@ -117,6 +117,10 @@ export const JOB_FILTERS = {
   },
   stalled: { kind: "flag", meaning: "jobs whose last runs made no progress" },
   owner: { kind: "text", meaning: "owner of the job" },
+  tag: {
+    kind: "text",
+    meaning: "tag as NAME:VALUE, or NAME for any value; of several, separated by commas, all",
+  },
   source: {
     kind: "text",
     meaning: "host of the source, or the name of a database of the server",
@@ -215,7 +219,11 @@ export const QUERIES = {
     limit: { ...limit, min: 1, max: 100, default: 100 },
   },
   "GET /_tandem/commands": { limit: { ...limit, min: 1, max: 100, default: 20 } },
-  "GET /_tandem/failing": { limit: { ...limit, cap: 1_000, default: 100 }, skip },
+  "GET /_tandem/failing": {
+    limit: { ...limit, cap: 1_000, default: 100 },
+    skip,
+    group_by: { kind: "text", meaning: "'tag:NAME': groups by the values of a tag" },
+  },
   "GET /_tandem/conflicts": { limit: { ...limit, min: 1, cap: 1_000, default: 100 }, bookmark },
   "GET /_tandem/databases/{database}/conflicts": {
     limit: { ...limit, min: 1, cap: 200, default: 100 },

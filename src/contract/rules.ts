@@ -62,6 +62,7 @@ export const RuleDefinition = exactly({
   create_target: optional(flag),
   create_target_params: optional(recordOf(json)),
   options: optional(described(recordOf(json), "options of the replications")),
+  tags: optional(described(recordOf(text), "tags of the jobs")),
   concurrency: optional(described(count, "maximum number of jobs running at a time")),
   delete: optional(oneOf(["keep", "stop"])),
   proxy: optional(text),

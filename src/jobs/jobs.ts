@@ -610,6 +610,19 @@ export class Jobs {
     this.#data.set(tx, job, { data: undefined, request });
   }
 
+  /**
+   * Replaces the request of a job in any state without affecting its schedule or its run, for
+   * values that the holder does not use. Has no effect on a job without a request.
+   */
+  async amendRequest(tx: Transaction, job: JobName, request: JobData): Promise<void> {
+    const facts = await this.#facts(tx, job);
+    if (facts?.hasRequest !== true) return;
+    const stored = { data: undefined, request };
+    this.#data.set(tx, job, stored);
+    if (facts.state === "running" && facts.resubmitted) this.#data.setNext(tx, job, stored);
+    await this.#announce(tx, job, facts, stored);
+  }
+
   /** Fires when the job changes in any way after this transaction's commit. */
   watch(tx: Transaction, job: JobName): Watch {
     return tx.watch(this.#keys.job.key(job));

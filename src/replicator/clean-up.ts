@@ -95,7 +95,7 @@ export class CleanUp {
     await this.#forgetEvents();
     await this.removeOldTransients();
     await replicator.nodes.forgetOld();
-    await replicator.figures.forgetCauses();
+    await replicator.figures.forgetZeros();
     await kv.transact((tx) => this.#parts.halted.forgetLost(tx), { whenUnknown: "retry" });
     await abandoned.prune(config.abandonedSecMax);
     await this.compareIndex();

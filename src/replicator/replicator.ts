@@ -12,6 +12,7 @@ import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
 import { addJob } from "./job-changes/add-job.ts";
 import { type RemoveJobParts, removeJob } from "./job-changes/remove-job.ts";
+import { retagJob } from "./job-changes/retag-job.ts";
 import { FailingGroups } from "./job-lists/failing-groups.ts";
 import { JobEvents } from "./job-lists/job-events.ts";
 import { JobFiguresReader } from "./job-lists/job-figures.ts";
@@ -197,7 +198,7 @@ export class Replicator {
       if (existing !== undefined) {
         const again = { replication, ...authority };
         const step = await stepWhenAskedAgain(tx, controls, existing, again);
-        if (step === "nothing") return;
+        if (step === "nothing") return retagJob(this.#parts, tx, existing, replication);
         await removeJob(this.#parts, tx, existing);
       }
       const asked = { replication, refusal: undefined };

@@ -34,14 +34,15 @@ export const FORMATS: readonly FormatFacts[] = [
   { number: 2, brings: "sealed secrets", since: "builds before 0.1.0" },
   {
     number: 3,
-    brings: "lists of documents with conflicts and of jobs with unknown lag, alerts about rules",
+    brings:
+      "lists of documents with conflicts, of jobs with unknown lag and of jobs by tag, alerts about rules",
     since: "0.1.0",
   },
 ];
 
 /** First formats that have these rows. */
 export const CONFLICTS_FORMAT = 3;
-export const UNKNOWN_LAGS_FORMAT = 3;
+export const JOB_LISTS_FORMAT = 3;
 export const RULE_ALERTS_FORMAT = 3;
 
 export const PROGRAM: Program = { version: VERSION, formats: { min: 2, max: 3 } };

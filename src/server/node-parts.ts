@@ -55,7 +55,7 @@ import {
   StoredLoginGates,
   SweepPace,
 } from "../replicator/index.ts";
-import { CONFLICTS_FORMAT, UNKNOWN_LAGS_FORMAT } from "./formats.ts";
+import { CONFLICTS_FORMAT, JOB_LISTS_FORMAT } from "./formats.ts";
 import { SUBSPACES } from "./layout.ts";
 import { sealedRequests } from "./secrets/sealed-forms.ts";
 
@@ -103,9 +103,7 @@ export function joinNodeParts({
   const subspace = SUBSPACES.replicator;
   const events = new JobEventLog(runtime.clock, subspace);
   const ruleStore = new RuleStore(subspace, seal);
-  const index = new JobIndex(jobs, subspace, events, (tx) =>
-    format.includes(tx, UNKNOWN_LAGS_FORMAT),
-  );
+  const index = new JobIndex(jobs, subspace, events, (tx) => format.includes(tx, JOB_LISTS_FORMAT));
   jobs.setObserver(REPLICATION_JOB_TYPE, index);
   const ownership = new ReplicationOwnership(subspace, jobs);
   const controls = new JobControls(subspace);

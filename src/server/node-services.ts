@@ -18,6 +18,7 @@ import { alertSettings } from "./settings/alert-settings.ts";
 import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
 import { QueueSettings } from "./settings/queue-settings.ts";
 import { REPLICATOR_SECTION } from "./settings/replicator-settings.ts";
+import { tagSettings } from "./settings/tag-settings.ts";
 import { userDatabaseSettings } from "./settings/user-database-settings.ts";
 import type { Service } from "./supervise.ts";
 import { UserDatabases } from "./users/user-databases.ts";
@@ -135,6 +136,7 @@ function alertSender(
   const { rules } = replicator;
   const watch = new AlertWatch({
     ...{ runtime, kv, subspace, events, index, rules, settings },
+    tags: tagSettings(config.configuration),
     reportsRules: (tx) => formats.stored.includes(tx, RULE_ALERTS_FORMAT),
   });
   const jobs = { kv, databases, replicator, shownUrl: () => shown.url };

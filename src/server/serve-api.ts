@@ -16,6 +16,7 @@ import { routes } from "./routes.ts";
 import { apiSettings } from "./settings/authentication-settings.ts";
 import { corsSettings } from "./settings/cors-settings.ts";
 import { MaskedConfiguration } from "./settings/node-configuration.ts";
+import { tagSettings } from "./settings/tag-settings.ts";
 import { hashPasswords } from "./users/user-passwords.ts";
 import { VERSION } from "./version.ts";
 
@@ -86,7 +87,10 @@ function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) 
     authentication: accounts.authentication,
     cookies: accounts.cookies,
     configuration: new MaskedConfiguration(configuration, accounts.passwords),
-    metrics: new Metrics({ clock: runtime.clock, kv, databases, jobs, replicator, counts }),
+    metrics: new Metrics({
+      ...{ clock: runtime.clock, kv, databases, jobs, replicator, counts },
+      tags: tagSettings(configuration),
+    }),
     nodeName,
     secrets: rotation,
     formats,

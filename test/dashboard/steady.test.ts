@@ -29,6 +29,7 @@ function groupAt(host: string, count: number): FailingGroup {
   const since = "2026-01-01T00:00:00Z";
   const reported = { error: "no_route", reason: "connection refused", example: "_replicator/a" };
   return {
+    tag: null,
     class: "unreachable",
     side: "source",
     host,

@@ -14,6 +14,7 @@ import { authenticationSettings } from "../../src/server/settings/authentication
 import { lockoutSettings } from "../../src/server/settings/lockout-settings.ts";
 import { MaskedConfiguration } from "../../src/server/settings/node-configuration.ts";
 import { passwordSettings } from "../../src/server/settings/password-settings.ts";
+import { tagSettings } from "../../src/server/settings/tag-settings.ts";
 import { Authentication } from "../../src/server/users/authentication.ts";
 import { LoginLockout } from "../../src/server/users/login-lockout.ts";
 import { SessionCookies } from "../../src/server/users/session-cookies.ts";
@@ -97,6 +98,7 @@ export async function openWholeApi({
           jobs: parts.jobs,
           replicator: parts.replicator,
           counts: new EventCounts(runtime.trace, runtime.clock),
+          tags: tagSettings(configuration),
         }),
         nodeName,
         formats: new Formats({ runtime, kv, workers: parts.jobs.workers, enablesAlone: true }),

@@ -57,14 +57,27 @@ async function expectedCounts(
   const counts = new Map<string, number>();
   for (const row of rows) {
     const [, list, value, id] = JSON.parse(row) as [number, string, unknown, string];
-    if (/^(since|tries|active|ended|cause-since .*|rule-behind .*)$/.test(list)) continue;
+    if (/^(since|tries|active|ended|cause-since .*|tag-since .*|rule-behind .*)$/.test(list))
+      continue;
     if (String(value).startsWith("//")) continue;
     const counted = list === "behind" ? null : value;
     const name = JSON.stringify([52, list, counted, list === "outcome" ? databaseOf(id) : null]);
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   const page = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 10_000 });
-  for (const { id } of page.entries) {
+  for (const job of page.entries) {
+    const { id } = job;
+    const { state, failing, replication } = decodeJob(job);
+    const lists = failing === undefined ? [] : ["tag-failing"];
+    if (state !== "pending") lists.push(`tag-${state}`);
+    for (const [tag, value] of Object.entries(replication?.tags ?? {})) {
+      for (const list of lists) {
+        for (const term of [tag, `${tag}:${value}`]) {
+          const name = JSON.stringify([52, list, term, null]);
+          counts.set(name, (counts.get(name) ?? 0) + 1);
+        }
+      }
+    }
     const name = JSON.stringify([52, "all", null, databaseOf(id)]);
     if (databaseOf(id) !== null) counts.set(name, (counts.get(name) ?? 0) + 1);
   }
@@ -141,6 +154,11 @@ async function expectedRows(
       if (typeof sinceMs === "number") add(`rule-behind ${uuid}`, -sinceMs);
     }
     add("owner", userName);
+    for (const [tag, value] of Object.entries(replication?.tags ?? {})) {
+      add("tag", tag);
+      add("tag", `${tag}:${value}`);
+      if (failing !== undefined) add(`tag-since ${tag}:${value}`, failing.sinceMs);
+    }
     for (const side of ["source", "target"] as const) {
       const address = replication?.[side];
       if (address === undefined) continue;

@@ -1,5 +1,6 @@
 /**
- * `GET /_tandem/failing`: failing jobs, grouped by class, side and host of their last failure.
+ * `GET /_tandem/failing`: failing jobs, grouped by class, side and host of their last failure, or
+ * by a tag.
  * CouchDB has no counterpart.
  */
 import {
@@ -7,10 +8,12 @@ import {
   type FailingGroup as FailingRow,
   QUERIES,
 } from "../../contract/index.ts";
+import { badRequest } from "../../protocol/index.ts";
 import {
   type FailingGroup,
   type GatedAccount,
   isoTime,
+  isTagName,
   jobName,
   type Replicator,
   replaceableLogin,
@@ -30,8 +33,9 @@ export function failingRoutes(replicator: Replicator): readonly Route[] {
 }
 
 async function listGroups(replicator: Replicator, call: Call): Promise<ApiResponse> {
-  const page = readQuery(call, QUERIES["GET /_tandem/failing"]);
-  const { groups, total, jobCount } = await replicator.failing.page(page);
+  const { group_by, ...page } = readQuery(call, QUERIES["GET /_tandem/failing"]);
+  const tag = group_by === undefined ? undefined : tagOf(group_by);
+  const { groups, total, jobCount } = await replicator.failing.page({ ...page, tag });
   const gates = await replicator.logins.ofJobs(groups.map(({ example }) => example));
   return json(200, {
     total_rows: total,
@@ -40,12 +44,20 @@ async function listGroups(replicator: Replicator, call: Call): Promise<ApiRespon
   } satisfies FailingPage);
 }
 
+/** The name of the tag in `tag:NAME`. Throws a ProtocolError 400. */
+function tagOf(text: string): string {
+  const name = text.startsWith("tag:") ? text.slice(4) : "";
+  if (isTagName(name)) return name;
+  throw badRequest(`group_by is ${text.slice(0, 200)}; expected the name of a tag, as in tag:team`);
+}
+
 function groupView(
   { count, example, failing, nextTryMs, ...key }: FailingGroup,
   gate: GatedAccount | undefined,
 ): FailingRow {
   const login = replaceableLogin(example);
   return {
+    tag: key.tag ?? null,
     class: key.class,
     side: key.side ?? null,
     host: key.host ?? null,

@@ -13,6 +13,7 @@ import {
   type JobFilter,
   type JobOrder,
   type JobPosition,
+  parseTagFilter,
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import { readQuery } from "../http/query.ts";
@@ -122,17 +123,27 @@ const SAME_FILTERS = [
 /** Returns the filters in a query. */
 export function filterOf(query: QueryValues<typeof JOB_FILTERS>): AskedFilter {
   const { name, database, rule, state: states, behind, behind_sec } = query;
-  const { source_database, target_database } = query;
+  const { source_database, target_database, tag } = query;
   const given = SAME_FILTERS.filter((filter) => query[filter] !== undefined);
   const filter: JobFilter = {
     ...(behind === false ? { isCaughtUp: true } : {}),
     ...(states === undefined ? {} : { states }),
+    ...(tag === undefined ? {} : { tags: tagsOf(tag) }),
     ...(source_database === undefined ? {} : { sourceDatabase: patternOf(source_database) }),
     ...(target_database === undefined ? {} : { targetDatabase: patternOf(target_database) }),
     ...Object.fromEntries(given.map((filter) => [filter, query[filter]])),
   };
   const behindSec = behind_sec ?? (behind === true ? 0 : undefined);
   return { filter, name, database, rule, behindSec };
+}
+
+/** Returns the tags of a filter, as given. Throws a ProtocolError 400. */
+function tagsOf(text: string): readonly string[] {
+  const tags = parseTagFilter(text);
+  if (tags !== undefined) return tags;
+  throw badRequest(
+    `Invalid tag ${text.slice(0, 200)}. Give NAME:VALUE, or NAME for any value; separate several tags by commas`,
+  );
 }
 
 /** Matches names that begin with the text or, if the text contains stars, match it as a pattern. */

@@ -243,6 +243,7 @@ export async function jobRows(
     const named = {
       name: jobName(entry.jobId, entry.data),
       rule: entry.data.rule ?? null,
+      tags: entry.data.replication?.tags ?? {},
     };
     const troubles = {
       error_count: errorCount,

@@ -24,16 +24,22 @@ export function printFailingGroups(answer: unknown, columns = columnsOf()): stri
   });
   if (groups.length === 0)
     return total === 0 ? "no failing jobs\n" : `${counted(total, "group")} in all\n`;
-  const heading = ["JOBS", "ERROR", "SIDE", "HOST", "SINCE (UTC)", "NEXT"];
+  const isTagged = groups[0]?.tag != null;
+  const heading = ["JOBS", ...(isTagged ? ["TAG"] : []), "ERROR", "SIDE", "HOST"];
+  heading.push("SINCE (UTC)", "NEXT");
   const rows = groups.map((group) => [
     String(group.count),
+    ...(isTagged ? [group.tag ?? "-"] : []),
     group.class,
     group.side ?? "-",
     group.host ?? "-",
     minutes(group.since),
     group.next_try === null ? "-" : group.next_try.slice(11, 16),
   ]);
-  const [head = "", ...lines] = table([heading, ...rows], { columns, soft: [3] })
+  const [head = "", ...lines] = table([heading, ...rows], {
+    columns,
+    soft: isTagged ? [1, 4] : [3],
+  })
     .trimEnd()
     .split("\n");
   const text = lines.map((line, index) =>
@@ -91,6 +97,8 @@ function causeOf({ error, reason }: FailingGroup): string {
  */
 function commandFor(group: FailingGroup, width: number): readonly string[] {
   const { login, side } = group;
+  // The jobs of a tag fail for several reasons.
+  if (group.tag != null) return [];
   if (group.class === "unauthorized" && login != null) {
     const start = `tandem secrets replace --failing --side ${quoted(side ?? "-")}`;
     const account = `--host ${quoted(login.host)} --username ${quoted(login.username)}`;

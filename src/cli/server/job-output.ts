@@ -82,6 +82,7 @@ export function printJob(answer: unknown): string {
     ["source", String(job.source)],
     ["target", String(job.target)],
     ["owner", job.user ?? "-"],
+    ["tags", tagsOf(job)],
     ["node", job.node ?? "-"],
     ["lag", lagOf(job)],
     ["pending changes", String(job.pending ?? "-")],
@@ -106,6 +107,11 @@ export function printJob(answer: unknown): string {
   const decided = control.length === 0 ? "" : `\ndecided:\n${table(control, WITH_TEXT)}`;
   const ran = job.runs.length === 0 ? "" : `\nlast runs:\n${runTable(job.runs)}`;
   return `${table(facts, WITH_TEXT)}\nhistory:\n${table(events, WITH_TEXT)}${decided}${ran}`;
+}
+
+function tagsOf({ tags }: Job): string {
+  const texts = Object.entries(tags).map(([name, value]) => `${name}:${value}`);
+  return texts.length === 0 ? "-" : texts.join(", ");
 }
 
 /** The job's state for operators, followed by the state in the queue if that differs. */

@@ -36,6 +36,7 @@ const VALUE_FILTERS = {
   source_database: "prefix",
   target_database: "prefix",
   owner: "name",
+  tag: "tags",
   error: "class",
   host: "host",
   side: "side",
@@ -99,9 +100,12 @@ export function addJobsCommand(program: Command): void {
   )
     .option("--limit <number>", "maximum number of groups (default 100)")
     .option("--skip <number>", "number of groups to skip")
+    .option("--group-by <tag>", "group jobs by a tag instead, such as tag:team")
     .action((flags: Flags) =>
       askServer(flags, async (server) => {
-        const jobs = await server.jobs.failing(given(flags, ["limit", "skip"])).page();
+        const groupBy = flags.groupBy === undefined ? {} : { group_by: String(flags.groupBy) };
+        const query = { ...given(flags, ["limit", "skip"]), ...groupBy };
+        const jobs = await server.jobs.failing(query).page();
         const rules = printFailingRules(await server.rules.list({ failing: true }).page());
         return [jobs, (answer) => printFailingGroups(answer) + rules];
       }),

@@ -13,6 +13,7 @@ const NAMES: ReadonlySet<string> = new Set([
   "source_database",
   "target_database",
   "owner",
+  "tag",
 ]);
 /** Filters by a host, which may be on either side of a job. */
 const HOSTS: ReadonlySet<string> = new Set(["host", "endpoint"]);

@@ -21,6 +21,7 @@ export const TEXT_FILTERS = [
   ["database", "Database of documents"],
   ["rule", "Rule"],
   ["owner", "Owner"],
+  ["tag", "Tags"],
   ["host", "Server of the failure"],
   ["reason", "Text of the failure"],
   ["behind_sec", "Lag in seconds"],

@@ -321,6 +321,11 @@ function Definition({ job }: { job: Job }) {
             </a>
           </Fact>
         )}
+        {Object.keys(job.tags).length > 0 && (
+          <Fact name="Tags">
+            <TagLinks tags={job.tags} />
+          </Fact>
+        )}
         <Fact name="Added">
           <Clock time={job.start_time} />
         </Fact>
@@ -337,5 +342,20 @@ function Definition({ job }: { job: Job }) {
         <pre>{visibleJson(masked(stored))}</pre>
       )}
     </section>
+  );
+}
+
+/** The tags of a job, as links to the jobs with the same tag. */
+function TagLinks({ tags }: Pick<Job, "tags">) {
+  return (
+    <>
+      {Object.entries(tags).map(([name, value]) => (
+        <div key={name}>
+          <a href={linkTo(["jobs"], { tag: `${name}:${value}` })}>
+            <Foreign text={`${name}:${value}`} />
+          </a>
+        </div>
+      ))}
+    </>
   );
 }

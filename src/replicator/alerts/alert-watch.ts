@@ -22,6 +22,7 @@ import { classOfError } from "../jobs/failing.ts";
 import { behindValue, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { ruleUuidOf } from "../jobs/rule-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
+import { splitTerm, tagTerms } from "../request/tags.ts";
 import { UNFOLLOWED } from "../rules/rule-summaries.ts";
 import { RULES_MAX, type Rules } from "../rules/rules.ts";
 import {
@@ -57,14 +58,20 @@ export interface AlertWatchSettings {
   readonly lagSec: number;
 }
 
+/** Names of the tags that alerts include. Read at each use. */
+export interface AlertTagSettings {
+  readonly metricTags: readonly string[];
+}
+
 export interface AlertWatchParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly subspace: Subspace;
   readonly events: JobEventLog;
   readonly index: JobIndex;
-  readonly rules: Pick<Rules, "failures">;
+  readonly rules: Pick<Rules, "failures" | "tagsOf">;
   readonly settings: AlertWatchSettings;
+  readonly tags: AlertTagSettings;
   /** Whether the format of the store has alerts about rules. */
   readonly reportsRules: (tx: ReadTransaction) => Promise<boolean>;
 }
@@ -217,7 +224,8 @@ export class AlertWatch {
         for (const kind of JOB_BREACH_KINDS) await this.#resolve(tx, kind, jobId, timeMs);
       }
       if (change === "completed" || change === "failed") {
-        const cause = causeOf(jobId, undefined);
+        const status = await this.#parts.index.statuses.get(tx.snapshot, jobId);
+        const cause = this.#cause(jobId, status, false);
         this.#append(tx, {
           ...{ kind: "finished", status: change, jobId, cause },
           ...{ timeMs, sinceMs: timeMs },
@@ -232,7 +240,7 @@ export class AlertWatch {
     if (known !== undefined) return;
     const status = await this.#parts.index.statuses.get(tx.snapshot, jobId);
     if (kind === "lag" && status?.isPaused === true) return;
-    const cause = causeOf(jobId, kind === "failing" ? status : undefined);
+    const cause = this.#cause(jobId, status, kind === "failing");
     this.#begin(tx, { kind, jobId, cause, sinceMs });
   }
 
@@ -302,7 +310,8 @@ export class AlertWatch {
           class: classOfError(error),
           host: undefined,
         };
-        const place = { side: "source", host, rule: undefined };
+        const tags = this.#configured(tagTerms(await rules.tagsOf(tx.snapshot, name)));
+        const place = { side: "source", host, rule: undefined, tags };
         this.#begin(tx, {
           kind,
           jobId: name,
@@ -369,6 +378,26 @@ export class AlertWatch {
   }
 
   /**
+   * Returns the cause to store with an alert: the job's rule and tags and, with `hasFailed`, the
+   * cause of the failure.
+   */
+  #cause(jobId: string, status: JobStatus | undefined, hasFailed: boolean): AlertCause {
+    const { class: failureClass, place } = (hasFailed ? status?.failing : undefined) ?? {};
+    return {
+      class: failureClass,
+      side: place?.side,
+      host: place?.host,
+      rule: ruleUuidOf(jobId),
+      tags: this.#configured(status?.tags ?? []),
+    };
+  }
+
+  #configured(tags: readonly string[]): readonly string[] {
+    const { metricTags } = this.#parts.tags;
+    return tags.filter((tag) => metricTags.includes(splitTerm(tag)[0]));
+  }
+
+  /**
    * Runs `body` in a transaction, if this node holds the lease. Otherwise writes nothing, and
    * returns undefined.
    */
@@ -382,18 +411,4 @@ export class AlertWatch {
   #transact<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
     return this.#parts.kv.transact(body, { whenUnknown: "retry" });
   }
-}
-
-/**
- * Returns the cause to store with an alert: the job's rule and, if the job is failing, the cause of
- * the failure.
- */
-function causeOf(jobId: string, status: JobStatus | undefined): AlertCause {
-  const { class: failureClass, place } = status?.failing ?? {};
-  return {
-    class: failureClass,
-    side: place?.side,
-    host: place?.host,
-    rule: ruleUuidOf(jobId),
-  };
 }

@@ -36,6 +36,8 @@ export interface AlertCause {
   readonly host: string | undefined;
   /** Uuid of the rule that created the job. */
   readonly rule: string | undefined;
+  /** The configured tags of the job or rule, as `name:value`. */
+  readonly tags: readonly string[];
 }
 
 export const NO_CAUSE: AlertCause = {
@@ -43,6 +45,7 @@ export const NO_CAUSE: AlertCause = {
   side: undefined,
   host: undefined,
   rule: undefined,
+  tags: [],
 };
 
 export interface Alert {
@@ -71,7 +74,15 @@ export interface Breach {
 
 /** Returns the key by which an alert is grouped. Alerts with the same key are sent together. */
 export function alertGroup({ kind, status, cause }: Alert): string {
-  return JSON.stringify([kind, status, cause.class, cause.side, cause.host, cause.rule]);
+  return JSON.stringify([
+    kind,
+    status,
+    cause.class,
+    cause.side,
+    cause.host,
+    cause.rule,
+    cause.tags,
+  ]);
 }
 
 /** Stored forms; the first element is the format version. */
@@ -109,15 +120,16 @@ export function decodeBreach(value: Uint8Array): Breach {
   return { id: String(id), sinceMs: Number(sinceMs), cause: causeOf(cause) };
 }
 
-function causeItems({ class: failureClass, side, host, rule }: AlertCause): (string | null)[] {
-  return [failureClass ?? null, side ?? null, host ?? null, rule ?? null];
+/** The tags are last, because older programs ignore them. */
+function causeItems({ class: failureClass, side, host, rule, tags }: AlertCause): TupleItem[] {
+  return [failureClass ?? null, side ?? null, host ?? null, rule ?? null, ...tags];
 }
 
 function causeOf(items: readonly TupleItem[]): AlertCause {
-  const [failureClass, side, host, rule] = items.map((item) =>
-    typeof item === "string" ? item : undefined,
-  );
-  return { class: failureClass, side, host, rule };
+  const texts = items.map((item) => (typeof item === "string" ? item : undefined));
+  const [failureClass, side, host, rule, ...tags] = texts;
+  const known = tags.filter((tag) => tag !== undefined);
+  return { class: failureClass, side, host, rule, tags: known };
 }
 
 /** Outcome of the last deliveries, for operators. */

@@ -23,6 +23,7 @@ import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import { addEndedJob, addJob, type JobOrigin } from "../job-changes/add-job.ts";
 import { type RemoveJobParts, removeJob } from "../job-changes/remove-job.ts";
 import { replaceJob } from "../job-changes/replace-job.ts";
+import { retagJob } from "../job-changes/retag-job.ts";
 import { type Decider, UNTOUCHED } from "../jobs/job-control.ts";
 import {
   type Asked,
@@ -31,7 +32,7 @@ import {
   type ReplicationJobData,
 } from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
-import { stepWhenAskedAgain } from "../jobs/job-input.ts";
+import { changesOnlyTags, stepWhenAskedAgain } from "../jobs/job-input.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import type { StoredLoginGates } from "../logins/stored-login-gates.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -177,9 +178,13 @@ export class ReplicationHook implements DatabaseHook {
     // A document with a final state requests no run. If its job exists, nothing changes; otherwise
     // the document was imported, and states an outcome on another server.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
-    if (stored !== undefined && isOwnJob && pausing === undefined) return;
+    const isKept = stored !== undefined && isOwnJob && pausing === undefined;
     const asked = parsed?.asked ?? this.#parse(members, authority);
     const { replication } = asked;
+    if (isKept) {
+      if (replication !== undefined) await retagJob(this.#parts, tx, existing, replication);
+      return;
+    }
     const isRecorded = document.authority !== undefined || replication === undefined;
     const may = isRecorded ? asked : { replication: undefined, refusal: UNRECORDED };
     const origin = { database: database.name, databaseUuid: database.uuid, id: document.id };
@@ -192,9 +197,12 @@ export class ReplicationHook implements DatabaseHook {
     if (replication !== undefined && existing !== undefined) {
       const { controls } = this.#parts;
       const again = { replication, ...authority };
-      const step = await stepWhenAskedAgain(tx, controls, existing, again);
-      const isSame = step === "nothing";
-      if (isSame && (pausing === undefined || (await controls.get(tx, id)).isPaused)) return;
+      const isSame =
+        changesOnlyTags(existing, again) ||
+        (await stepWhenAskedAgain(tx, controls, existing, again)) === "nothing";
+      if (isSame && (pausing === undefined || (await controls.get(tx, id)).isPaused)) {
+        return retagJob(this.#parts, tx, existing, replication);
+      }
     }
     if (pausing === undefined && existing !== undefined) {
       await replaceJob(this.#parts, tx, existing, wanted);

@@ -36,7 +36,7 @@ export async function removeJob(
 ): Promise<void> {
   const data = decodeJob(job);
   const { replicationId, userName, vouched, rule } = data;
-  const status = jobStatus(job.id, job, data, askedStatus(data), NOTHING_PENDING);
+  const status = jobStatus(job.id, job, data, askedStatus(data, true), NOTHING_PENDING);
   events.noteFormer(tx, job.id, { name: jobName(job.id, data), rule, status });
   await ownership.release(tx, replicationId, { jobId: job.id, userName, vouched });
   const run = await jobs.runOf(tx, job);

@@ -1,7 +1,7 @@
 /**
- * Failing jobs, grouped by class, side and host of their last failure. Counts come from the index,
- * so that large groups cost no more than small ones. For each displayed group, only the jobs that
- * have been failing longest are read.
+ * Failing jobs, grouped by class, side and host of their last failure, or by a tag. Counts come
+ * from the index, so that large groups cost no more than small ones. For each displayed group, only
+ * the jobs that have been failing longest are read.
  */
 import { smallest } from "../../base/index.ts";
 import type { JobName, Jobs } from "../../jobs/index.ts";
@@ -10,7 +10,7 @@ import { NEVER_SEC } from "../jobs/decide.ts";
 import type { Failing } from "../jobs/failing.ts";
 import { type FailureCauseKey, parseCauseKey } from "../jobs/failure-cause.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
-import { causeSinceList } from "../jobs/job-status.ts";
+import { causeSinceList, type StatusList, tagSinceList } from "../jobs/job-status.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { IndexView } from "./index-view.ts";
 import type { JobIndex } from "./job-index.ts";
@@ -22,6 +22,11 @@ import { StatusCounts, sum } from "./status-counts.ts";
 const LOOKED_AT_MAX = 20;
 
 export interface FailingGroup extends FailureCauseKey {
+  /**
+   * Value of the tag by which the jobs are grouped; undefined if they are grouped by cause. The
+   * cause is then the one of the example.
+   */
+  readonly tag: string | undefined;
   readonly count: number;
   /** The job that has been failing longest. */
   readonly example: JobEntry;
@@ -29,6 +34,16 @@ export interface FailingGroup extends FailureCauseKey {
   /** Next retry among the jobs read; undefined if all are running, paused or ended. */
   readonly nextTryMs: number | undefined;
 }
+
+export interface GroupsWanted {
+  readonly skip: number;
+  readonly limit: number;
+  /** Name of the tag by which jobs are grouped. Default: they are grouped by cause. */
+  readonly tag?: string | undefined;
+}
+
+type GroupKey = Pick<FailingGroup, "count"> &
+  Partial<Pick<FailingGroup, "tag" | keyof FailureCauseKey>> & { readonly list: StatusList };
 
 export interface FailingGroupsPage {
   readonly groups: readonly FailingGroup[];
@@ -56,43 +71,52 @@ export class FailingGroups {
     this.#counts = new StatusCounts(parts.jobs, this.#keys);
   }
 
-  /** Returns a page of groups: largest first, then by host name. */
-  async page({ skip, limit }: { skip: number; limit: number }): Promise<FailingGroupsPage> {
+  /**
+   * Returns a page of groups, by cause or by the values of a tag: largest first, then by name.
+   * Groups of a tag do not include jobs without the tag.
+   */
+  async page({ skip, limit, tag }: GroupsWanted): Promise<FailingGroupsPage> {
     const { kv, index } = this.#parts;
-    const counts = await index.read(kv, (view) => this.#counts.causes(view, undefined));
+    const { counts, jobCount } = await index.read(kv, async (view) => {
+      const causes = await this.#counts.causes(view, undefined);
+      const byTag = tag === undefined ? causes : await this.#counts.failingByTag(view, tag);
+      return { counts: byTag, jobCount: sum(causes.values()) };
+    });
     const ordered = [...counts].toSorted(
       ([left, leftCount], [right, rightCount]) => rightCount - leftCount || (left < right ? -1 : 1),
     );
     const groups: FailingGroup[] = [];
-    for (const [cause, count] of ordered.slice(skip, skip + limit)) {
-      const group = await index.read(kv, (view) => this.#group(view, cause, count));
+    for (const [key, count] of ordered.slice(skip, skip + limit)) {
+      const list = tag === undefined ? causeSinceList(key) : tagSinceList(`${tag}:${key}`);
+      const facts = { list, count, ...(tag === undefined ? parseCauseKey(key) : { tag: key }) };
+      const group = await index.read(kv, (view) => this.#group(view, facts));
       if (group !== undefined) groups.push(group);
     }
-    return { groups, total: ordered.length, jobCount: sum(counts.values()) };
+    return { groups, total: ordered.length, jobCount };
   }
 
   /** Reads a group. Returns undefined if none of its jobs is failing any more. */
-  async #group(view: IndexView, cause: string, count: number): Promise<FailingGroup | undefined> {
+  async #group(view: IndexView, { list, ...key }: GroupKey): Promise<FailingGroup | undefined> {
     const { jobs } = this.#parts;
     const { tx } = view;
-    const key = parseCauseKey(cause);
-    const names = await this.#longestFailing(view, cause);
+    const names = await this.#longestFailing(view, list);
     const [first] = names;
     const job = first && (await jobs.get(tx, first));
     const example = job && entryOf(job, undefined, undefined);
     const failing = example?.data.failing;
-    if (key === undefined || example === undefined || failing === undefined) return undefined;
+    if (example === undefined || failing === undefined) return undefined;
+    const { class: failureClass, side, host } = failing;
     const schedules = await Promise.all(names.map((name) => jobs.schedule(tx, name)));
     const triesMs = schedules.flatMap((schedule) => {
       const isWaiting = schedule?.state === "pending" && schedule.scheduledAtSec < NEVER_SEC;
       return isWaiting ? [schedule.scheduledAtSec * 1000] : [];
     });
     const nextTryMs = triesMs.length === 0 ? undefined : smallest(triesMs);
-    return { ...key, count, example, failing, nextTryMs };
+    return { class: failureClass, side, host, tag: undefined, ...key, example, failing, nextTryMs };
   }
 
-  async #longestFailing(view: IndexView, cause: string): Promise<readonly JobName[]> {
-    const range = this.#keys.statusRow.range({ list: causeSinceList(cause) });
+  async #longestFailing(view: IndexView, list: StatusList): Promise<readonly JobName[]> {
+    const range = this.#keys.statusRow.range({ list });
     const rows = await view.rows(range, { limit: LOOKED_AT_MAX });
     return rows.map(({ jobId }) => ({ type: REPLICATION_JOB_TYPE, id: jobId }));
   }

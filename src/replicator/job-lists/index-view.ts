@@ -2,7 +2,7 @@
  * Rows and counters of the job index in one snapshot, including changes not yet folded into them.
  */
 import { byteText, compareBytes } from "../../base/index.ts";
-import type { Key, KeyBounds, ReadTransaction } from "../../kv/index.ts";
+import { type Key, type KeyBounds, keyAfter, type ReadTransaction } from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import type { RowChanges } from "./row-changes.ts";
 
@@ -56,17 +56,26 @@ export class IndexView {
 
   /**
    * Returns the nonzero counters of a range by the value that they count. Adds up the counters of
-   * different databases.
+   * different databases. With a limit, reads only the first counters of the range.
    */
-  async counts(range: KeyBounds): Promise<ReadonlyMap<StatusValue, number>> {
+  async counts(
+    range: KeyBounds,
+    limit = Number.POSITIVE_INFINITY,
+  ): Promise<ReadonlyMap<StatusValue, number>> {
     const counts = new Map<StatusValue, number>();
     const add = (key: Key, count: number): void => {
       const name = this.#keys.statusCount.unpack(key).value;
       counts.set(name, (counts.get(name) ?? 0) + count);
     };
-    for await (const { key, value } of this.tx.getRange(range)) add(key, decodeCounter(value));
+    let { end } = range;
+    let readCount = 0;
+    const options = Number.isFinite(limit) ? { limit } : {};
+    for await (const { key, value } of this.tx.getRange(range, options)) {
+      add(key, decodeCounter(value));
+      if (++readCount === limit) end = keyAfter(key);
+    }
     for (const { key, delta } of this.#changes.counters.values()) {
-      if (isWithin(range, key)) add(key, delta);
+      if (isWithin({ begin: range.begin, end }, key)) add(key, delta);
     }
     return new Map([...counts].filter(([, count]) => count > 0));
   }

@@ -18,7 +18,7 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { Backlogs } from "./backlogs.ts";
 import type { IndexView } from "./index-view.ts";
 import type { JobIndex } from "./job-index.ts";
-import { type FailingCount, StatusCounts } from "./status-counts.ts";
+import { type FailingCount, StatusCounts, type TagStates } from "./status-counts.ts";
 
 /** Number of jobs read to find the groups with the longest lags. */
 const LOOKED_AT_MAX = 1000;
@@ -100,9 +100,18 @@ export class JobFiguresReader {
     });
   }
 
-  /** Removes the counters of failure causes that have become zero. */
-  forgetCauses(): Promise<void> {
-    return this.#counts.forgetCauses(this.#parts.kv);
+  /**
+   * Returns the states of the jobs with a tag: first for all its values together, then for each of
+   * the first `valuesMax` values.
+   */
+  tagStates(name: string, valuesMax: number): Promise<readonly TagStates[]> {
+    const { kv, index } = this.#parts;
+    return index.read(kv, (view) => this.#counts.tagStates(view, name, valuesMax));
+  }
+
+  /** Removes the counters of failure causes and tags that have become zero. */
+  forgetZeros(): Promise<void> {
+    return this.#counts.forgetZeros(this.#parts.kv);
   }
 
   /** Paused jobs are left out, because they are behind on purpose. */

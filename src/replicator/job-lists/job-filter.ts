@@ -6,6 +6,7 @@ import { type ReplicationJobData, type ReplicationState, shownState } from "../j
 import { jobName } from "../jobs/job-name.ts";
 import { hasFlag, type JobStatus, STATUS_FLAGS, type StatusFlag } from "../jobs/job-status.ts";
 import { databaseOfPlace, listedName, localPlace } from "../jobs/listed-name.ts";
+import { splitTerm } from "../request/tags.ts";
 import type { Backlog } from "./backlog.ts";
 
 /** Jobs whose names match a pattern. */
@@ -29,6 +30,8 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly sourceDatabase?: Glob;
   readonly targetDatabase?: Glob;
   readonly owner?: string;
+  /** Tags that the job must have: `name:value`, or a name for any value. */
+  readonly tags?: readonly string[];
   /** Substring of a failing job's last failure. */
   readonly reason?: string;
   /** Latest start of the lag: selects jobs that have been behind at least since then. */
@@ -47,10 +50,11 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
  */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
-  const { sourceDatabase, targetDatabase } = filter;
+  const { sourceDatabase, targetDatabase, tags } = filter;
   return (
     (states === undefined || states.includes(shownState(status.outcome, isRunning))) &&
     (owner === undefined || listedName(owner) === status.owner) &&
+    (tags === undefined || tags.every((tag) => hasTag(status, tag))) &&
     (source === undefined || isAmong(placesNamed(source), status.source)) &&
     (target === undefined || isAmong(placesNamed(target), status.target)) &&
     (sourceDatabase === undefined || hasDatabase(status.source, sourceDatabase)) &&
@@ -62,6 +66,12 @@ export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: b
       (flag) => filter[flag] === undefined || filter[flag] === hasFlag(status, flag),
     )
   );
+}
+
+/** Whether a job has a tag: `name:value`, or a name with any value. */
+export function hasTag({ tags }: Pick<JobStatus, "tags">, wanted: string): boolean {
+  if (splitTerm(wanted)[1] !== undefined) return tags.includes(wanted);
+  return tags.some((tag) => splitTerm(tag)[0] === wanted);
 }
 
 function hasDatabase(places: readonly string[], databases: Glob): boolean {

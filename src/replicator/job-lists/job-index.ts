@@ -37,8 +37,8 @@ import { IndexTail } from "./index-tail.ts";
 import { IndexView } from "./index-view.ts";
 import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 
-/** Whether the format of the store has lists of jobs whose lag is unknown. */
-export type ListsUnknownLags = (tx: ReadTransaction) => Promise<boolean>;
+/** Whether the format of the store has lists of jobs by tag and of jobs whose lag is unknown. */
+export type HasAllLists = (tx: ReadTransaction) => Promise<boolean>;
 
 /** Jobs compared with the index per transaction. */
 const PAGE_ROWS_MAX = 200;
@@ -72,14 +72,14 @@ export class JobIndex implements JobObserver {
   readonly #events: JobEventLog;
   readonly #statusKeys: StatusKeyCache;
   readonly #tail: IndexTail;
-  readonly #listsUnknownLags: ListsUnknownLags;
+  readonly #hasAllLists: HasAllLists;
   #folding: Promise<void> | undefined;
 
   constructor(
     jobs: Jobs,
     subspace: Subspace,
     events: JobEventLog,
-    listsUnknownLags: ListsUnknownLags = async () => true,
+    hasAllLists: HasAllLists = async () => true,
   ) {
     this.#jobs = jobs;
     this.#keys = replicatorKeys(subspace);
@@ -88,7 +88,7 @@ export class JobIndex implements JobObserver {
     this.#statusKeys = new StatusKeyCache(this.#keys);
     this.#tail = new IndexTail(events, this.#statusKeys);
     this.statuses = new JobStatuses(jobs.notes);
-    this.#listsUnknownLags = listsUnknownLags;
+    this.#hasAllLists = hasAllLists;
   }
 
   /**
@@ -192,7 +192,7 @@ export class JobIndex implements JobObserver {
     // A new job has no backlog: removing a job with the same id also removed its backlog.
     const isUnread = await this.#isUnread(tx, id, before, job);
     const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs, isUnread };
-    const asked = isAsked ? askedStatus(job) : before;
+    const asked = isAsked ? askedStatus(job, await this.#hasAllLists(tx)) : before;
     this.#change(tx, id, before, jobStatus(id, facts, job, asked, status));
   }
 
@@ -217,7 +217,7 @@ export class JobIndex implements JobObserver {
     const { place, lastMs = Number.POSITIVE_INFINITY } = before.failing ?? {};
     const isUnread =
       isLagUnknown(backlog, before.failing && { side: place?.side, lastMs }) &&
-      (await this.#listsUnknownLags(tx));
+      (await this.#hasAllLists(tx));
     const after = { ...before, behindSinceMs, isUnread };
     const wasBehind = before.behindSinceMs !== undefined;
     if (wasBehind === (behindSinceMs !== undefined)) this.#adjust(tx, jobId, before, after);
@@ -273,7 +273,7 @@ export class JobIndex implements JobObserver {
 
   /** The version of the index in the format of the store. */
   async #version(tx: ReadTransaction): Promise<number> {
-    return (await this.#listsUnknownLags(tx)) ? VERSION : VERSION_WITHOUT_UNKNOWN_LAGS;
+    return (await this.#hasAllLists(tx)) ? VERSION : VERSION_WITHOUT_ALL_LISTS;
   }
 
   /**
@@ -374,7 +374,7 @@ export class JobIndex implements JobObserver {
     before: JobStatus | undefined,
     { failing }: IndexedJob,
   ): Promise<boolean> {
-    if (!(await this.#listsUnknownLags(tx))) return false;
+    if (!(await this.#hasAllLists(tx))) return false;
     if (before === undefined) return true;
     const { sinceMs, tries } = before.failing ?? {};
     if (sinceMs === failing?.sinceMs && tries === failing?.tries) return before.isUnread;
@@ -394,9 +394,10 @@ export class JobIndex implements JobObserver {
   ): Promise<JobStatus> {
     const hasLeftBehind = await this.#hasLeftBehind(tx, job.replicationId);
     const backlog = await this.#backlog(tx, jobId);
-    const isUnread = isLagUnknown(backlog, job.failing) && (await this.#listsUnknownLags(tx));
+    const hasAllLists = await this.#hasAllLists(tx);
+    const isUnread = hasAllLists && isLagUnknown(backlog, job.failing);
     const status = { hasLeftBehind, behindSinceMs: backlog?.sinceMs, isUnread };
-    return jobStatus(jobId, facts, job, askedStatus(job), status);
+    return jobStatus(jobId, facts, job, askedStatus(job, hasAllLists), status);
   }
 
   async #hasLeftBehind(tx: ReadTransaction, replicationId: string | undefined): Promise<boolean> {
@@ -441,10 +442,10 @@ export class JobIndex implements JobObserver {
 
 /**
  * Version of the index. Since version 4, statuses are stored with the jobs, and rows are folded.
- * Since version 6, jobs whose lag is unknown are listed.
+ * Since version 6, jobs whose lag is unknown are listed; since version 7, jobs by tag.
  */
-const VERSION = 6;
-const VERSION_WITHOUT_UNKNOWN_LAGS = 5;
+const VERSION = 7;
+const VERSION_WITHOUT_ALL_LISTS = 5;
 
 function isBuilt(value: Uint8Array | undefined, current: number): boolean {
   const [version, lastId] = value === undefined ? [] : unpackTuple(value);

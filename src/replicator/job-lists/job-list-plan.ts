@@ -249,7 +249,8 @@ export class JobListPlanner {
     hasSilent: boolean,
   ): Promise<Candidate> {
     const count = sum(await Promise.all(rows.map((row) => this.#counts.rows(view, row))));
-    const isTested = hasSilent || Object.keys(filter).length > 1;
+    const hasOtherTags = (filter.tags?.length ?? 0) > 1;
+    const isTested = hasSilent || hasOtherTags || Object.keys(filter).length > 1;
     const sources = rows.map((row) => this.#list(row, filter.databaseUuid));
     return {
       count,
@@ -340,11 +341,12 @@ export class JobListPlanner {
  * matching jobs.
  */
 function rowsAskedFor(filter: JobFilter, hasSilent: boolean): readonly (readonly StatusRow[])[] {
-  const { source, target, owner, error } = filter;
+  const { source, target, owner, error, tags = [] } = filter;
   const found: (readonly StatusRow[])[] = [];
   const placed = (list: "source" | "target", place: string): readonly StatusRow[] =>
     placesNamed(place).map((name) => [list, name]);
   if (owner !== undefined) found.push([["owner", listedName(owner)]]);
+  for (const tag of tags) found.push([["tag", tag]]);
   if (source !== undefined) found.push(placed("source", source));
   if (target !== undefined) found.push(placed("target", target));
   if (error !== undefined) found.push([["error", error]]);

@@ -10,6 +10,7 @@ import {
   progressRows,
   type StatusCounter,
   type StatusRow,
+  tagCountersOf,
 } from "../jobs/job-status.ts";
 import type { ReplicatorKeys } from "../replicator-keys.ts";
 
@@ -127,7 +128,11 @@ export class StatusKeyCache {
     const known = this.#known.get(status);
     if (known !== undefined) return known;
     const rows: StatusRow[] = [...askedRows(status), ...progressRows(jobId, status)];
-    const counters = [counterOfDatabase(jobId), ...rows.map((row) => counterOf(row, jobId))];
+    const counters = [
+      counterOfDatabase(jobId),
+      ...tagCountersOf(status),
+      ...rows.map((row) => counterOf(row, jobId)),
+    ];
     const made = {
       rows: rows.map(([list, value]) => named(this.#keys.statusRow.key({ list, value, jobId }))),
       counters: counters.flatMap((counter) => this.#counter(counter)),

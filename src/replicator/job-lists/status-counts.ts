@@ -6,15 +6,32 @@ import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { causePrefixes, parseCauseKey } from "../jobs/failure-cause.ts";
 import { REPLICATION_JOB_TYPE, type ReplicationState, type RunOutcome } from "../jobs/job-data.ts";
-import type { JobStatus, StatusRow } from "../jobs/job-status.ts";
+import {
+  type JobStatus,
+  type StatusRow,
+  TAG_COUNTERS,
+  type TagCounter,
+  tagCounterList,
+} from "../jobs/job-status.ts";
 import { JobStatuses } from "../jobs/job-statuses.ts";
 import { LOCAL_MARK } from "../jobs/listed-name.ts";
 import { type ReplicatorKeys, type StatusValue, statusCountsBelow } from "../replicator-keys.ts";
 import { decodeCounter, type IndexView } from "./index-view.ts";
-import { isOfDatabase } from "./job-filter.ts";
+import { hasTag, isOfDatabase } from "./job-filter.ts";
 
 /** Zero counters removed per transaction. */
 const FORGOTTEN_COUNT_MAX = 500;
+
+/** Lists whose counters are removed when they are zero, because their values change. */
+const FORGOTTEN_LISTS = ["cause", "tag", ...TAG_COUNTERS.map(tagCounterList)];
+
+/** Number of jobs in each state with one tag; `value` is undefined for all values together. */
+export interface TagStates {
+  readonly value: string | undefined;
+  readonly states: StateCounts;
+}
+
+type StateCounts = Readonly<Record<ReplicationState, number>>;
 
 /**
  * Number of jobs that fail with the same error class at the same host; `host` is null if no host is
@@ -135,13 +152,63 @@ export class StatusCounts {
       .toSorted((left, right) => right.jobCount - left.jobCount);
   }
 
-  /** Removes the counters of causes that are zero, page by page. May conflict with folds. */
-  async forgetCauses(kv: KeyValueStore): Promise<void> {
+  /** Returns the number of failing jobs by value of a tag, omitting zero counts. */
+  async failingByTag(view: IndexView, name: string): Promise<ReadonlyMap<string, number>> {
+    const range = statusCountsBelow(this.#keys, tagCounterList("failing"), `${name}:`);
+    const counts = [...(await view.counts(range))];
+    return new Map(counts.map(([term, count]) => [String(term).slice(name.length + 1), count]));
+  }
+
+  /**
+   * Returns the states of the jobs with a tag: for all its values together, and for each of the
+   * first `valuesMax` values in order.
+   */
+  async tagStates(view: IndexView, name: string, valuesMax: number): Promise<readonly TagStates[]> {
+    const range = statusCountsBelow(this.#keys, "tag", `${name}:`);
+    const counts = await view.counts(range, valuesMax);
+    const running = [...(await this.running(view, undefined)).values()];
+    const values = [...counts.keys()].map((term) => String(term).slice(name.length + 1));
+    return Promise.all(
+      [undefined, ...values.toSorted().slice(0, valuesMax)].map(async (value) => {
+        const term = value === undefined ? name : `${name}:${value}`;
+        const having = running.filter(({ tags }) => hasTag({ tags }, term));
+        return { value, states: await this.#statesOfTag(view, term, having) };
+      }),
+    );
+  }
+
+  async #statesOfTag(
+    view: IndexView,
+    term: string,
+    running: readonly JobStatus[],
+  ): Promise<StateCounts> {
+    const at = (list: string): Promise<number> =>
+      view.count(this.#keys.statusCount.key({ list, value: term, uuid: null }));
+    const waiting = async (outcome: Exclude<TagCounter, "failing">): Promise<number> =>
+      (await at(tagCounterList(outcome))) - running.filter((job) => job.outcome === outcome).length;
+    const [all, parked, crashing, completed, failed] = await Promise.all([
+      at("tag"),
+      waiting("parked"),
+      waiting("crashing"),
+      waiting("completed"),
+      waiting("failed"),
+    ]);
+    const others = { running: running.length + parked, crashing, completed, failed };
+    return { ...others, pending: all - sum(Object.values(others)) };
+  }
+
+  /**
+   * Removes the counters of causes and tags that are zero, page by page. May conflict with folds.
+   */
+  async forgetZeros(kv: KeyValueStore): Promise<void> {
+    for (const list of FORGOTTEN_LISTS) await this.#forgetZeros(kv, list);
+  }
+
+  async #forgetZeros(kv: KeyValueStore, list: string): Promise<void> {
     const zeros = await kv.read(async (tx) => {
       const keys = [];
-      for await (const { key, value } of tx.snapshot.getRange(
-        this.#keys.statusCount.range({ list: "cause" }),
-      )) {
+      const range = this.#keys.statusCount.range({ list });
+      for await (const { key, value } of tx.snapshot.getRange(range)) {
         if (decodeCounter(value) === 0) keys.push(key);
       }
       return keys;
@@ -173,10 +240,7 @@ export class StatusCounts {
   }
 
   /** Returns the number of jobs in each displayed state, for one `_replicator` database or all. */
-  async states(
-    view: IndexView,
-    databaseUuid: string | undefined,
-  ): Promise<Readonly<Record<ReplicationState, number>>> {
+  async states(view: IndexView, databaseUuid: string | undefined): Promise<StateCounts> {
     const running = [...(await this.running(view, databaseUuid)).values()];
     const waiting = async (outcome: Exclude<RunOutcome, "pending">): Promise<number> => {
       const count = await this.outcome(view, outcome, databaseUuid);

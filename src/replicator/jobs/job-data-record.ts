@@ -92,7 +92,7 @@ export interface IndexedJob
     ReplicationJobData,
     "state" | "failing" | "stallCount" | "replicationId" | "lastUpdatedMs" | "userName"
   > {
-  readonly replication: Pick<Replication, "source" | "target"> | undefined;
+  readonly replication: Pick<Replication, "source" | "target" | "tags"> | undefined;
 }
 
 /**

@@ -5,6 +5,7 @@ import type { ReadTransaction } from "../../kv/index.ts";
 import type { Replication } from "../request/replication.ts";
 import { decideInput, type JobInput, type JobStep, phaseOf } from "./decide.ts";
 import type { JobControls } from "./job-controls.ts";
+import { hasEnded, type ReplicationJobData } from "./job-data.ts";
 import { decodeJob } from "./job-data-record.ts";
 
 export async function stepFor(
@@ -20,22 +21,38 @@ export async function stepFor(
 /** A replication that is requested again, and the authority of the new request. */
 export type AskedAgain = Authority & { readonly replication: Replication };
 
-/** Determines the reaction to a repeated request. */
+/** Determines the reaction to a repeated request. Tags are not compared (`retagJob`). */
 export function stepWhenAskedAgain(
   tx: ReadTransaction,
   controls: JobControls,
   job: Job,
   asked: AskedAgain,
 ): Promise<JobStep> {
+  return stepFor(tx, controls, job, isSame(decodeJob(job), asked) ? "same" : "other");
+}
+
+/** Whether a repeated request only changes the tags of a job that has not ended. */
+export function changesOnlyTags(job: Job, asked: AskedAgain): boolean {
   const before = decodeJob(job);
-  const isSame = isEqual(before.replication, asked.replication) && isSameAuthority(before, asked);
-  return stepFor(tx, controls, job, isSame ? "same" : "other");
+  if (job.request === undefined || hasEnded(before.state) || !isSame(before, asked)) return false;
+  return !areEqual(before.replication?.tags, asked.replication.tags);
+}
+
+function isSame(before: ReplicationJobData, asked: AskedAgain): boolean {
+  const isUnchanged = areEqual(untagged(before.replication), untagged(asked.replication));
+  return isUnchanged && isSameAuthority(before, asked);
+}
+
+function untagged(replication: Replication | undefined): Omit<Replication, "tags"> | undefined {
+  if (replication === undefined) return undefined;
+  const { tags: _, ...others } = replication;
+  return others;
 }
 
 /**
  * Whether two values are equal. Compares everything that affects the run, including credentials,
  * because the job must use changed credentials.
  */
-function isEqual<T extends object>(left: T | undefined, right: T | undefined): boolean {
+export function areEqual<T extends object>(left: T | undefined, right: T | undefined): boolean {
   return JSON.stringify(left) === JSON.stringify(right);
 }

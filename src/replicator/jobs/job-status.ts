@@ -13,6 +13,7 @@ import { percentDecode } from "../../protocol/index.ts";
 import type { StatusValue } from "../replicator-keys.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
+import { splitTerm, tagTerms } from "../request/tags.ts";
 import { NEVER_SEC } from "./decide.ts";
 import type { FailureCause } from "./failing.ts";
 import { causeKeyText } from "./failure-cause.ts";
@@ -56,6 +57,8 @@ export interface JobStatus {
    */
   readonly source: readonly string[];
   readonly target: readonly string[];
+  /** Tags as `name:value`, sorted by name; empty before the format of the store has them. */
+  readonly tags: readonly string[];
 }
 
 /**
@@ -67,6 +70,7 @@ export interface JobStatus {
  * - `cause-since`: failing for one cause, by time (`causeSinceList`)
  * - `ended`: ended transient jobs, by time
  * - `behind`: with pending changes, by lag
+ * - `tag`: by `name:value`, and by name; `tag-since`: failing with one tag, by time
  * - `rule`: jobs of rules, by rule and flag; `rule-behind`: those of a rule that are behind
  */
 export type StatusList =
@@ -83,6 +87,8 @@ export type StatusList =
   | "owner"
   | "source"
   | "target"
+  | "tag"
+  | `tag-since ${string}`
   | "rule"
   | `rule-behind ${string}`;
 export const STATUS_FLAGS = [
@@ -118,16 +124,18 @@ const COUNTED: ReadonlySet<StatusList> = new Set([
   "owner",
   "source",
   "target",
+  "tag",
   "rule",
 ]);
 
 type QueueFacts = Pick<Job, "state" | "scheduledAtSec">;
-type AskedStatus = Pick<JobStatus, "owner" | "source" | "target">;
+type AskedStatus = Pick<JobStatus, "owner" | "source" | "target" | "tags">;
 
 /** Part of the status that depends only on the request. */
-export function askedStatus({ replication, userName }: IndexedJob): AskedStatus {
+export function askedStatus({ replication, userName }: IndexedJob, hasTags: boolean): AskedStatus {
   const owner = userName === null ? null : listedName(userName);
-  return { owner, source: placesOf(replication?.source), target: placesOf(replication?.target) };
+  const [source, target] = [placesOf(replication?.source), placesOf(replication?.target)];
+  return { owner, source, target, tags: hasTags ? tagTerms(replication?.tags) : [] };
 }
 
 /** Computes the status of a job. Equal statuses have equal encodings. */
@@ -135,7 +143,7 @@ export function jobStatus(
   jobId: string,
   facts: QueueFacts,
   job: IndexedJob,
-  { owner, source, target }: AskedStatus,
+  { owner, source, target, tags }: AskedStatus,
   {
     hasLeftBehind,
     behindSinceMs,
@@ -166,6 +174,7 @@ export function jobStatus(
     owner,
     source,
     target,
+    tags,
   };
 }
 
@@ -179,9 +188,10 @@ function isPaused({ state, scheduledAtSec }: QueueFacts): boolean {
 }
 
 /** Returns the index rows that depend only on the request. */
-export function askedRows({ owner, source, target }: AskedStatus): readonly StatusRow[] {
+export function askedRows({ owner, source, target, tags }: AskedStatus): readonly StatusRow[] {
   return [
     ["owner", owner],
+    ...termsOf(tags).map((term): StatusRow => ["tag", term]),
     ...source.map((place): StatusRow => ["source", place]),
     ...target.map((place): StatusRow => ["target", place]),
   ];
@@ -189,7 +199,7 @@ export function askedRows({ owner, source, target }: AskedStatus): readonly Stat
 
 /** Returns the index rows that change with the job's progress. */
 export function progressRows(jobId: string, status: JobStatus): readonly StatusRow[] {
-  const { outcome, failing, endedMs, behindSinceMs } = status;
+  const { outcome, failing, endedMs, behindSinceMs, tags } = status;
   const rows: StatusRow[] = [];
   if (outcome !== "pending") rows.push(["outcome", outcome]);
   if (!hasEnded(outcome)) rows.push(["active", shownId(jobId, status)]);
@@ -201,6 +211,7 @@ export function progressRows(jobId: string, status: JobStatus): readonly StatusR
       const cause = causeKeyText({ ...place, class: failing.class });
       rows.push(["cause", cause], [causeSinceList(cause), sinceMs]);
     }
+    for (const tag of tags) rows.push([tagSinceList(tag), sinceMs]);
   }
   if (behindSinceMs !== undefined) rows.push(["behind", behindValue(behindSinceMs)]);
   for (const flag of LISTED_FLAGS) if (hasFlag(status, flag)) rows.push(["flag", flag]);
@@ -233,6 +244,16 @@ export function ruleBehindList(ruleUuid: string): `rule-behind ${string}` {
 /** Returns the name of the list of jobs failing for one cause, by time. */
 export function causeSinceList(cause: string): `cause-since ${string}` {
   return `cause-since ${cause}`;
+}
+
+/** Returns the name of the list of failing jobs with one tag, by time. */
+export function tagSinceList(tag: string): `tag-since ${string}` {
+  return `tag-since ${tag}`;
+}
+
+/** Returns each tag, and each name of a tag. */
+function termsOf(tags: readonly string[]): readonly string[] {
+  return tags.flatMap((tag) => [tag, splitTerm(tag)[0]]);
 }
 
 /** Returns the value for the list `behind`: the longer the lag, the greater the value. */
@@ -270,6 +291,22 @@ export function counterOf([list, value]: StatusRow, jobId: string): StatusCounte
   // Values in the list `behind` are distinct, so one counter covers all its rows.
   if (list === "behind") return [list, null, null];
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
+}
+
+/** Counters of tags that have no list: failing jobs, and jobs by the outcome of their last run. */
+export const TAG_COUNTERS = ["failing", "parked", "crashing", "completed", "failed"] as const;
+export type TagCounter = (typeof TAG_COUNTERS)[number];
+
+export function tagCounterList(counter: TagCounter): `tag-${TagCounter}` {
+  return `tag-${counter}`;
+}
+
+export function tagCountersOf({ tags, failing, outcome }: JobStatus): readonly StatusCounter[] {
+  const counters: TagCounter[] = failing === undefined ? [] : ["failing"];
+  if (outcome !== "pending") counters.push(outcome);
+  return termsOf(tags).flatMap((term) =>
+    counters.map((counter): StatusCounter => [tagCounterList(counter), term, null]),
+  );
 }
 
 /**
@@ -338,10 +375,11 @@ type StoredStatus = readonly [
   source: readonly string[],
   target: readonly string[],
   behindSinceMs: number | null,
+  tags?: readonly string[],
 ];
 
 /** Members that an object does not have. */
-const UNSTORED = { endedMs: undefined, behindSinceMs: undefined, isUnread: false };
+const UNSTORED = { endedMs: undefined, behindSinceMs: undefined, isUnread: false, tags: [] };
 
 const PAUSED = 1;
 const LEFT_BEHIND = 2;
@@ -357,7 +395,7 @@ export function encodeStatus(status: JobStatus): Uint8Array {
     (status.isUnread ? UNREAD : 0);
   const failed = failing === undefined ? null : encodeFailing(failing);
   const { behindSinceMs = null } = status;
-  const stored: StoredStatus = [
+  const untagged: StoredStatus = [
     outcome,
     flags,
     failed,
@@ -368,6 +406,8 @@ export function encodeStatus(status: JobStatus): Uint8Array {
     target,
     behindSinceMs,
   ];
+  // Programs of format 2 know no tags, and must find equal statuses.
+  const stored = status.tags.length === 0 ? untagged : [...untagged, status.tags];
   return packTuple([FORMAT, utf8Encode(JSON.stringify(stored))]);
 }
 
@@ -390,8 +430,8 @@ export function decodeStatus(value: Uint8Array): JobStatus {
 }
 
 function decodeStored(stored: StoredStatus): JobStatus {
-  const [outcome, flags, failing, replicationId, endedMs, owner, source, target, behindSinceMs] =
-    stored;
+  const [outcome, flags, failing, replicationId, endedMs, ...asked] = stored;
+  const [owner, source, target, behindSinceMs, tags = []] = asked;
   return {
     outcome,
     isPaused: (flags & PAUSED) !== 0,
@@ -405,6 +445,7 @@ function decodeStored(stored: StoredStatus): JobStatus {
     owner,
     source,
     target,
+    tags,
   };
 }
 

@@ -20,6 +20,7 @@ import { parseOmissions } from "./parse-omissions.ts";
 import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
 import { parseSchedule } from "./schedule.ts";
+import { parseTags } from "./tags.ts";
 
 /**
  * Maximum number of `doc_ids`, since each run reads, decodes and hashes all of them. CouchDB has no
@@ -42,6 +43,7 @@ export function parseReplication(
   const weight = parts.weight();
   const omissions = parts.omissions();
   const schedule = parts.schedule();
+  const tags = parts.tags();
   return {
     source: parts.source(),
     target: parts.target(),
@@ -54,6 +56,7 @@ export function parseReplication(
     ...(weight === WEIGHT.default ? {} : { weight }),
     ...(omissions === undefined ? {} : { omissions }),
     ...(schedule === undefined ? {} : { schedule }),
+    ...(tags === undefined ? {} : { tags }),
     options: parseOptions(members, config.options),
   };
 }
@@ -93,6 +96,7 @@ function partsOf(members: Members, { protocols }: ParseConfig) {
     winningRevisionsOnly: () => boolean(members, "winning_revs_only", false),
     omissions: () => parseOmissions(members),
     schedule: () => parseScheduleMember(members),
+    tags: () => parseTags(members.tags),
   };
 }
 

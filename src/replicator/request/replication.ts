@@ -5,6 +5,7 @@
 import { type JsonText, outlineJson } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
+import type { Tags } from "./tags.ts";
 
 /** Selection of documents. The source filters the documents, or this node if the source cannot. */
 export type Selection =
@@ -86,6 +87,8 @@ export interface Replication {
   readonly sinceIsJson?: true;
   /** Relative length of the job's time slice within its group; `WEIGHT.default` if absent. */
   readonly weight?: number;
+  /** Tags of the job. They do not affect the run. */
+  readonly tags?: Tags;
   /** Schedule (`schedule.ts`); runs immediately if absent. */
   readonly schedule?: string;
   /**

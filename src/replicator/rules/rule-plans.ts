@@ -198,11 +198,20 @@ export class RulePlans {
     if (!stays) plan.ended.add(name);
   }
 
-  /** Returns a database's replication as JSON, for comparison; undefined if it has none. */
+  /**
+   * Returns a database's replication as JSON, for comparison; undefined if it has none. Does not
+   * include tags, because changed tags do not replace a job.
+   */
   #text(rule: Rule, name: string): string | undefined {
     const match = matchRule(rule, name);
     if (match.kind === "none" || match.target.kind === "invalid") return undefined;
-    return JSON.stringify(ruleReplication(rule, name, match.target.url, this.#parts.config));
+    const { tags: _, ...others } = ruleReplication(
+      rule,
+      name,
+      match.target.url,
+      this.#parts.config,
+    );
+    return JSON.stringify(others);
   }
 }
 

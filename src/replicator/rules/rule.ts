@@ -18,6 +18,7 @@ import { parseOption, parseOptions } from "../request/parse-options.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import type { HttpAddress, Replication } from "../request/replication.ts";
 import { parseSchedule } from "../request/schedule.ts";
+import { parseTags } from "../request/tags.ts";
 import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
 import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
 
@@ -60,6 +61,7 @@ const MEMBERS = [
   "options",
   "concurrency",
   "delete",
+  "tags",
   ...PROXIES,
 ];
 
@@ -226,6 +228,7 @@ function serverAddress(
 /** Returns the members that all replications of the rule share, apart from their endpoints. */
 function commonMembers(members: Members, config: Config): Members {
   const { create_target_params } = members;
+  const tags = parseTags(members.tags);
   const options = optionsOf(members, config);
   const { schedule } = options;
   return {
@@ -236,6 +239,7 @@ function commonMembers(members: Members, config: Config): Members {
     continuous: schedule === undefined || parseSchedule(schedule).kind === "window",
     create_target: boolean(members, "create_target", true),
     ...(create_target_params === undefined ? {} : { create_target_params }),
+    ...(tags === undefined ? {} : { tags }),
     ...(boolean(members, "design_documents", true) ? {} : { selector: NO_DESIGN_DOCUMENTS }),
   };
 }

@@ -9,7 +9,7 @@ import {
 } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
-import type { KeyValueStore, Subspace, Transaction } from "../../kv/index.ts";
+import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { withStoredSecrets } from "../documents/masked-secrets.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
@@ -23,6 +23,7 @@ import {
   replicationMembers,
 } from "../request/parse-fields.ts";
 import type { Replication } from "../request/replication.ts";
+import { parseTags, type Tags } from "../request/tags.ts";
 import { parseRule, type Rule, sampleReplication } from "./rule.ts";
 import type { RuleFailure } from "./rule-progress.ts";
 import type { NamedRule, RuleIdentity, RuleStore } from "./rule-store.ts";
@@ -95,6 +96,12 @@ export class Rules {
   /** Returns the failures of the rules that cannot list their source, by name of the rule. */
   failures(): Promise<ReadonlyMap<string, RuleFailure>> {
     return this.#parts.kv.read((tx) => this.#summaries.failures(tx));
+  }
+
+  /** Returns the tags of a rule, if any; undefined also if this node cannot read the rule. */
+  async tagsOf(tx: ReadTransaction, name: string): Promise<Tags | undefined> {
+    const stored = await this.#parts.ruleStore.get(tx, name);
+    return parseTags(stored?.content?.members.tags);
   }
 
   /** Returns a page of the rules that cannot list their source, by name, starting after `after`. */

@@ -4,7 +4,8 @@ import type { Alert } from "../../replicator/index.ts";
 import { alertedRules, messageOf } from "./alert-message.ts";
 
 const NOW_MS = Date.UTC(2026, 0, 2);
-const CAUSE = { class: "unreachable", side: "source", host: "far.example", rule: "rule-1" };
+const PLACE = { class: "unreachable", side: "source", host: "far.example" };
+const CAUSE = { ...PLACE, rule: "rule-1", tags: ["cost-center:7", "team:a:b"] };
 
 const alert = (jobId: string, more: Partial<Alert> = {}): Alert => ({
   ...{ id: `alert-${jobId}`, breachId: `breach-${jobId}`, kind: "failing", status: "firing" },
@@ -27,6 +28,7 @@ test("a message of Tandem describes the first alert, and lists all", () => {
     ...{ time: "2026-01-01T23:59:59Z", sent: "2026-01-02T00:00:00Z" },
     ...{ job_id: "a", job: { id: "a" }, class: "unreachable", side: "source" },
     ...{ host: "far.example", rule: "users", count: 2 },
+    tags: { "cost-center": "7", team: "a:b" },
     alerts: [
       { id: "alert-a", breach: "breach-a", job_id: "a", name: "users/<a>" },
       { id: "alert-b", breach: "breach-b", job_id: "b", name: "users/b" },
@@ -41,7 +43,7 @@ test("Alertmanager gets an alert for each job, resolved under the same labels", 
   expect(resolved.labels).toEqual(firing.labels);
   expect(firing.labels).toEqual({
     ...{ alertname: "Tandem_failing", job_id: "a", class: "unreachable", side: "source" },
-    host: "far.example",
+    ...{ host: "far.example", tag_cost_center: "7", tag_team: "a:b" },
   });
   expect(firing.startsAt).toBe("2026-01-01T23:59:58Z");
   expect(Date.parse(firing.endsAt)).toBeGreaterThan(NOW_MS);

@@ -1,5 +1,5 @@
 /** Messages about alerts, in the formats of the receivers. Pure. */
-import { type Alert, isoTime } from "../../replicator/index.ts";
+import { type Alert, isoTime, splitTerm } from "../../replicator/index.ts";
 import type { AlertFormat } from "../settings/alert-settings.ts";
 
 /** Maximum number of jobs that a message lists. */
@@ -68,6 +68,7 @@ function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJo
     side: cause.side ?? null,
     host: cause.host ?? null,
     rule,
+    tags: Object.fromEntries(cause.tags.map(splitTerm)),
     count: alerts.length,
     alerts: alerts.slice(0, LISTED_JOBS_MAX).map((alert) => ({
       id: alert.id,
@@ -95,6 +96,7 @@ function alertmanagerAlerts(
       ...(cause.class === undefined ? {} : { class: cause.class }),
       ...(cause.side === undefined ? {} : { side: cause.side }),
       ...(cause.host === undefined ? {} : { host: cause.host }),
+      ...Object.fromEntries(cause.tags.map(tagLabel)),
     };
     const annotations = {
       summary: headline([alert]),
@@ -106,6 +108,12 @@ function alertmanagerAlerts(
     const endMs = status === "resolved" ? timeMs : lasting;
     return { labels, annotations, startsAt: isoTime(sinceMs), endsAt: isoTime(endMs) };
   });
+}
+
+/** Labels of Alertmanager may contain no hyphens. */
+function tagLabel(tag: string): readonly [label: string, value: string] {
+  const [name, value = ""] = splitTerm(tag);
+  return [`tag_${name.replaceAll("-", "_")}`, value];
 }
 
 /** An incoming webhook of Slack, in its `mrkdwn`. */

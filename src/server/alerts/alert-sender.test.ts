@@ -5,7 +5,7 @@ import { AlertSender, type AlertSenderParts } from "./alert-sender.ts";
 
 test("while the receiver fails, only test alerts are sent", async () => {
   const stop = new AbortController();
-  const cause = { class: undefined, side: undefined, host: undefined, rule: undefined };
+  const cause = { class: undefined, side: undefined, host: undefined, rule: undefined, tags: [] };
   const alert = (kind: Alert["kind"]): Alert => ({
     ...{ id: kind, kind, status: "firing", breachId: kind, jobId: "", timeMs: 0, sinceMs: 0 },
     cause,

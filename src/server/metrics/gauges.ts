@@ -1,8 +1,15 @@
 /** Gauges of the cluster and of this node, as named rows, read for each scrape. */
 import { Gauge, type Registry } from "prom-client";
 import { utf8Decode, utf8Encode } from "../../base/index.ts";
+import { JOB_STATES } from "../../contract/index.ts";
 import type { StoreSpace } from "../../kv/index.ts";
-import type { FailingCount, GatedAccount, JobFigures, Lag } from "../../replicator/index.ts";
+import type {
+  FailingCount,
+  GatedAccount,
+  JobFigures,
+  Lag,
+  TagStates,
+} from "../../replicator/index.ts";
 
 /** A gauge with a label for each name in `labels`; without labels it has one sample. */
 export interface GaugeRow {
@@ -20,8 +27,10 @@ export interface GaugeSample {
 
 /** Maximum number of pairs of failure class and host that have their own samples. */
 const FAILING_PAIRS_MAX = 50;
-/** Label for all other hosts. */
-const OTHER_HOSTS = "other";
+/** Maximum number of values of a tag that have their own samples. */
+export const TAG_VALUES_MAX = 100;
+/** Label for all other hosts, and for all other values of a tag. */
+const OTHER = "other";
 /** Label for a local database, and for failures without a server. */
 const NO_HOST = "none";
 /** Maximum length of a displayed name. */
@@ -100,6 +109,38 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
   ];
 }
 
+/** A configured tag, and the states of its jobs, as returned by `tagStates`. */
+export interface TaggedJobs {
+  readonly name: string;
+  readonly found: readonly TagStates[];
+}
+
+/** Jobs by state and value of each configured tag; nothing without configured tags. */
+export function tagGauges(tagged: readonly TaggedJobs[]): readonly GaugeRow[] {
+  if (tagged.length === 0) return [];
+  return [
+    {
+      path: ["tandem", "jobs", "tagged"],
+      description: `jobs by tag and state, for the tags in [tandem] metric_tags; values after the first ${TAG_VALUES_MAX} are counted as ${OTHER}`,
+      labels: ["tag", "value", "state"],
+      samples: joined(tagged.flatMap(tagSamples), (left, right) => left + right),
+    },
+  ];
+}
+
+function tagSamples({ name, found }: TaggedJobs): readonly GaugeSample[] {
+  return JOB_STATES.flatMap((state) => {
+    const shown = found.flatMap(({ value, states }) =>
+      value === undefined
+        ? []
+        : [{ labels: [name, shownName(value), state], value: states[state] }],
+    );
+    const all = found.find(({ value }) => value === undefined)?.states[state] ?? 0;
+    const rest = all - sum(shown.map(({ value }) => value));
+    return rest > 0 ? [...shown, { labels: [name, OTHER, state], value: rest }] : shown;
+  });
+}
+
 /** Accounts by the reason why their logins have to wait; their names would be too many labels. */
 export function loginGauge(logins: readonly GatedAccount[]): GaugeRow {
   return {
@@ -136,7 +177,7 @@ function failingSamples(failing: readonly FailingCount[]): readonly GaugeSample[
   const samples = failing.map(({ class: failureClass, host, jobCount }, index): GaugeSample => {
     const shown = host === null ? NO_HOST : shownName(host);
     return {
-      labels: [failureClass, index < FAILING_PAIRS_MAX ? shown : OTHER_HOSTS],
+      labels: [failureClass, index < FAILING_PAIRS_MAX ? shown : OTHER],
       value: jobCount,
     };
   });

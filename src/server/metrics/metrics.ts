@@ -10,6 +10,7 @@ import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import { type KeyValueStore, listRemovals } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE, type Replicator } from "../../replicator/index.ts";
+import type { TagSettings } from "../settings/tag-settings.ts";
 import {
   COUNTED_METHODS,
   COUNTED_STATUSES,
@@ -23,6 +24,8 @@ import {
   plainGauge,
   registerGauge,
   spaceGauges,
+  TAG_VALUES_MAX,
+  tagGauges,
 } from "./gauges.ts";
 import { COUNTERS, type CounterRow } from "./metric-table.ts";
 import { emptyDistribution, RequestTimes } from "./request-times.ts";
@@ -177,6 +180,7 @@ interface MetricsParts {
   readonly jobs: Jobs;
   readonly replicator: Pick<Replicator, "figures" | "logins" | "rules">;
   readonly counts: EventCounts;
+  readonly tags: TagSettings;
 }
 
 /**
@@ -247,8 +251,13 @@ export class Metrics implements NodeMetrics {
 
   /** Gauges of jobs and workers are cluster-wide and equal on every node. */
   async #gauges(): Promise<readonly GaugeRow[]> {
-    const { kv, databases, jobs, replicator, clock } = this.#parts;
+    const { kv, databases, jobs, replicator, clock, tags } = this.#parts;
     const figures = await replicator.figures.read();
+    const tagged = await Promise.all(
+      tags.metricTags.map(async (name) => {
+        return { name, found: await replicator.figures.tagStates(name, TAG_VALUES_MAX) };
+      }),
+    );
     const logins = await replicator.logins.accounts();
     const workers = await kv.read((tx) => jobs.workers.members(tx.snapshot, REPLICATION_JOB_TYPE));
     const dueSec = await jobs.groups.longestDueSec(kv, REPLICATION_JOB_TYPE);
@@ -260,6 +269,7 @@ export class Metrics implements NodeMetrics {
     const removals = await kv.read((tx) => listRemovals(tx.snapshot, REMOVALS_COUNTED_MAX));
     return [
       ...jobGauges(figures),
+      ...tagGauges(tagged),
       {
         path: ["tandem", "queue", "jobs"],
         description: "jobs by their state in the queue",

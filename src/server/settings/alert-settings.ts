@@ -33,7 +33,7 @@ export const ALERT_SETTINGS = {
   groupSec: integer("group_sec", 10, {
     min: 0,
     unit: "s",
-    meaning: "shortest time between two messages about the same event, cause, host and rule",
+    meaning: "shortest time between two messages about the same event, cause, host, rule and tags",
   }),
   kinds: someOf("events", KINDS_DEFAULT, ALERT_KINDS, {
     meaning: "events that trigger alerts",

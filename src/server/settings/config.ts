@@ -24,6 +24,7 @@ import { environmentLog, LOG_SETTINGS, type LogSettings, logSettings } from "./l
 import { PASSWORD_SETTINGS } from "./password-settings.ts";
 import { REPLICATOR_OWN_SETTINGS, REPLICATOR_SETTINGS } from "./replicator-settings.ts";
 import { ConfigError, type Setting, sectionOf } from "./settings.ts";
+import { TAG_SETTINGS } from "./tag-settings.ts";
 import { readServerTls, SERVER_TLS_SETTINGS, type ServerTls } from "./tls-settings.ts";
 import { USER_DATABASE_SETTINGS } from "./user-database-settings.ts";
 
@@ -224,6 +225,7 @@ const TABLES = [
   LOCKOUT_SETTINGS,
   PASSWORD_SETTINGS,
   SERVER_TLS_SETTINGS,
+  TAG_SETTINGS,
   USER_DATABASE_SETTINGS,
 ];
 

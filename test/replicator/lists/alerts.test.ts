@@ -7,7 +7,9 @@ import {
   AlertWatch,
   parseReplication,
   REPLICATION_JOB_TYPE,
+  type Tags,
 } from "../../../src/replicator/index.ts";
+import { retagJob } from "../../../src/replicator/job-changes/retag-job.ts";
 import { failingAfter, NO_PLACE } from "../../../src/replicator/jobs/failing.ts";
 import { jobOutcome, type ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { decodeJob, encodeProgress } from "../../../src/replicator/jobs/job-data-record.ts";
@@ -42,8 +44,9 @@ function open() {
       subspace: SUBSPACES.replicator,
       events: node.events,
       index: node.index,
-      rules: { failures: async () => failures },
+      rules: { failures: async () => failures, tagsOf: async () => undefined },
       settings,
+      tags: { metricTags: ["team"] },
       reportsRules: async () => true,
     });
   return { node, kv, settings, failures, watch, pass: (sec: number) => (nowMs += sec * 1000) };
@@ -72,8 +75,8 @@ async function followAll(watch: AlertWatch): Promise<boolean> {
   }
 }
 
-function addJob(name: string): Promise<string> {
-  const asked = parseReplication({ source: "http://far.example/db", target: name });
+function addJob(name: string, tags?: Tags): Promise<string> {
+  const asked = parseReplication({ source: "http://far.example/db", target: name, tags });
   return world.node.replicator.start(asked, { userName: "ann", isAdmin: true });
 }
 
@@ -142,6 +145,30 @@ test("a job that fails repeatedly causes one alert, its recovery causes another 
   await recover(id);
   await followAll(watch);
   expect(await whats(watch)).toEqual(["failing firing", "failing resolved"]);
+});
+
+test("an alert has the configured tags of its job, and is resolved with the tags of its start", async () => {
+  const watch = await begun();
+  const id = await addJob("a", { team: "billing", env: "prod" });
+  await fail(id);
+  const untagged = await addJob("b");
+  await fail(untagged);
+  await followAll(watch);
+  const first = await watch.nextGroup(() => false);
+  expect(first.map(({ alert }) => alert.cause.tags)).toEqual([["team:billing"]]);
+  await watch.settle(first, { kind: "sent" });
+  const others = await watch.nextGroup(() => false);
+  expect(others.map(({ alert }) => [alert.jobId, alert.cause.tags])).toEqual([[untagged, []]]);
+  await watch.settle(others, { kind: "sent" });
+  const { kv, node } = world;
+  await kv.transact(async (tx) => {
+    const job = await node.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+    if (job !== undefined) await retagJob(node, tx, job, { tags: { team: "sales" } });
+  });
+  await recover(id);
+  await followAll(watch);
+  const [resolved] = await watch.nextGroup(() => false);
+  expect(resolved?.alert).toMatchObject({ status: "resolved", cause: { tags: ["team:billing"] } });
 });
 
 test("rules that fail for one cause share a message, and each is resolved when it recovers", async () => {
@@ -249,7 +276,10 @@ test("a long lag causes an alert, which is resolved once the lag has halved", as
 
 test("a paused job causes no lag alert, and an earlier lag alert is resolved when the job is paused", async () => {
   const watch = await begun();
-  const [first, second] = (await Promise.all(["a", "b"].map(addJob))) as [string, string];
+  const [first, second] = (await Promise.all(["a", "b"].map((name) => addJob(name)))) as [
+    string,
+    string,
+  ];
   const { commands } = world.node.replicator;
   await commands.pause(first, { userName: null });
   await behindSince(first, START_MS - (LAG_SEC + 1) * 1000);
@@ -264,7 +294,7 @@ test("a paused job causes no lag alert, and an earlier lag alert is resolved whe
 
 test("if events were deleted before the watch read them, the job lists reveal the breaches", async () => {
   const watch = await begun();
-  const ids = await Promise.all(["a", "b", "c"].map(addJob));
+  const ids = await Promise.all(["a", "b", "c"].map((name) => addJob(name)));
   const [first, second] = ids as [string, string];
   await fail(first);
   await followAll(watch);

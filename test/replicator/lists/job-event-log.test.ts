@@ -21,6 +21,7 @@ const STATUS: JobStatus = {
   owner: null,
   source: [],
   target: [],
+  tags: [],
 };
 /** A size limit that no test reaches. */
 const NO_LIMIT = Number.MAX_SAFE_INTEGER;

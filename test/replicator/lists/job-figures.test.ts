@@ -68,7 +68,7 @@ test("a failing job is counted under the host of its last failure, and under no 
   };
   await node.index.foldAll(node.kv);
   expect(await counters()).toBe(3);
-  await node.replicator.figures.forgetCauses();
+  await node.replicator.figures.forgetZeros();
   expect(await counters()).toBe(1);
   expect(await failing()).toHaveLength(1);
 });
