@@ -321,7 +321,7 @@ test.each([
     {
       error: "bad_request",
       reason:
-        "Select jobs by name, state, database, rule, error, side, failing, left_behind, paused, parked, stalled, owner, source, target, source_database, target_database, host, reason, behind, behind_sec, unknown, or select all jobs with all=true",
+        "Select jobs by name, state, database, rule, error, side, failing, left_behind, paused, parked, stalled, owner, tag, source, target, source_database, target_database, host, reason, behind, behind_sec, unknown, or select all jobs with all=true",
     },
   ],
   [
