@@ -43,7 +43,7 @@ import {
   type JobPreview,
 } from "./commands.ts";
 import { followFeed } from "./feed.ts";
-import { type Fetch, type QueryParameters, Requests, segmentOf } from "./requests.ts";
+import { type Fetch, type QueryParameters, Requests, segmentOf, unexpected } from "./requests.ts";
 
 type Given<Values> = { readonly [Name in keyof Values]?: Values[Name] };
 
@@ -337,7 +337,8 @@ function listing<Row, Page extends Paged>(
       let skip = Number(query.skip ?? 0);
       for (let place: QueryParameters | undefined = {}; place !== undefined; ) {
         const found: Page = await page(place);
-        const read = found[rows] as readonly Row[];
+        const read = found[rows] as readonly Row[] | undefined;
+        if (!Array.isArray(read)) throw unexpected(200, `an array \`${String(rows)}\``);
         yield* read;
         skip += read.length;
         place = nextPlace(found, read.length === 0 ? Number.POSITIVE_INFINITY : skip);

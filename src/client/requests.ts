@@ -1,5 +1,5 @@
 /** Requests with JSON bodies, through any `fetch`. */
-import { parseJson, printJson } from "../base/index.ts";
+import { isJsonObject, parseJson, printJson } from "../base/index.ts";
 
 /** The server rejected a request; `status` is 0 if it could not be reached. */
 export class ApiError extends Error {
@@ -99,10 +99,22 @@ export class Requests {
     throw errorOf(response, text);
   }
 
-  /** Returns the JSON of a successful response. Rejects with an ApiError. */
+  /**
+   * Returns the object in a successful response. Rejects with an ApiError, also for any other JSON,
+   * which is not from a Tandem server.
+   */
   async ask<Answer>(method: Method, path: string, parts?: RequestParts): Promise<Answer> {
-    return answerOf((await this.exchange(method, path, parts)).text) as Answer;
+    const { status, text } = await this.exchange(method, path, parts);
+    const answer = answerOf(text);
+    if (!isJsonObject(answer)) throw unexpected(status, "an object");
+    return answer as Answer;
   }
+}
+
+/** The error for a response in another format than Tandem's. */
+export function unexpected(status: number, expected: string): ApiError {
+  const reason = `unexpected response: expected ${expected}; is it a Tandem server?`;
+  return new ApiError(status, "unexpected_response", reason);
 }
 
 export function errorOf({ status, statusText }: FetchedResponse, text: string): ApiError {

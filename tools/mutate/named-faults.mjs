@@ -151,8 +151,8 @@ export const NAMED_FAULTS = [
   {
     rule: "undo also reverts selected rows that were unchanged",
     path: "src/dashboard/api/jobs.ts",
-    text: "if (answer.no_changes !== true) changedNames.push(name);",
-    replacement: "if (answer !== undefined) changedNames.push(name);",
+    text: "(await client.jobs.command(command, name, options)).no_changes === true) continue;",
+    replacement: "(await client.jobs.command(command, name, options)) === undefined) continue;",
     tests: ["test/dashboard/selection.test.ts"],
   },
   {

@@ -78,7 +78,9 @@ export async function openServer(
   const requests = requestsOf(undici, url, await askerOf(url, sources));
   return {
     ...clientOf(requests),
-    ask: (method, path, body) => requests.ask(method, path.slice(1), { body }),
+    async ask(method, path, body) {
+      return parseJson((await requests.exchange(method, path.slice(1), { body })).text);
+    },
     async create(path, body) {
       const { text, location } = await requests.exchange("POST", path.slice(1), { body });
       return { answer: parseJson(text), location: location || undefined };

@@ -59,6 +59,7 @@ test("failing jobs are grouped, and the group's properties used as a filter find
     jobs: 1,
     groups: [
       {
+        tag: null,
         class: "not_found",
         side: "source",
         host: null,
