@@ -79,7 +79,9 @@ export class UndiciDispatchers {
       dispatcher = openDispatcher(connection, settings, this.#parts.guard);
     } catch (error) {
       // A certificate may be renewed before its key. Meanwhile, keep the old pool.
-      if (open === undefined || open.settings.rules !== settings.rules) throw error;
+      const isSameWay =
+        open?.settings.rules === settings.rules && open?.settings.connectTo === settings.connectTo;
+      if (open === undefined || !isSameWay) throw error;
       open.stampedAtMs = nowMs;
       return open.dispatcher;
     }

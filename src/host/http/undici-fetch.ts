@@ -60,7 +60,9 @@ export function openUndiciFetch({
     fetch: async (request) => {
       const { url, connection = {} } = request;
       if (guard !== undefined) {
-        const target = targetOf(connectTo(), serverOf(url));
+        const overrides = connectTo();
+        // Most nodes have none, and a URL takes long to parse.
+        const target = overrides.length === 0 ? undefined : targetOf(overrides, serverOf(url));
         guard.checkRequest(url, connection.proxyUrl ?? (target && urlOfAddress(target)));
       }
       return send(dispatchers.of(connection), request);
