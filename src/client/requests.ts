@@ -99,14 +99,18 @@ export class Requests {
     throw errorOf(response, text);
   }
 
-  /**
-   * Returns the object in a successful response. Rejects with an ApiError, also for any other JSON,
-   * which is not from a Tandem server.
-   */
-  async ask<Answer>(method: Method, path: string, parts?: RequestParts): Promise<Answer> {
+  /** Returns the JSON of a successful response. Rejects with an ApiError, also for other text. */
+  async askAny(method: Method, path: string, parts?: RequestParts): Promise<unknown> {
     const { status, text } = await this.exchange(method, path, parts);
     const answer = answerOf(text);
-    if (!isJsonObject(answer)) throw unexpected(status, "an object");
+    if (answer === undefined) throw unexpected(status, "JSON");
+    return answer;
+  }
+
+  /** Like `askAny`, for resources that are objects: rejects any other JSON, too. */
+  async ask<Answer>(method: Method, path: string, parts?: RequestParts): Promise<Answer> {
+    const answer = await this.askAny(method, path, parts);
+    if (!isJsonObject(answer)) throw unexpected(200, "an object");
     return answer as Answer;
   }
 }

@@ -37,13 +37,13 @@ export const requests = new Requests({
 /** The typed operations of the API. */
 export const client = clientOf(requests);
 
-/** Returns the JSON of a response. Throws a RequestError. */
-export function request<Answer>(
+/** Returns the JSON of a response of CouchDB's API, of any type. Throws a RequestError. */
+export async function request<Answer>(
   method: Method,
   path: string,
   parts?: RequestParts,
 ): Promise<Answer> {
-  return requests.ask(method, path, parts);
+  return (await requests.askAny(method, path, parts)) as Answer;
 }
 
 export function get<Answer>(path: string, signal?: AbortSignal): Promise<Answer> {
