@@ -2,18 +2,19 @@
  * `npm run images`: builds the image of the Dockerfile with podman, runs it, and prints a table of
  * what was tried. Exits with 1 if a check failed. Leaves no image, container or volume.
  *
- *   node tools/images.mjs [--older COMMIT] [--stand-in] [--runtime NAME]
+ *   node tools/images.mjs [--older COMMIT] [--stand-in] [--foundationdb FOLDER] [--runtime NAME]
  *     [--build-option=OPTION …] [--run-option=OPTION …]
  *
  * `--older` also builds the image of that commit, and upgrades its volume. `--stand-in` creates the
- * base image with mmdebstrap and npm's package of Node.js, where no registry can be reached. The
- * other options are passed to podman: for example, `--run-option=--ulimit=nofile=8192:8192` where
- * limits cannot be raised.
+ * base image with mmdebstrap and npm's package of Node.js, where no registry can be reached;
+ * `--foundationdb` creates FoundationDB's from the programs `bin/fdbserver` and `bin/fdbcli` and
+ * the library `lib/libfdb_c.so` of a folder. The other options are passed to podman: for example,
+ * `--run-option=--ulimit=nofile=8192:8192` where limits cannot be raised.
  */
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
@@ -22,6 +23,7 @@ const { values: options } = parseArgs({
   options: {
     older: { type: "string" },
     "stand-in": { type: "boolean", default: false },
+    foundationdb: { type: "string" },
     runtime: { type: "string" },
     "build-option": { type: "string", multiple: true, default: [] },
     "run-option": { type: "string", multiple: true, default: [] },
@@ -37,9 +39,16 @@ const HARDENED = [
   "--security-opt=no-new-privileges",
 ];
 const IMAGE = "localhost/tandem";
+const CLUSTER_IMAGE = "localhost/tandem-foundationdb";
+const CLUSTER_DOCKERFILE = "examples/foundationdb.Dockerfile";
+const CLUSTER_FILE = "/etc/foundationdb/fdb.cluster";
 const GRACE_SEC = 20;
 const HEALTHY_POLLS_MAX = 60;
 const POLL_MS = 1_000;
+
+/** Networks of the nodes. */
+const OWN_NETWORK = "--publish=127.0.0.1::5984";
+const FOUNDATIONDB_NETWORK = "--network=container:foundationdb";
 
 /** The container of the last first run. */
 let running;
@@ -55,6 +64,7 @@ const rows = [];
 
 try {
   if (options["stand-in"]) standIn(readFileSync(join(ROOT, "Dockerfile"), "utf8"));
+  if (options.foundationdb !== undefined) standInForFoundationDb(options.foundationdb);
   await attempt("build", () => build(IMAGE, ROOT));
   await attempt("size", () => `${Math.round(inspect(IMAGE, "{{.Size}}") / 1e6)} MB`);
   await attempt("user, health, writes, a job", () => firstRun("data"));
@@ -64,9 +74,8 @@ try {
   if (options.older !== undefined) {
     await attempt(`volume of ${options.older}`, () => upgrade(options.older));
   }
-  await attempt("foundationdb.Dockerfile", () =>
-    build("localhost/tandem-foundationdb", ROOT, "examples/foundationdb.Dockerfile"),
-  );
+  await attempt(CLUSTER_DOCKERFILE, () => build(CLUSTER_IMAGE, ROOT, CLUSTER_DOCKERFILE));
+  await attempt("a node on FoundationDB", onFoundationDb);
 } finally {
   podmanTry("rm", "--all", "--force");
   // podman mounts this folder of its storage over itself.
@@ -150,13 +159,13 @@ CMD ["node"]
 }
 
 /** Starts a container that serves the volume, and waits until its health check succeeds. */
-async function start(image, volume, flags = []) {
+async function start(image, volume, flags = [], network = OWN_NETWORK) {
   containerCount += 1;
   const name = `tandem-${containerCount}`;
-  const fixed = ["--detach", "--publish=127.0.0.1::5984", `--volume=${volume}:/data`];
-  const more = [...CREDENTIALS, ...options["run-option"], ...flags];
-  podman("run", ...fixed, `--name=${name}`, ...more, image);
-  const url = `http://${podman("port", name, "5984/tcp")}`;
+  const fixed = ["--detach", network, `--volume=${volume}:/data`, `--name=${name}`];
+  podman("run", ...fixed, ...CREDENTIALS, ...options["run-option"], ...flags, image);
+  const published = network === OWN_NETWORK ? name : "foundationdb";
+  const url = `http://${podman("port", published, "5984/tcp")}`;
   for (let poll = 0; podmanTry("healthcheck", "run", name).status !== 0; poll += 1) {
     if (poll === HEALTHY_POLLS_MAX) throw new Error(`not healthy: ${podman("logs", name)}`);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
@@ -184,8 +193,8 @@ function stop(name) {
 }
 
 /** Writes a document, and starts a continuous job. */
-async function firstRun(volume, image = IMAGE) {
-  running = await start(image, volume);
+async function firstRun(volume, image = IMAGE, flags = [], network = OWN_NETWORK) {
+  running = await start(image, volume, flags, network);
   const { name, call } = running;
   const uid = podman("exec", name, "id", "-u");
   if (uid === "0") throw new Error("runs as root");
@@ -233,4 +242,58 @@ async function upgrade(commit) {
   await firstRun("older-data", older);
   stop(running.name);
   return secondRun("older-data", []);
+}
+
+/** Runs a node on a new database of FoundationDB, in the network of FoundationDB's container. */
+async function onFoundationDb() {
+  const cluster = "--volume=cluster:/etc/foundationdb";
+  const settings = {
+    FDB_NETWORKING_MODE: "host",
+    FDB_CLUSTER_FILE: CLUSTER_FILE,
+    FDB_CLUSTER_FILE_CONTENTS: "tandem:tandem@127.0.0.1:4500",
+  };
+  const environment = Object.entries(settings).map(([name, value]) => `--env=${name}=${value}`);
+  const fixed = ["--detach", "--name=foundationdb", OWN_NETWORK, cluster];
+  podman("run", ...fixed, ...environment, ...options["run-option"], foundationDbImage());
+  podman("exec", "foundationdb", "fdbcli", "--timeout=60", "--exec=configure new single memory");
+  const store = [cluster, "--env=TANDEM_STORE=foundationdb", "--env=TANDEM_SECRETS_KEY=a secret"];
+  const flags = [...store, `--env=TANDEM_CLUSTER_FILE=${CLUSTER_FILE}`];
+  const result = await firstRun("unused", CLUSTER_IMAGE, flags, FOUNDATIONDB_NETWORK);
+  return `${result}; ${stop(running.name)}`;
+}
+
+function foundationDbImage() {
+  const dockerfile = readFileSync(join(ROOT, CLUSTER_DOCKERFILE), "utf8");
+  return /^FROM (\S+) AS client$/m.exec(dockerfile)[1];
+}
+
+/** Creates the base image with FoundationDB, which starts one process as the original does. */
+function standInForFoundationDb(folder) {
+  const context = join(work, "foundationdb");
+  mkdirSync(context);
+  for (const file of ["bin/fdbserver", "bin/fdbcli", "lib/libfdb_c.so"]) {
+    copyFileSync(join(folder, file), join(context, basename(file)));
+  }
+  writeFileSync(
+    join(context, "start"),
+    `#!/bin/bash
+mkdir -p "$(dirname "$FDB_CLUSTER_FILE")" /var/fdb/data /var/fdb/logs
+echo "$FDB_CLUSTER_FILE_CONTENTS" > "$FDB_CLUSTER_FILE"
+address=127.0.0.1
+if [ "$FDB_NETWORKING_MODE" = container ]; then address=$(hostname --ip-address); fi
+exec fdbserver --listen-address=0.0.0.0:4500 --public-address="$address:4500" \\
+  --datadir=/var/fdb/data --logdir=/var/fdb/logs --cluster-file="$FDB_CLUSTER_FILE"
+`,
+    { mode: 0o755 },
+  );
+  const [, base] = /^FROM (\S+)/m.exec(readFileSync(join(ROOT, "Dockerfile"), "utf8"));
+  writeFileSync(
+    join(context, "Dockerfile"),
+    `FROM docker.io/library/${base}
+COPY fdbserver fdbcli start /usr/bin/
+COPY libfdb_c.so /usr/lib/
+ENTRYPOINT ["/usr/bin/start"]
+`,
+  );
+  podman("build", "--tag", foundationDbImage(), context);
 }

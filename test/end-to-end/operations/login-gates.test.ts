@@ -1,5 +1,5 @@
 /**
- * A hundred jobs with a mistyped password, and one job with the correct password, use the same
+ * Many jobs with a mistyped password, and one job with the correct password, use the same
  * account. The server never locks the account. The server is a Tandem, which locks accounts like
  * CouchDB 3.5, or the CouchDB in `COUCHDB_URL` if set.
  */
@@ -8,7 +8,7 @@ import { afterAll, expect, test } from "vitest";
 import { COUCHDB_URL } from "../../api/couchdb.fixture.ts";
 import { Processes } from "../../support/open-process.ts";
 
-const JOBS = 100;
+const JOBS = 20;
 const RIGHT = "right-password";
 const ADMIN = "admin:admin-password";
 
