@@ -6,11 +6,13 @@
 import {
   type Compression,
   type JsonValue,
+  joinObject,
   type OperationalError,
   parseJson,
   printJson,
   type ScanOptions,
   splitObject,
+  utf8Encode,
 } from "../../../base/index.ts";
 import { CONTENT_TYPE_DEFAULT } from "../../../documents/index.ts";
 import {
@@ -79,7 +81,7 @@ export async function readOpenRevisions(
       await drain(part.body);
       continue;
     }
-    const document = await readJson({ body: plainBody(answer, part) }, DOCUMENT_DEPTH, outline);
+    const document = await readDocument({ body: plainBody(answer, part) }, outline);
     // The response contains all attachments that the target lacks. The stubs in this document thus
     // stand for attachments that the target has.
     await consume(withoutAttachments(document));
@@ -114,7 +116,7 @@ async function consumeRelated(
   const first = await iterator.next();
   if (first.done === true) throw new ProtocolError(400, "bad_request", "The document is missing");
   const body = plainBody(answer, first.value);
-  const document = await readJson({ body }, DOCUMENT_DEPTH, answer.outline);
+  const document = await readDocument({ body }, answer.outline);
   const { id, attachments } = parseDocument(document);
   const following = attachments.filter(({ content }) => content.kind === "follows");
   const described = following.map(describe);
@@ -268,6 +270,24 @@ function boundaryOf(parameters: ReadonlyMap<string, string>): string {
 function idOf(id: string | undefined): string {
   if (id === undefined) throw new ProtocolError(400, "bad_request", "The document has no _id");
   return id;
+}
+
+/** Version vector that Sync Gateway 4 adds to documents, and that CouchDB refuses. */
+const VERSION_VECTOR = "_cv";
+
+async function readDocument(
+  json: Pick<MultipartPart, "body">,
+  outline: OutlineDocument,
+): Promise<JsonValue> {
+  const document = await readJson(json, DOCUMENT_DEPTH, outline);
+  if (document.member(VERSION_VECTOR) === undefined) return document;
+  const members = splitObject(document.text).filter(({ name }) => name !== VERSION_VECTOR);
+  const body = yieldOnce(utf8Encode(joinObject(members)));
+  return readJson({ body }, DOCUMENT_DEPTH, outline);
+}
+
+async function* yieldOnce(bytes: Uint8Array): AsyncIterable<Uint8Array> {
+  yield bytes;
 }
 
 /** Reads the JSON of a response, or of a part of it, scanned to nesting level `depthMax`. */
