@@ -8,6 +8,7 @@ import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { createSystemRuntime } from "../../host/index.ts";
 import type { SecretLookup } from "../../replicator/index.ts";
+import { IDENTITIES_SECTION, parseIdentities } from "../secrets/identity-files.ts";
 import { KeyRing } from "../secrets/key-ring.ts";
 import { type KeySource, keySource, readKeys } from "../secrets/key-source.ts";
 import { secretLookup } from "../secrets/secret-lookup.ts";
@@ -367,7 +368,7 @@ function openKeys(
     isLasting: store !== "memory",
   });
   const ring = new KeyRing({ random, readKeys: () => readKeys(source) });
-  // The references are not read from `local.ini` either, because a server administrator need not be
+  // The references and identities are not read from `local.ini` either, because a server administrator need not be
   // an administrator of the machine.
   const released = SECRET_REFERENCES.read(file.get("secrets")?.get("references"));
   const files = [
@@ -379,7 +380,8 @@ function openKeys(
     `${resolve(dataDirectory)}.key`,
   ].filter((path) => path !== undefined && path !== "");
   const serverKeys = { files: files as string[], keys: () => readKeys(source) };
-  return { source, ring, lookUp: secretLookup(environment, released, serverKeys) };
+  const identities = parseIdentities(file.get(IDENTITIES_SECTION));
+  return { source, ring, lookUp: secretLookup(environment, released, serverKeys, identities) };
 }
 
 /** Throws a ConfigError for invalid command-line options. */
