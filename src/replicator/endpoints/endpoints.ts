@@ -21,6 +21,7 @@ import {
 import type { MultipartParser } from "../../protocol/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { namesMachine } from "../request/admin-only.ts";
+import { schemeOf } from "../request/endpoint-url.ts";
 import { resolveReferences } from "../request/references.ts";
 import type { EndpointAddress, HttpAddress, ResolvedAddress } from "../request/replication.ts";
 import { type Endpoint, EndpointError } from "./endpoint.ts";
@@ -218,7 +219,7 @@ export class Endpoints {
     const { tls, proxyUrl } = address;
     return resolveReferences(address, (reference, url) => {
       const isVerified = tls?.verify ?? this.#parts.config.tls.verify;
-      const isDirect = url.startsWith("https:") ? isVerified : proxyUrl === undefined;
+      const isDirect = schemeOf(url) === "https" ? isVerified : proxyUrl === undefined;
       return this.#secret(reference, { url, isDirect });
     });
   }

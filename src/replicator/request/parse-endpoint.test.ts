@@ -174,8 +174,8 @@ test.each<[Record<string, unknown>, string]>([
     "`source.auth.oauth2.scope` must have 1 to 8192 characters, and no control characters",
   ],
   [
-    oauth2({ client_scret: "s" }),
-    "`source.auth.oauth2.client_scret` is not known: use token_url, client_id, client_secret, client_assertion, auth_method, scope, audience, resource",
+    oauth2({ client_key: "s" }),
+    "`source.auth.oauth2.client_key` is not known: use token_url, client_id, client_secret, client_assertion, auth_method, scope, audience, resource",
   ],
   [
     at({ auth: { bearer: { token: "a b" } } }),

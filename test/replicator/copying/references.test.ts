@@ -2,7 +2,7 @@
 import { linkSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { FetchRequest } from "../../../src/http-client/index.ts";
+import type { FetchRequest, FetchResponse } from "../../../src/http-client/index.ts";
 import { adminOnlyRefusal, parseReplication } from "../../../src/replicator/index.ts";
 import { readConfig } from "../../../src/server/index.ts";
 import { parseIdentities } from "../../../src/server/secrets/identity-files.ts";
@@ -12,6 +12,14 @@ import { withDirectory } from "../../support/with-directory.ts";
 
 const URL = "http://far/a";
 const CLIENT = { token_url: "https://idp/token", client_id: "c" };
+
+/** The response to a login. */
+const SESSION: FetchResponse = {
+  status: 200,
+  headers: new Map([["set-cookie", "AuthSession=c"]]),
+  body: (async function* () {})(),
+  discard: () => {},
+};
 
 /** Each member that may contain a reference, and the resulting request header. */
 const PLACES: readonly (readonly [string, object, string])[] = [
@@ -38,19 +46,26 @@ describe("a job", () => {
   async function ran(
     source: object,
     lookUpSecret = secretLookup({ CREDENTIAL_A: "resolved-a" }, ["env:*"]),
+    usesSessions = false,
+    members: object = {},
   ) {
     const sent: FetchRequest[] = [];
     const node = openVirtualNode({
       lookUpSecret,
-      config: { client: { usesSessions: false } as never },
+      config: { client: { usesSessions } as never },
       fetch: async (request) => {
         sent.push(request);
+        if (request.url.endsWith("/_session")) return SESSION;
         throw new Error("No network here");
       },
     });
     await node.start();
     await node.createDatabase("_replicator");
-    await node.put("_replicator", "one", { source: { url: URL, ...source }, target: "b" });
+    await node.put("_replicator", "one", {
+      source: { url: URL, ...source },
+      target: "b",
+      ...members,
+    });
     const entry = await node.document("one", ({ data }) => data.failure !== undefined);
     await node.stop();
     const headers = sent.flatMap(({ headers = {} }) => Object.entries(headers));
@@ -66,6 +81,27 @@ describe("a job", () => {
       expect(JSON.stringify(entry.data)).toContain("env:CREDENTIAL_A");
     },
   );
+
+  test("sends a bearer token next to the password of another login", async () => {
+    const headers = { Authorization: "Bearer env:CREDENTIAL_A" };
+    const { lines } = await ran({ url: "http://jan:b@far/a", headers }, undefined, true);
+    expect(lines).toContain("authorization: Bearer resolved-a");
+  });
+
+  test.each([
+    ["an unverified certificate", "HTTPS://far/a", { verify_ssl_certificates: false }],
+    ["a proxy without TLS", "http://far/a", { proxy: "http://proxy.example" }],
+  ])("does not get an identity with %s", async (_, url, members) => {
+    const identities = parseIdentities(new Map([["a", "/etc/hostname https://far http://far"]]));
+    const lookUp = secretLookup({}, [], undefined, identities);
+    const auth = { bearer: { token: "identity:a" } };
+    const { entry, lines } = await ran({ url, auth }, lookUp, true, members);
+    expect(entry.data.failure).toMatchObject({
+      error: "secret_missing",
+      reason: expect.stringContaining("without verifying its certificate, or through a proxy"),
+    });
+    expect(lines).toEqual([]);
+  });
 
   test("sends a password in a URL unchanged, even if it looks like a reference", async () => {
     const { lines } = await ran({ url: "http://jan:env%3ACREDENTIAL_A@far/a" });

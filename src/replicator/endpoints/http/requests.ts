@@ -203,6 +203,8 @@ export class HttpRequests {
     };
     for (const [name, value] of Object.entries(address.headers))
       headers[name.toLowerCase()] = value;
+    // A grant replaces it, unless the address also has another login.
+    if (address.authorization !== undefined) headers.authorization = address.authorization.read();
     Object.assign(headers, authorizationOf(address, parts.client));
     this.url = address.url;
     this.#root = address.url.replace(/[^/]*\/$/, "");
