@@ -8,7 +8,6 @@ import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { createSystemRuntime } from "../../host/index.ts";
 import type { SecretLookup } from "../../replicator/index.ts";
-import { IDENTITIES_SECTION, parseIdentities } from "../secrets/identity-files.ts";
 import { KeyRing } from "../secrets/key-ring.ts";
 import { type KeySource, keySource, readKeys } from "../secrets/key-source.ts";
 import { secretLookup } from "../secrets/secret-lookup.ts";
@@ -19,6 +18,7 @@ import { CORS_ENABLED, CORS_SETTINGS } from "./cors-settings.ts";
 import { REFUSED_SETTINGS } from "./couchdb-settings.ts";
 import { DATABASE_SETTINGS } from "./database-settings.ts";
 import { EGRESS_SETTINGS } from "./egress-settings.ts";
+import { IDENTITIES_SECTION, parseIdentities } from "./identity-settings.ts";
 import type { IniSections } from "./ini.ts";
 import { LOCKOUT_SETTINGS } from "./lockout-settings.ts";
 import { environmentLog, LOG_SETTINGS, type LogSettings, logSettings } from "./log-settings.ts";
@@ -368,8 +368,8 @@ function openKeys(
     isLasting: store !== "memory",
   });
   const ring = new KeyRing({ random, readKeys: () => readKeys(source) });
-  // The references and identities are not read from `local.ini` either, because a server administrator need not be
-  // an administrator of the machine.
+  // Nor are references and identities, because a server administrator need not be an administrator
+  // of the machine.
   const released = SECRET_REFERENCES.read(file.get("secrets")?.get("references"));
   const files = [
     source.kind === "file" ? source.path : undefined,

@@ -13,8 +13,8 @@ import {
   type PasswordSettings,
   parseAdminHash,
 } from "../passwords.ts";
-import { IDENTITIES_SECTION } from "../secrets/identity-files.ts";
 import { type Configuration, settingDefault } from "./configuration.ts";
+import { IDENTITIES_SECTION } from "./identity-settings.ts";
 import { checkShares, SHARES_SECTION } from "./replicator-settings.ts";
 import { isHiddenSetting } from "./secret-settings.ts";
 import { ConfigError, type Place, type Setting, unusable } from "./settings.ts";

@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 import type { FetchRequest, FetchResponse } from "../../../src/http-client/index.ts";
 import { adminOnlyRefusal, parseReplication } from "../../../src/replicator/index.ts";
 import { readConfig } from "../../../src/server/index.ts";
-import { parseIdentities } from "../../../src/server/secrets/identity-files.ts";
 import { secretLookup } from "../../../src/server/secrets/secret-lookup.ts";
+import { parseIdentities } from "../../../src/server/settings/identity-settings.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 import { withDirectory } from "../../support/with-directory.ts";
 
