@@ -87,6 +87,8 @@ async function openIdentityProvider() {
 /** Tokens in files that the proxy accepts. */
 let accepted: readonly string[] = [];
 let rejectedCount = 0;
+/** Where the proxy redirects requests for the database `moved`. */
+let location = "";
 
 beforeAll(async () => {
   there = await processes.open({
@@ -96,6 +98,9 @@ beforeAll(async () => {
   const authorization = `Basic ${btoa("jan:of the other server")}`;
   proxy.intercept((request, forward) => {
     const [, token = ""] = /^Bearer (.*)$/.exec(request.headers.authorization ?? "") ?? [];
+    if (request.path.startsWith("/moved")) {
+      return Promise.resolve({ status: 307, headers: { location }, body: "" });
+    }
     if (identityProvider.isValid(token) || accepted.includes(token)) {
       return forward({ ...request, headers: { ...request.headers, authorization } });
     }
@@ -262,6 +267,18 @@ test("a check logs in, and reports the words of the token endpoint without secre
   expect(secretsIn(source.reason, ["Kw7-guess", btoa("other:Kw7-guess")])).toEqual([]);
   const metadata = await check(oauth2({ token_url: "http://169.254.169.254/token" }));
   expect(metadata).toMatchObject({ source: { state: "failed", error: "egress_denied" } });
+});
+
+test("a token is not sent to another server after a redirect", async () => {
+  const elsewhere = await openHttpProxy(there.url);
+  location = `${elsewhere.url}/films/`;
+  const { source } = await check({ ...oauth2(), url: `${proxy.url}/moved` });
+  expect(source).toMatchObject({ state: "failed", error: "unauthorized" });
+  expect(elsewhere.requests.length).toBeGreaterThan(0);
+  expect(elsewhere.requests.filter(({ headers }) => headers.authorization !== undefined)).toEqual(
+    [],
+  );
+  await elsewhere.close();
 });
 
 test("users who are not server admins may not name an identity", async () => {
