@@ -49,7 +49,7 @@ export type RequestFailure = {
   readonly method: string;
   readonly url: string;
   readonly cause: string;
-  /** Text of the response if `cause` is its status, without credentials. */
+  /** Text of the response, or what is wrong with it; without credentials. */
   readonly text?: string | undefined;
   /** The proxy of the request, without credentials. */
   readonly proxy?: string | undefined;

@@ -11,8 +11,6 @@ export {
   readBytes,
   readText,
 } from "./fetch.ts";
-export type { IamCredentials, IamTokenParts } from "./iam-token.ts";
-export { IAM_TOKEN_URL, IamToken } from "./iam-token.ts";
 export type {
   ClosedGate,
   Login,
@@ -57,8 +55,17 @@ export { withRetry } from "./middleware/with-retry.ts";
 export { withSecretsNoted } from "./middleware/with-secrets-noted.ts";
 export { withSpans } from "./middleware/with-spans.ts";
 export { withTimeLimit } from "./middleware/with-time-limit.ts";
+export { ReferencedToken } from "./referenced-token.ts";
 export { SecretsInUse } from "./secrets-in-use.ts";
 export { SessionLogin } from "./session-login.ts";
 export type { GrantSettings, GrantSource } from "./shared-grant.ts";
 export { GRANT_SETTINGS_DEFAULT, Grants, SharedGrant } from "./shared-grant.ts";
+export type { IamCredentials, OAuthClient, TokenLoginParts } from "./token-login.ts";
+export {
+  CLIENT_AUTH_METHODS,
+  IAM_TOKEN_URL,
+  iamRequest,
+  oauthRequest,
+  TokenLogin,
+} from "./token-login.ts";
 export type { WaitReason } from "./waits.ts";

@@ -42,6 +42,11 @@ export function loginFailed({
 /** Obtains a grant. Rejects if the server does not respond or asks to retry later. */
 export interface GrantSource {
   obtain(): Promise<GrantOutcome>;
+  /**
+   * Returns the pause after this number of consecutive failures. Meanwhile requests fail with the
+   * same error. Without it, the next request tries again.
+   */
+  pauseMs?(failureCount: number): number;
   /** The grant contained in the response to an ordinary request, if any. */
   broughtBy?(response: FetchResponse): Grant | undefined;
 }
@@ -66,6 +71,9 @@ export class SharedGrant {
   #grant: Grant | undefined;
   #grantedAtMs = 0;
   #notBeforeMs = 0;
+  #failureCount = 0;
+  /** Error of the last renewal, while a pause lasts. */
+  #failure: RequestFailedError | undefined;
   #renewal: Promise<GrantOutcome> | undefined;
 
   constructor(
@@ -82,20 +90,26 @@ export class SharedGrant {
   async current(signal: AbortSignal): Promise<GrantOutcome> {
     const nowMs = this.#clock.monotonicMs();
     const grant = this.#grant;
-    if (grant !== undefined && nowMs < Math.max(grant.renewAtMs, this.#notBeforeMs)) {
+    const isPaused = nowMs < this.#notBeforeMs;
+    if (grant !== undefined && nowMs < (isPaused ? grant.endsAtMs : grant.renewAtMs)) {
       return { kind: "granted", grant };
     }
+    if (isPaused && this.#failure !== undefined) throw this.#failure;
     // The renewal serves all waiting requests, so none of them may cancel it.
     this.#renewal ??= this.#renew().finally(() => {
       this.#renewal = undefined;
     });
+    const usable = () =>
+      grant !== undefined && this.#clock.monotonicMs() < grant.endsAtMs ? grant : undefined;
     try {
-      return await abortable(this.#renewal, signal);
+      const outcome = await abortable(this.#renewal, signal);
+      const kept = outcome.kind === "refused" && this.#pauses ? usable() : undefined;
+      return kept === undefined ? outcome : { kind: "granted", grant: kept };
     } catch (error) {
       signal.throwIfAborted();
-      if (grant === undefined || this.#clock.monotonicMs() >= grant.endsAtMs) throw error;
-      this.#notBeforeMs = this.#clock.monotonicMs() + this.#ageMsMin;
-      return { kind: "granted", grant };
+      const kept = usable();
+      if (kept === undefined) throw error;
+      return { kind: "granted", grant: kept };
     }
   }
 
@@ -119,19 +133,39 @@ export class SharedGrant {
     if (grant !== undefined) this.#take(grant);
   }
 
+  get #pauses(): boolean {
+    return this.#source.pauseMs !== undefined;
+  }
+
   get #ageMsMin(): number {
     return this.#settings.grantAgeSecMin * 1000;
   }
 
   async #renew(): Promise<GrantOutcome> {
-    const outcome = await this.#source.obtain();
-    if (outcome.kind === "granted") this.#take(outcome.grant);
-    return outcome;
+    try {
+      const outcome = await this.#source.obtain();
+      if (outcome.kind === "granted") this.#take(outcome.grant);
+      else this.#pauseAfter(undefined);
+      return outcome;
+    } catch (error) {
+      this.#pauseAfter(error);
+      throw error;
+    }
+  }
+
+  #pauseAfter(error: unknown): void {
+    const pauseMs = this.#source.pauseMs?.(++this.#failureCount);
+    this.#failure =
+      pauseMs !== undefined && error instanceof RequestFailedError ? error : undefined;
+    this.#notBeforeMs = this.#clock.monotonicMs() + Math.max(pauseMs ?? 0, this.#ageMsMin);
   }
 
   #take(grant: Grant): void {
     this.#grant = grant;
     this.#grantedAtMs = this.#clock.monotonicMs();
+    this.#failureCount = 0;
+    this.#failure = undefined;
+    this.#notBeforeMs = 0;
   }
 }
 

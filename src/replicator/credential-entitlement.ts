@@ -5,6 +5,7 @@
  */
 import { type Authority, mayNameSecrets, ownerKey } from "../databases/index.ts";
 import { namesMachine } from "./request/admin-only.ts";
+import { secretOf } from "./request/authentication-schemes.ts";
 import { endpointUrl } from "./request/endpoint-url.ts";
 import type { HttpAddress } from "./request/replication.ts";
 
@@ -13,7 +14,10 @@ export interface Entitlement {
   readonly caller: Authority;
   /** Key of the owner (`ownerKey`), if the operator restricts the replacement to one owner. */
   readonly owner: string | undefined;
-  /** Password with which a job last reached both servers; undefined if no job has reached them. */
+  /**
+   * Password or client secret with which a job last reached both servers; undefined if no job has
+   * reached them.
+   */
   readonly validPassword: string | undefined;
   /** Path of the server's root, ending in a slash. */
   readonly rootPath: string;
@@ -41,7 +45,10 @@ export function isEntitled(
   if (authority.wasAdmin === true && mayNameSecrets(authority)) return true;
   if (before.some((address) => isDetour(address, rootPath))) return false;
   if (owner !== undefined) return true;
-  return before.every(({ basic }) => basic !== undefined && basic.password === validPassword);
+  return before.every((address) => {
+    const secret = secretOf(address);
+    return secret !== undefined && secret === validPassword;
+  });
 }
 
 /**

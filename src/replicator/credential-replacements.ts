@@ -29,7 +29,7 @@ import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "./jobs/
 import { decodeJob, encodeRequest, isReadable, splitJobData } from "./jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "./jobs/job-trace.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
-import { secretsOf } from "./request/authentication-schemes.ts";
+import { secretOf, secretsOf } from "./request/authentication-schemes.ts";
 import { endpointUrl, parseUrl } from "./request/endpoint-url.ts";
 import { type Side, withAuth } from "./request/parse-endpoint.ts";
 import { isObject, type Members, ReplicationInvalidError } from "./request/parse-fields.ts";
@@ -45,7 +45,7 @@ const OWNERS_MAX = 10;
 export interface CredentialReplacement {
   /** Scheme, host and port of the server: `https://couch.example`. */
   readonly origin: string;
-  /** User name with which jobs currently log in by password. */
+  /** User name or client id with which jobs currently log in. */
   readonly username: string;
   /** Restricts the replacement to one side of the jobs; both sides if undefined. */
   readonly side: Side | undefined;
@@ -396,19 +396,29 @@ class Evidence {
     if (address === undefined || answeredMs <= this.#answeredMs) return;
     if (isDetour(address, replacement.rootPath)) return;
     this.#answeredMs = answeredMs;
-    this.validPassword = address.basic?.password;
+    this.validPassword = secretOf(address);
   }
 }
 
-/** Returns the sides that log in to the server as the user. */
+/**
+ * Returns the sides that log in to the server as the user, or as the OAuth client if the new
+ * credentials are a client's: a password must not take the place of a client's secret.
+ */
 function sidesOf(
-  { origin, username, side }: Pick<CredentialReplacement, "origin" | "username" | "side">,
+  {
+    origin,
+    username,
+    side,
+    auth,
+  }: Pick<CredentialReplacement, "origin" | "username" | "side" | "auth">,
   replication: Replication | undefined,
 ): Side[] {
   return SIDES.filter((each) => {
     const address = replication?.[each];
     if (address?.kind !== "http" || (side !== undefined && side !== each)) return false;
-    return address.basic?.username === username && endpointUrl(address).origin === origin;
+    const { basic, oauth2 } = address;
+    const name = basic?.username ?? (isObject(auth.oauth2) ? oauth2?.clientId : undefined);
+    return name === username && endpointUrl(address).origin === origin;
   });
 }
 

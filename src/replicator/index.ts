@@ -62,7 +62,7 @@ export type {
   StreamedDocument,
 } from "./endpoints/endpoint.ts";
 export { EndpointError, parseSequence, sequenceText, TextDocument } from "./endpoints/endpoint.ts";
-export type { EndpointsParts, SecretLookup } from "./endpoints/endpoints.ts";
+export type { EndpointsParts, SecretDestination, SecretLookup } from "./endpoints/endpoints.ts";
 export { Endpoints } from "./endpoints/endpoints.ts";
 export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
 export { HttpServer } from "./endpoints/http/http-server.ts";

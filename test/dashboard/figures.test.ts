@@ -490,9 +490,12 @@ describe("the form of a replication", () => {
       headers: { cookie: "*****" },
       password: "env:A",
     });
+    const client = { client_id: "c", client_assertion: "identity:a" };
+    expect(masked(client)).toEqual(client);
     const members = [
       ...["password", "token", "api_key", "apikey", "API-Key".replace("-", "_"), "secret"],
       ...["authorization", "Authorization", "key_file_password", "Token"],
+      ...["client_secret", "client_assertion"],
     ];
     for (const name of members) {
       const auth = { bearer: { [name]: "s3" }, list: [{ [name]: ["s3"] }] };

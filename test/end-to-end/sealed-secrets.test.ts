@@ -22,6 +22,7 @@ const SECRETS = {
   cookie: "Kw7-cookie-of-session",
   bearer: "Kw7-bearer-token-text",
   iam: "Kw7-iam-api-key-text",
+  client: "Kw7-client+secret&text",
   query: "Kw7-query-token-text",
   proxy: "Kw7-proxy-password-x",
   key: "Kw7-certificate-key-pw",
@@ -34,7 +35,7 @@ const ADMIN_PASSWORD = "admin-of-this-node";
 const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 /** Number of jobs with secrets. Each of them is requested twice: by a document and without one. */
-const FORMS = 11;
+const FORMS = 12;
 
 let here: TandemProcess;
 let there: TandemProcess;
@@ -87,6 +88,18 @@ function sources(): Record<string, object> {
       source: {
         url: gone,
         auth: { iam: { api_key: SECRETS.iam, token_url: "http://127.0.0.1:1/token" } },
+      },
+    },
+    client: {
+      source: {
+        url: gone,
+        auth: {
+          oauth2: {
+            token_url: "http://127.0.0.1:1/token",
+            client_id: "c",
+            client_secret: SECRETS.client,
+          },
+        },
       },
     },
     query: { source: `${gone}?token=${SECRETS.query}` },

@@ -9,6 +9,7 @@ import { createServer as createTlsServer } from "node:https";
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { afterEach, expect, test } from "vitest";
 import {
+  createSystemRuntime,
   EgressRules,
   openUndiciFetch,
   parseEgressRule,
@@ -18,9 +19,10 @@ import {
 import {
   type Connection,
   type Fetch,
-  IamToken,
+  oauthRequest,
   readText,
   SessionLogin,
+  TokenLogin,
   withRedirects,
 } from "../../src/http-client/index.ts";
 
@@ -263,9 +265,11 @@ test("a denied address receives neither a password nor a key", async () => {
     () => egress,
     () => ["127.0.0.1"],
   );
-  const parts = { clock: systemClock, fetch, connection: {}, userAgent: "test" };
+  const { random } = createSystemRuntime();
+  const parts = { clock: systemClock, random, fetch, connection: {}, userAgent: "test" };
   const tokenUrl = `http://token.example:${port}/identity/token`;
-  const token = new IamToken(parts, { apiKey: "key", tokenUrl });
+  const client = { tokenUrl, clientId: "client", clientSecret: "secret" };
+  const token = new TokenLogin(parts, tokenUrl, () => oauthRequest(client));
   await expect(token.obtain()).rejects.toMatchObject({ code: "HTTP_EGRESS_REFUSED" });
   const credentials = { username: "user", password: "secret" };
   const login = new SessionLogin(parts, `http://127.0.0.1:${port}`, credentials);

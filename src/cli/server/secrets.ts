@@ -5,6 +5,7 @@
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
+import { isJsonObject } from "../../base/index.ts";
 import type { BulkCommand, ReplacedCredentials, SecretsStatus } from "../../contract/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
@@ -22,6 +23,7 @@ interface ReplaceFlags extends ServerFlags {
   readonly username: string;
   readonly newUsername?: string;
   readonly passwordFile?: string;
+  readonly authFile?: string;
   readonly side?: string;
   readonly owner?: string;
   readonly failing?: boolean;
@@ -49,9 +51,10 @@ export function addSecretsCommand(program: Command): void {
   );
   define("replace", "replace the password of an account in all jobs")
     .requiredOption("--host <url>", "the server that the jobs log in to: https://couch.example")
-    .requiredOption("--username <name>", "current user of the jobs")
+    .requiredOption("--username <name>", "current user or OAuth client id of the jobs")
     .option("--new-username <name>", "new user of the jobs (default: the same)")
     .option("--password-file <file>", "file with the new password; - reads standard input")
+    .option("--auth-file <file>", "file with a new `auth` object as JSON, instead of a password")
     .option("--side <side>", "only this side of the jobs: source or target")
     .option("--owner <name>", "only jobs of this owner, whatever their password is")
     .option("--failing", "only jobs and rules whose last login there was rejected")
@@ -67,17 +70,11 @@ async function replace(
   server: TypedServer,
   flags: ReplaceFlags,
 ): Promise<readonly [answer: unknown, print: Printer]> {
-  const { host, username, newUsername = username, passwordFile, side, owner } = flags;
-  if (passwordFile === undefined) {
-    throw new WrongUse(
-      "--password-file: name a file with the new password, or - for standard input",
-    );
-  }
-  const basic = { username: newUsername, password: readPassword(passwordFile) };
+  const { host, username, side, owner } = flags;
   const body = {
     host,
     username,
-    auth: { basic },
+    auth: newCredentials(flags),
     ...(owner === undefined ? {} : { owner }),
   };
   const sideOnly = side === undefined ? {} : { side };
@@ -113,6 +110,37 @@ async function replace(
   return [{ ...found, changed, refused }, print];
 }
 
+function newCredentials({
+  username,
+  newUsername,
+  passwordFile,
+  authFile,
+}: ReplaceFlags): Readonly<Record<string, unknown>> {
+  if (authFile !== undefined) {
+    if (passwordFile !== undefined || newUsername !== undefined) {
+      throw new WrongUse("--auth-file: expected without --password-file and --new-username");
+    }
+    return parseAuth(authFile, readSecret("--auth-file", authFile, "credentials"));
+  }
+  if (passwordFile === undefined) {
+    throw new WrongUse(
+      "--password-file: name a file with the new password, or - for standard input",
+    );
+  }
+  const password = readSecret("--password-file", passwordFile, "password");
+  return { basic: { username: newUsername ?? username, password } };
+}
+
+function parseAuth(file: string, text: string): Readonly<Record<string, unknown>> {
+  try {
+    const auth: unknown = JSON.parse(text);
+    if (isJsonObject(auth)) return auth;
+  } catch {
+    // The parser's message would repeat a part of the file.
+  }
+  throw new WrongUse(`--auth-file ${file}: expected a JSON object such as {"oauth2": {…}}`);
+}
+
 function nothingFound({ host, username, owner }: ReplaceFlags): string {
   const ofOwner = owner === undefined ? "" : ` of the owner ${owner}`;
   return `no job${ofOwner} logs in to ${maskCredentials(host)} as ${username}; nothing was changed`;
@@ -129,21 +157,19 @@ function failingAt(host: string, side: string | undefined): Readonly<Record<stri
 const REPLACED = { matched: "number", rules: "array" } as const;
 
 /**
- * Reads the password without the final line break. Rejects empty input, because it usually means
- * that another command failed.
+ * Reads a file of an option without the final line break. Rejects empty input, because it usually
+ * means that another command failed.
  */
-function readPassword(file: string): string {
+function readSecret(option: string, file: string, what: string): string {
   let text: string;
   try {
     text = readFileSync(file === "-" ? process.stdin.fd : file, "utf8");
   } catch (error) {
-    throw new WrongUse(`--password-file ${file}: ${(error as Error).message}`);
+    throw new WrongUse(`${option} ${file}: ${(error as Error).message}`);
   }
-  const password = text.replace(/\r?\n$/, "");
-  if (password === "") {
-    throw new WrongUse(`--password-file ${file}: the file contains no password`);
-  }
-  return password;
+  const secret = text.replace(/\r?\n$/, "");
+  if (secret === "") throw new WrongUse(`${option} ${file}: the file contains no ${what}`);
+  return secret;
 }
 
 function printReplaced(answer: unknown): string {

@@ -4,7 +4,8 @@ import { isJsonObject, objectOf } from "../../base/index.ts";
 export const MASK = "*****";
 
 /** Members whose values are secrets at any level. */
-const SECRET = /^(password|token|api_?key|secret|headers|authorization|key_file_password)$/i;
+const SECRET =
+  /^(password|token|api_?key|(client_)?secret|client_assertion|headers|authorization|key_file_password)$/i;
 
 /**
  * The value with each secret replaced, including those in addresses. References to secrets are
@@ -12,7 +13,7 @@ const SECRET = /^(password|token|api_?key|secret|headers|authorization|key_file_
  */
 export function masked(value: unknown, name = ""): unknown {
   if (typeof value === "string") {
-    if (SECRET.test(name) && !/^(env|file):/.test(value)) return MASK;
+    if (SECRET.test(name) && !/^(env|file|identity):/.test(value)) return MASK;
     return maskedAddress(value);
   }
   if (Array.isArray(value)) return value.map((element) => masked(element, name));

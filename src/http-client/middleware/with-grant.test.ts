@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { get, openClock, openServer, type Reply } from "../fetch.fixture.ts";
 import { RequestFailedError } from "../fetch.ts";
-import { IAM_TOKEN_URL, IamToken } from "../iam-token.ts";
 import { SessionLogin } from "../session-login.ts";
 import { SharedGrant } from "../shared-grant.ts";
 import { withGrant } from "./with-grant.ts";
@@ -183,41 +182,6 @@ test("a session that cannot be renewed is used until it expires", async () => {
   clock.move(10_000);
   await expect(fetch(get(URL_OF_DATABASE))).rejects.toBeInstanceOf(RequestFailedError);
 });
-
-test("an API key is exchanged for a token, which is renewed before it expires", async () => {
-  let count = 0;
-  const server = openServer(({ url }) =>
-    url === IAM_TOKEN_URL
-      ? { status: 200, body: JSON.stringify({ access_token: `t${++count}`, expires_in: 3600 }) }
-      : { status: 200 },
-  );
-  const clock = openClock();
-  const parts = { clock, fetch: server.fetch, connection: {}, userAgent: "Tandem" };
-  const source = new IamToken(parts, { apiKey: "k/1", tokenUrl: IAM_TOKEN_URL });
-  const fetch = withGrant(server.fetch, new SharedGrant({ clock }, source));
-  await fetch(get(URL_OF_DATABASE));
-  expect(server.requests[0]?.body).toBe(
-    "grant_type=urn%3Aibm%3Aparams%3Aoauth%3Agrant-type%3Aapikey&apikey=k%2F1",
-  );
-  clock.move(2_870_000);
-  await fetch(get(URL_OF_DATABASE));
-  expect(server.requests.at(-1)?.headers).toEqual({ authorization: "Bearer t1" });
-  clock.move(20_000);
-  await fetch(get(URL_OF_DATABASE));
-  expect(server.requests.at(-1)?.headers).toEqual({ authorization: "Bearer t2" });
-});
-
-test.each([[400], [401]])(
-  "an API key that is refused with %i is reported as a 401 of the endpoint",
-  async (status) => {
-    const server = openServer(() => ({ status, body: "{}" }));
-    const clock = openClock();
-    const parts = { clock, fetch: server.fetch, connection: {}, userAgent: "Tandem" };
-    const source = new IamToken(parts, { apiKey: "k", tokenUrl: IAM_TOKEN_URL });
-    const fetch = withGrant(server.fetch, new SharedGrant({ clock }, source));
-    expect((await fetch(get(URL_OF_DATABASE))).status).toBe(401);
-  },
-);
 
 test("t_do_refresh_without_max_age, session_min_update_interval: both times are configurable", async () => {
   const couch = openCouch();

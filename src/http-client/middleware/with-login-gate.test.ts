@@ -28,6 +28,11 @@ const form = (body: string, url = "http://a/_session"): FetchRequest =>
     body,
   });
 
+const clientBasic = (pair: string) => ({
+  "content-type": "application/x-www-form-urlencoded",
+  authorization: `Basic ${btoa(pair)}`,
+});
+
 function open(answer: (request: FetchRequest) => Reply) {
   const clock = openClock();
   const server = openServer(answer);
@@ -48,6 +53,20 @@ test.each([
     "a client secret",
     form("client_id=c&client_secret=x", "http://t/token"),
     form("client_id=c&client_secret=x", "http://t/token"),
+    401,
+    "{}",
+  ],
+  [
+    "a client secret in Basic",
+    { ...form("grant_type=g", "http://t/token"), headers: clientBasic("a+b:x%2B") },
+    form("client_id=a%20b&client_secret=y", "http://t/token"),
+    400,
+    "{}",
+  ],
+  [
+    "a client assertion",
+    form("client_id=c&client_assertion=x", "http://t/token"),
+    form("client_id=c&client_assertion=y", "http://t/token"),
     401,
     "{}",
   ],

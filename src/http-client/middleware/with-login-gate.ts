@@ -4,6 +4,7 @@
  * including those with a valid session, bypass the gate.
  */
 import { abortable, base64Decode, type Digests, Semaphore, utf8Encode } from "../../base/index.ts";
+import { percentDecode } from "../../protocol/index.ts";
 import { type Fetch, type FetchRequest, type FetchResponse, readBeginning } from "../fetch.ts";
 import type { Login, LoginAnswer, LoginGates, LoginVerdict } from "../login-gate.ts";
 import { SecretsInUse } from "../secrets-in-use.ts";
@@ -102,12 +103,11 @@ interface AccountSecret {
   readonly secret: string;
 }
 
-/** A posted form: name and password for a session, or an API key for a token endpoint. */
+/** A posted form: name and password for a session, or a client's proof for a token endpoint. */
 function formSecret({ method, headers = {}, body }: FetchRequest): AccountSecret | undefined {
-  const isForm = headers["content-type"] === "application/x-www-form-urlencoded";
-  if (method !== "POST" || !isForm || typeof body !== "string") return undefined;
+  if (method !== "POST" || !isForm(headers) || typeof body !== "string") return undefined;
   const form = new URLSearchParams(body);
-  const key = form.get("apikey") ?? form.get("client_secret");
+  const key = form.get("apikey") ?? form.get("client_secret") ?? form.get("client_assertion");
   if (key !== null) return { account: form.get("client_id") ?? "", secret: key };
   const [name, password] = [form.get("name"), form.get("password")];
   return name === null || password === null ? undefined : { account: name, secret: password };
@@ -119,7 +119,19 @@ function basicSecret({ headers = {} }: FetchRequest): AccountSecret | undefined 
   if (bytes === undefined) return undefined;
   const pair = decoder.decode(bytes);
   const colon = pair.indexOf(":");
-  return colon < 0 ? undefined : { account: pair.slice(0, colon), secret: pair.slice(colon + 1) };
+  if (colon < 0) return undefined;
+  // Token endpoints receive the client's id and secret form-encoded (RFC 6749 §2.3.1).
+  const plain = (text: string): string => (isForm(headers) ? formDecode(text) : text);
+  return { account: plain(pair.slice(0, colon)), secret: plain(pair.slice(colon + 1)) };
+}
+
+function isForm(headers: NonNullable<FetchRequest["headers"]>): boolean {
+  return headers["content-type"] === "application/x-www-form-urlencoded";
+}
+
+function formDecode(text: string): string {
+  const plain = text.replaceAll("+", " ");
+  return percentDecode(plain) ?? plain;
 }
 
 /**
@@ -138,14 +150,15 @@ async function judged(
 }> {
   const { status } = response;
   if (status === 408 || status === 429 || status >= 500) return { response, verdict: "unknown" };
-  const isForm = request.headers?.authorization === undefined;
-  // A token endpoint responds with 400 to an unknown key.
-  const isRefusal = status === 401 || status === 403 || (status === 400 && isForm);
+  const isInForm = request.headers?.authorization === undefined;
+  // A token endpoint responds with 400 to an unknown key or client.
+  const isRefusal =
+    status === 401 || status === 403 || (status === 400 && isForm(request.headers ?? {}));
   if (!isRefusal) return { response, verdict: "accepted" };
   const bytes = await readBeginning(response, REFUSAL_BYTES_MAX);
   const reason = decoder.decode(bytes);
   const read = { ...response, body: once(bytes), discard: () => response.discard() };
-  const verdict = verdictOf(status, isForm, reason, response);
+  const verdict = verdictOf(status, { url: request.url, isInForm }, reason, response);
   const secrets = new SecretsInUse();
   secrets.add(secret);
   return { response: read, verdict, answer: { status, text: secrets.redact(reason) } };
@@ -153,15 +166,16 @@ async function judged(
 
 function verdictOf(
   status: number,
-  isForm: boolean,
+  { url, isInForm }: { readonly url: string; readonly isInForm: boolean },
   reason: string,
   { headers }: FetchResponse,
 ): LoginVerdict {
   if (LOCKED.test(reason)) return "locked";
   // For a request with a password, a 403 concerns the user's rights and not the password.
-  if (status === 403) return isForm ? "refused" : "accepted";
-  // The server requires authentication before it evaluates the form (`require_valid_user`).
-  const isUnread = isForm && headers.has("www-authenticate") && !WRONG.test(reason);
+  if (status === 403) return isInForm ? "refused" : "accepted";
+  // CouchDB requires authentication before it evaluates the form (`require_valid_user`).
+  const isSession = isInForm && url.endsWith("/_session");
+  const isUnread = isSession && headers.has("www-authenticate") && !WRONG.test(reason);
   return isUnread ? "unknown" : "refused";
 }
 

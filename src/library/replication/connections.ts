@@ -109,8 +109,9 @@ export function openConnections({ userAgent, onRetry }: ConnectionOptions): Conn
 }
 
 /** Resolves a reference with the rights of this process. */
-function secretOf(reference: string): string {
-  const found = secretLookup(process.env, ["env:*", "file:*"])(reference);
+function secretOf(reference: string, url: string): string {
+  const lookUp = secretLookup(process.env, ["env:*", "file:*"]);
+  const found = lookUp(reference, { url, isDirect: true });
   if (found.kind === "found") return found.secret;
   throw new EndpointError("secret_missing", found.reason);
 }

@@ -6,6 +6,17 @@ import type { NodeDatabase } from "../node/node-database.ts";
 export interface EndpointAuth {
   readonly basic?: { readonly username: string; readonly password: string };
   readonly iam?: { readonly api_key: string; readonly token_url?: string };
+  readonly oauth2?: {
+    readonly token_url: string;
+    readonly client_id: string;
+    readonly client_secret?: string;
+    /** A reference to a signed assertion: `file:/path` or `env:NAME`. */
+    readonly client_assertion?: string;
+    readonly auth_method?: "client_secret_basic" | "client_secret_post";
+    readonly scope?: string;
+    readonly audience?: string;
+    readonly resource?: string;
+  };
   readonly bearer?: { readonly token: string };
 }
 

@@ -1,11 +1,13 @@
 /**
  * Endpoint budgets: cluster-wide limits on the use of a server. A budget applies to a host
- * (`example.com`, `example.com:5984`) or to one account on a host (`alice@example.com`). A request
+ * (`example.com`, `example.com:5984`) or to one account on a host (`alice@example.com`), which is a
+ * user or an OAuth client. A request
  * must comply with both budgets.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { BudgetUnit } from "../../http-client/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
+import { loginNameOf } from "../request/authentication-schemes.ts";
 import { endpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 
@@ -51,7 +53,8 @@ const NAME_LENGTH_MAX = 500;
 export function budgetNames(address: EndpointAddress): readonly string[] {
   if (address.kind === "local") return [];
   const { host } = endpointUrl(address);
-  return address.basic === undefined ? [host] : [host, `${address.basic.username}@${host}`];
+  const account = loginNameOf(address);
+  return account === undefined ? [host] : [host, `${account}@${host}`];
 }
 
 /** Normalizes a budget's name; hosts are case-insensitive. Throws a BudgetInvalidError. */

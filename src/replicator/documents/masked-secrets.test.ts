@@ -70,6 +70,20 @@ test("does not change unmasked values", () => {
   expect(withStoredSecrets(other, undefined)).toEqual({ kind: "whole", body: other });
 });
 
+test("restores the masked secret of an OAuth client only if its other members are unchanged", () => {
+  const client = { token_url: "https://idp.example/token", client_id: "c", client_secret: "s" };
+  const withClient = (members: object) => ({
+    source: { url: "https://couch.example/films", auth: { oauth2: { ...client, ...members } } },
+    target: "b",
+  });
+  const stored = withClient({});
+  expect(put(withClient({ client_secret: "*****" }), stored)).toEqual(stored);
+  for (const change of [{ token_url: "https://evil.example/token" }, { client_id: "d" }]) {
+    const given = withClient({ client_secret: "*****", ...change });
+    expect(put(given, stored)).toBe("`source.auth`");
+  }
+});
+
 describe("does not send a masked secret to another place after a change", () => {
   const target = (change: object) => ({ ...MASKED, target: { ...MASKED.target, ...change } });
   const iam = { api_key: "*****", token_url: "https://evil.example/token" };

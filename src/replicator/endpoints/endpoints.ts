@@ -1,7 +1,7 @@
 /** Opens the endpoint at an address. */
 
 import { REPLICATION_OPTIONS_DEFAULT, type ReplicationOptions } from "../../contract/index.ts";
-import { type Authority, mayNameSecrets, vouchedSubject } from "../../databases/index.ts";
+import { type Authority, mayNameSecrets, ownerKey, vouchedSubject } from "../../databases/index.ts";
 import {
   type Activity,
   type EndpointSpending,
@@ -21,8 +21,9 @@ import {
 import type { MultipartParser } from "../../protocol/index.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { namesMachine } from "../request/admin-only.ts";
+import { schemeOf } from "../request/endpoint-url.ts";
 import { resolveReferences } from "../request/references.ts";
-import type { EndpointAddress, HttpAddress } from "../request/replication.ts";
+import type { EndpointAddress, HttpAddress, ResolvedAddress } from "../request/replication.ts";
 import { type Endpoint, EndpointError } from "./endpoint.ts";
 import { type HostMeasure, hostMeasures } from "./host-measures.ts";
 import { HttpEndpoint } from "./http/http-endpoint.ts";
@@ -48,12 +49,21 @@ export interface EndpointsParts extends LocalEndpointParts {
   >;
 }
 
+/** The recipient of a secret. */
+export interface SecretDestination {
+  readonly url: string;
+  /** Whether no one else can receive it: neither an impostor of the server nor a proxy. */
+  readonly isDirect: boolean;
+}
+
 /**
- * Resolves a reference (`references.ts`), or gives the reason why the reference cannot be resolved,
- * without revealing a secret.
+ * Resolves a reference (`references.ts`), or gives the reason why the reference cannot be resolved
+ * or not be sent there, without revealing a secret. Secrets that are bound to servers need a
+ * destination.
  */
 export type SecretLookup = (
   reference: string,
+  destination?: SecretDestination,
 ) =>
   | { readonly kind: "found"; readonly secret: string }
   | { readonly kind: "missing"; readonly reason: string };
@@ -126,7 +136,7 @@ export class Endpoints {
         generation,
         during,
       },
-      resolveReferences(address, (reference) => this.#secret(reference)),
+      this.#resolved(address),
       options,
     );
   }
@@ -145,7 +155,7 @@ export class Endpoints {
     const secrets = new SecretsInUse();
     return new HttpServer(
       this.#requestsParts(address, owner, { spending, options, secrets, onRetry }),
-      resolveReferences(address, (reference) => this.#secret(reference)),
+      this.#resolved(address),
       options,
     );
   }
@@ -185,6 +195,8 @@ export class Endpoints {
       fetch: withBudget(this.#permitted(address, owner), spending),
       rateLimits: this.#rateLimits,
       grants: this.#grants,
+      // A grant is renewed with the rights of the job that obtained it first.
+      grantScope: namesMachine(address) ? [ownerKey(owner), mayNameSecrets(owner)] : [],
       secrets,
       tls: parts.config.tls,
       client: parts.config.client,
@@ -203,8 +215,17 @@ export class Endpoints {
     };
   }
 
-  #secret(reference: string): string {
-    const found = this.#parts.lookUpSecret(reference);
+  #resolved(address: HttpAddress): ResolvedAddress {
+    const { tls, proxyUrl } = address;
+    return resolveReferences(address, (reference, url) => {
+      const isVerified = tls?.verify ?? this.#parts.config.tls.verify;
+      const isDirect = schemeOf(url) === "https" ? isVerified : proxyUrl === undefined;
+      return this.#secret(reference, { url, isDirect });
+    });
+  }
+
+  #secret(reference: string, destination: SecretDestination): string {
+    const found = this.#parts.lookUpSecret(reference, destination);
     if (found.kind === "missing") throw new EndpointError("secret_missing", found.reason);
     // `fetch` would reject a header with any other character, in an error that contains the
     // header's value.

@@ -63,6 +63,7 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
   ["BAD_REDIRECT", broken("it redirects to an unusable address")],
   ["MOVED", broken("it redirects to another server")],
   ["TOO_MANY_REDIRECTS", broken("there were too many redirects")],
+  ["TOKEN_UNUSABLE", broken("the response contains no usable token")],
   ["DEPTH_ZERO_SELF_SIGNED_CERT", rejected("its certificate is self-signed")],
   ["SELF_SIGNED_CERT_IN_CHAIN", rejected("a certificate in its chain is self-signed")],
   ["UNABLE_TO_VERIFY_LEAF_SIGNATURE", rejected("the issuer of its certificate is unknown")],

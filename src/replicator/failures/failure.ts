@@ -89,9 +89,10 @@ function wordsOf(error: unknown): ReplicationFailure {
   };
 }
 
-/** Adds the words of a response to a sentence that ends with its status. */
+/** Adds the words of a response, or what is wrong with it. */
 function withWords(sentence: string, text: unknown): string {
   if (typeof text !== "string") return sentence;
+  if (!/\d$/.test(sentence)) return text === "" ? sentence : `${sentence}: ${WORDS.shown(text)}`;
   return sentence.replace(/\d+$/, (status) => WORDS.described(Number(status), text));
 }
 

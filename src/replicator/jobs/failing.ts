@@ -121,6 +121,7 @@ export function classOfNetworkError(cause: string): FailureClass {
   // A login with an unexpected response has the cause `HTTP_` and its status.
   const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
   if (status !== undefined) return classOfStatus(Number(status)) ?? "other";
+  if (cause === "TOKEN_UNUSABLE") return "other";
   if (isAnswerOfProxy(cause)) return "proxy";
   if (cause === "ENOTFOUND" || cause === "EAI_AGAIN") return "dns";
   if (/TIMEOUT$|^ETIMEDOUT$/.test(cause)) return "timeout";

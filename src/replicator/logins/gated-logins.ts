@@ -120,8 +120,8 @@ export class GatedLogins {
       entries.map((entry) => {
         const address = loginOf(entry);
         if (address === undefined) return undefined;
-        const { basic, iam, references } = address;
-        const name = JSON.stringify([accountOf(address), basic, iam, references]);
+        const { basic, iam, oauth2, references } = address;
+        const name = JSON.stringify([accountOf(address), basic, iam, oauth2, references]);
         const gate = known.get(name) ?? this.#parts.loginGates.closed(tx, address);
         known.set(name, gate);
         return gate;

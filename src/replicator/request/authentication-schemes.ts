@@ -4,23 +4,31 @@
  */
 import {
   basicAuthorization,
+  CLIENT_AUTH_METHODS,
   type GrantSource,
   IAM_TOKEN_URL,
-  IamToken,
-  type IamTokenParts,
+  iamRequest,
+  type OAuthClient,
+  oauthRequest,
+  ReferencedToken,
   SessionLogin,
+  TokenLogin,
+  type TokenLoginParts,
 } from "../../http-client/index.ts";
 import type { ClientSettings } from "../replicator-config.ts";
-import { endpointUrl, schemeOf } from "./endpoint-url.ts";
-import { isObject, optionalString, ReplicationInvalidError } from "./parse-fields.ts";
-import type { HttpAddress, ReferencePlace } from "./replication.ts";
+import { endpointUrl, parseUrl } from "./endpoint-url.ts";
+import { isObject, type Members, optionalString, ReplicationInvalidError } from "./parse-fields.ts";
+import type { HttpAddress, ReferencePlace, ResolvedAddress } from "./replication.ts";
 
 /** Members that a scheme sets in an address. */
 export interface AuthMembers extends Credentials {
   readonly headers?: { readonly authorization: string };
 }
 
-type Credentials = Pick<HttpAddress, "basic" | "iam">;
+type Credentials = Pick<HttpAddress, "basic" | "iam" | "oauth2">;
+
+/** Location of a client's assertion, which is always a reference. */
+export const CLIENT_ASSERTION = "oauth2.clientAssertion";
 
 /** Server and account of a login. API keys for token services have no account name. */
 export interface Account {
@@ -28,7 +36,7 @@ export interface Account {
   readonly account: string;
 }
 
-export interface LoginParts extends IamTokenParts {
+export interface LoginParts extends TokenLoginParts {
   readonly settings: ClientSettings;
 }
 
@@ -44,6 +52,8 @@ export interface AuthenticationScheme {
   readonly secret?: {
     readonly place: ReferencePlace;
     readonly of: (credentials: Credentials) => string | undefined;
+    /** Returns the URL of the server that receives the secret. */
+    readonly url: (address: HttpAddress) => string;
     readonly replaced: (credentials: Credentials, secret: string) => Credentials;
   };
   /**
@@ -55,7 +65,7 @@ export interface AuthenticationScheme {
    * same `key` share a grant.
    */
   readonly login?: (
-    address: HttpAddress,
+    address: ResolvedAddress,
     parts: LoginParts,
   ) => { readonly key: readonly unknown[]; readonly source: GrantSource } | undefined;
   /** Headers of each request, for schemes without a login. */
@@ -79,6 +89,7 @@ const BASIC: AuthenticationScheme = {
   secret: {
     place: "basic.password",
     of: ({ basic }) => basic?.password,
+    url: ({ url }) => url,
     replaced: ({ basic }, password) =>
       basic === undefined ? {} : { basic: { ...basic, password } },
   },
@@ -106,23 +117,118 @@ const IAM: AuthenticationScheme = {
         `\`${field}\` must be an object with the string \`api_key\``,
       );
     }
-    const tokenUrl = optionalString(members, "token_url", `${field}.token_url`) ?? IAM_TOKEN_URL;
-    if (!["http", "https"].includes(schemeOf(tokenUrl))) {
-      throw new ReplicationInvalidError(
-        `\`${field}.token_url\` must be an http:// or https:// URL`,
-      );
-    }
-    return { iam: { apiKey, tokenUrl } };
+    return { iam: { apiKey, tokenUrl: tokenUrlOf(field, members) ?? IAM_TOKEN_URL } };
   },
   secret: {
     place: "iam.apiKey",
     of: ({ iam }) => iam?.apiKey,
+    url: ({ iam, url }) => iam?.tokenUrl ?? url,
     replaced: ({ iam }, apiKey) => (iam === undefined ? {} : { iam: { ...iam, apiKey } }),
   },
   account: ({ iam }) => iam && { origin: new URL(iam.tokenUrl).origin, account: "" },
   login: ({ iam }, parts) =>
-    iam && { key: ["iam", parts.connection, iam], source: new IamToken(parts, iam) },
+    iam && {
+      key: ["iam", parts.connection, iam],
+      source: new TokenLogin(parts, iam.tokenUrl, () => iamRequest(iam)),
+    },
 };
+
+/** Members of `auth.oauth2` other than `token_url`, by their names in an OAuthClient. */
+const OAUTH_MEMBERS = {
+  clientId: "client_id",
+  clientSecret: "client_secret",
+  clientAssertion: "client_assertion",
+  authMethod: "auth_method",
+  scope: "scope",
+  audience: "audience",
+  resource: "resource",
+} as const;
+const OAUTH_NAMES: readonly string[] = ["token_url", ...Object.values(OAUTH_MEMBERS)];
+/** Maximum length of each member. */
+const OAUTH_LENGTH_MAX = 8192;
+
+const OAUTH2: AuthenticationScheme = {
+  names: ["oauth2"],
+  parse(field, given) {
+    if (!isObject(given)) {
+      throw new ReplicationInvalidError(`\`${field}\` must be an object with \`token_url\``);
+    }
+    const unknown = Object.keys(given).find((name) => !OAUTH_NAMES.includes(name));
+    if (unknown !== undefined) {
+      const names = OAUTH_NAMES.join(", ");
+      throw new ReplicationInvalidError(`\`${field}.${unknown}\` is not known: use ${names}`);
+    }
+    const tokenUrl = tokenUrlOf(field, given);
+    const entries = Object.entries(OAUTH_MEMBERS).map(
+      ([member, name]) => [member, oauthText(field, name, given)] as const,
+    );
+    const client = Object.fromEntries(entries.filter(([, text]) => text !== undefined));
+    return { oauth2: checkedClient(field, { tokenUrl, ...client }) };
+  },
+  secret: {
+    place: "oauth2.clientSecret",
+    of: ({ oauth2 }) => oauth2?.clientSecret,
+    url: ({ oauth2, url }) => oauth2?.tokenUrl ?? url,
+    replaced: ({ oauth2 }, clientSecret) =>
+      oauth2 === undefined ? {} : { oauth2: { ...oauth2, clientSecret } },
+  },
+  account: ({ oauth2 }) =>
+    oauth2 && { origin: new URL(oauth2.tokenUrl).origin, account: oauth2.clientId },
+  login: ({ oauth2, readAssertion }, parts) =>
+    oauth2 && {
+      key: ["oauth2", parts.connection, oauth2],
+      source: new TokenLogin(parts, oauth2.tokenUrl, () => oauthRequest(oauth2, readAssertion?.())),
+    },
+};
+
+function oauthText(field: string, name: string, members: Members): string | undefined {
+  const text = optionalString(members, name, `${field}.${name}`);
+  if (text === undefined) return undefined;
+  if (text === "" || text.length > OAUTH_LENGTH_MAX || /\p{Cc}/u.test(text)) {
+    throw new ReplicationInvalidError(
+      `\`${field}.${name}\` must have 1 to ${OAUTH_LENGTH_MAX} characters, and no control characters`,
+    );
+  }
+  return text;
+}
+
+/** Throws for members that are missing or exclude each other. */
+function checkedClient(
+  field: string,
+  given: { readonly [Name in keyof OAuthClient]?: string | undefined },
+): OAuthClient {
+  const { tokenUrl, clientId, clientSecret, clientAssertion, authMethod } = given;
+  const refuse = (name: string, expected: string): never => {
+    throw new ReplicationInvalidError(`\`${field}${name}\` must ${expected}`);
+  };
+  if (tokenUrl === undefined) return refuse(".token_url", "be an http:// or https:// URL");
+  if (clientId === undefined) return refuse(".client_id", "be a string");
+  if ((clientSecret === undefined) === (clientAssertion === undefined)) {
+    return refuse("", "have either `client_secret` or `client_assertion`");
+  }
+  const method = CLIENT_AUTH_METHODS.find((name) => name === authMethod);
+  if (authMethod !== method || (method !== undefined && clientSecret === undefined)) {
+    const names = CLIENT_AUTH_METHODS.join(" or ");
+    return refuse(".auth_method", `be ${names}, for a client with a secret`);
+  }
+  if (clientAssertion !== undefined && !/^(env|file|identity):/.test(clientAssertion)) {
+    return refuse(".client_assertion", "be a reference, such as identity:NAME");
+  }
+  return { ...given, tokenUrl, clientId } as OAuthClient;
+}
+
+/** Parses `token_url`, if it is set. */
+function tokenUrlOf(field: string, members: Members): string | undefined {
+  const text = optionalString(members, "token_url", `${field}.token_url`);
+  if (text === undefined) return undefined;
+  const url = /\s|\p{Cc}/u.test(text) ? undefined : parseUrl(text);
+  const isUsable =
+    url !== undefined && /^https?:$/.test(url.protocol) && url.username + url.password === "";
+  if (isUsable) return text;
+  throw new ReplicationInvalidError(
+    `\`${field}.token_url\` must be an http:// or https:// URL without user and password`,
+  );
+}
 
 const BEARER: AuthenticationScheme = {
   names: ["bearer"],
@@ -135,9 +241,23 @@ const BEARER: AuthenticationScheme = {
     }
     return { headers: { authorization: `Bearer ${token}` } };
   },
+  login(address, { clock, connection }) {
+    const { authorization } = address;
+    if (authorization === undefined) return undefined;
+    const { written, read } = authorization;
+    return {
+      key: ["reference", endpointUrl(address).origin, connection, written],
+      source: new ReferencedToken(clock, read),
+    };
+  },
 };
 
-export const AUTHENTICATION_SCHEMES: readonly AuthenticationScheme[] = [BASIC, IAM, BEARER];
+export const AUTHENTICATION_SCHEMES: readonly AuthenticationScheme[] = [BASIC, IAM, OAUTH2, BEARER];
+
+/** Returns the name with which an address logs in, if any: that of its user or OAuth client. */
+export function loginNameOf({ basic, oauth2 }: HttpAddress): string | undefined {
+  return basic?.username ?? oauth2?.clientId;
+}
 
 /** Returns the server and account an address logs in to, if any. */
 export function accountOf(address: HttpAddress): Account | undefined {
@@ -148,7 +268,7 @@ export function accountOf(address: HttpAddress): Account | undefined {
  * Returns how grants for an address are obtained, for example session cookies; undefined if the
  * scheme has no login.
  */
-export function loginOf(address: HttpAddress, parts: LoginParts) {
+export function loginOf(address: ResolvedAddress, parts: LoginParts) {
   return firstOf((scheme) => scheme.login?.(address, parts));
 }
 
@@ -168,6 +288,11 @@ export function secretsOf(
     const text = secret?.of(credentials);
     return secret === undefined || text === undefined ? [] : [[secret.place, text] as const];
   });
+}
+
+/** Returns the secret of an address that is not in its headers, if any. */
+export function secretOf(credentials: Credentials): string | undefined {
+  return secretsOf(credentials)[0]?.[1];
 }
 
 function firstOf<T>(pick: (scheme: AuthenticationScheme) => T | undefined): T | undefined {

@@ -8,6 +8,11 @@ import { parseReplication } from "./parse-replication.ts";
 const BODY = { source: "https://host/a", target: "b" };
 const at = (source: object) => ({ ...BODY, source: { url: "https://host/a", ...source } });
 
+const TOKEN_URL = "`source.auth.oauth2.token_url` must be an http:// or https:// URL";
+const ONE_PROOF = "`source.auth.oauth2` must have either `client_secret` or `client_assertion`";
+const CLIENT = { token_url: "https://idp/token", client_id: "c", client_secret: "s" };
+const oauth2 = (members: object) => at({ auth: { oauth2: { ...CLIENT, ...members } } });
+
 function reasonOf(body: Record<string, unknown>): string | undefined {
   try {
     parseReplication(body);
@@ -24,6 +29,32 @@ test.each([
 ])("accepts an API key at auth.%s as %j", (name, value) => {
   const { source } = parseReplication(at({ auth: { [name]: value } }));
   expect(source).toMatchObject({ iam: { apiKey: "k", tokenUrl: IAM_TOKEN_URL } });
+});
+
+test("accepts an OAuth client with its optional members", () => {
+  const members = { auth_method: "client_secret_post", scope: "a b", audience: "c", resource: "r" };
+  expect(parseReplication(oauth2(members)).source).toMatchObject({
+    oauth2: {
+      tokenUrl: "https://idp/token",
+      clientId: "c",
+      clientSecret: "s",
+      authMethod: "client_secret_post",
+      scope: "a b",
+      audience: "c",
+      resource: "r",
+    },
+  });
+});
+
+test("a token endpoint obeys valid_endpoint_protocols", () => {
+  const protocols = { endpoint: ["https"], proxy: [] };
+  const body = oauth2({ token_url: "http://idp/token" });
+  expect(() => parseReplication(body, { ...REPLICATOR_CONFIG_DEFAULT, protocols })).toThrow(
+    expect.objectContaining({
+      reason:
+        "the `token_url` of `source` must be an https:// URL: [replicator] valid_endpoint_protocols",
+    }),
+  );
 });
 
 test("explicit authentication overrides the user in the URL", () => {
@@ -117,9 +148,35 @@ test.each<[Record<string, unknown>, string]>([
   [at({ auth: { iam: {} } }), "`source.auth.iam` must be an object with the string `api_key`"],
   [
     at({ auth: { iam: { api_key: "k", token_url: "x" } } }),
-    "`source.auth.iam.token_url` must be an http:// or https:// URL",
+    "`source.auth.iam.token_url` must be an http:// or https:// URL without user and password",
   ],
-  [at({ auth: { kerberos: {} } }), "`source.auth.kerberos` is not known: use basic, iam or bearer"],
+  [
+    at({ auth: { kerberos: {} } }),
+    "`source.auth.kerberos` is not known: use basic, iam, oauth2 or bearer",
+  ],
+  [oauth2({ token_url: "https://u:p@idp/" }), `${TOKEN_URL} without user and password`],
+  [oauth2({ token_url: "https://idp/ token" }), `${TOKEN_URL} without user and password`],
+  [oauth2({ token_url: undefined }), TOKEN_URL],
+  [oauth2({ client_id: 7 }), "`source.auth.oauth2.client_id` must be a string"],
+  [oauth2({ client_id: undefined }), "`source.auth.oauth2.client_id` must be a string"],
+  [oauth2({ client_secret: undefined }), ONE_PROOF],
+  [oauth2({ client_assertion: "identity:a" }), ONE_PROOF],
+  [
+    oauth2({ client_secret: undefined, client_assertion: "eyJ" }),
+    "`source.auth.oauth2.client_assertion` must be a reference, such as identity:NAME",
+  ],
+  [
+    oauth2({ auth_method: "tls_client_auth" }),
+    "`source.auth.oauth2.auth_method` must be client_secret_basic or client_secret_post, for a client with a secret",
+  ],
+  [
+    oauth2({ scope: "a\nb" }),
+    "`source.auth.oauth2.scope` must have 1 to 8192 characters, and no control characters",
+  ],
+  [
+    oauth2({ client_key: "s" }),
+    "`source.auth.oauth2.client_key` is not known: use token_url, client_id, client_secret, client_assertion, auth_method, scope, audience, resource",
+  ],
   [
     at({ auth: { bearer: { token: "a b" } } }),
     "`source.auth.bearer` must be a token of printable ASCII characters",

@@ -3,7 +3,12 @@ import { base64Decode, utf8Decode } from "../../base/index.ts";
 import type { BasicCredentials, TlsSettings } from "../../http-client/index.ts";
 import { percentDecode } from "../../protocol/index.ts";
 import { PROTOCOLS_DEFAULT, type Protocols } from "../replicator-config.ts";
-import { AUTHENTICATION_SCHEMES, type AuthMembers, secretsOf } from "./authentication-schemes.ts";
+import {
+  AUTHENTICATION_SCHEMES,
+  type AuthMembers,
+  CLIENT_ASSERTION,
+  secretsOf,
+} from "./authentication-schemes.ts";
 import { parseUrl, schemeOf, validEndpointUrl } from "./endpoint-url.ts";
 import {
   decode,
@@ -18,7 +23,7 @@ import type { EndpointAddress, HttpAddress, ReferencePlace } from "./replication
 const DATABASE_NAME =
   /^(_users|_replicator|_global_changes|[a-z][a-z0-9_$()+/-]*(\/_users|\/_replicator)?)$/;
 
-/** Names of the schemes, for messages: `basic, iam or bearer`. */
+/** Names of the schemes, for messages: `basic, iam, oauth2 or bearer`. */
 const SCHEME_NAMES = AUTHENTICATION_SCHEMES.map(({ names }) => names[0])
   .join(", ")
   .replace(/, (\w+)$/, " or $1");
@@ -279,6 +284,7 @@ function referencesOf({ headers, auth, tls }: Omit<AddressParts, "proxyUrl">): R
   const places: ReferencePlace[] = secretsOf(auth)
     .filter(([, secret]) => isReference(secret))
     .map(([place]) => place);
+  if (auth.oauth2?.clientAssertion !== undefined) places.push(CLIENT_ASSERTION);
   if (tls.password !== undefined && isReference(tls.password)) places.push("tls.password");
   for (const [name, value] of Object.entries(headers)) {
     if (isHeaderReference(value)) places.push(`headers.${name}`);
@@ -295,6 +301,12 @@ function checkUrl(field: string, address: HttpAddress, protocols: readonly strin
   if (!protocols.includes(url.scheme)) {
     throw new ReplicationInvalidError(
       `\`${field}\` must be ${urlsOf(protocols)}: [replicator] valid_endpoint_protocols`,
+    );
+  }
+  const tokenUrl = address.iam?.tokenUrl ?? address.oauth2?.tokenUrl;
+  if (tokenUrl !== undefined && !protocols.includes(schemeOf(tokenUrl))) {
+    throw new ReplicationInvalidError(
+      `the \`token_url\` of \`${field}\` must be ${urlsOf(protocols)}: [replicator] valid_endpoint_protocols`,
     );
   }
 }

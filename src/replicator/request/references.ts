@@ -1,16 +1,18 @@
 /**
- * References to credentials in jobs: `env:NAME`, an environment variable of the node, and
- * `file:/path`, a file on its machine. They are resolved at the start of each run and never stored.
+ * References to credentials in jobs: `env:NAME`, an environment variable of the node, `file:/path`,
+ * a file on its machine, and `identity:NAME`, a file that the operator has bound to servers. They
+ * are resolved at the start of each run and never stored. Those that others renew, bearer tokens
+ * and assertions, are also read during the run.
  *
  * Whether a credential is a reference is decided when the job is requested, since only server
  * admins may use them. Another user's password is never a reference, even if it looks like one.
  */
-import { AUTHENTICATION_SCHEMES } from "./authentication-schemes.ts";
-import type { HttpAddress, ReferencePlace, Replication } from "./replication.ts";
+import { AUTHENTICATION_SCHEMES, CLIENT_ASSERTION } from "./authentication-schemes.ts";
+import type { HttpAddress, ReferencePlace, Replication, ResolvedAddress } from "./replication.ts";
 
-const REFERENCE = /^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+)$/;
+const REFERENCE = /^(env:[A-Za-z_][A-Za-z0-9_]*|file:\/.+|identity:[A-Za-z0-9_.-]+)$/;
 /** Matches a header's value that is a reference, optionally after an authorization scheme. */
-const HEADER = /^((?:bearer|token)\s+)?((?:env|file):.*)$/i;
+const HEADER = /^((?:bearer|token)\s+)?((?:env|file|identity):.*)$/i;
 
 export function isReference(text: string): boolean {
   return REFERENCE.test(text);
@@ -34,30 +36,52 @@ export function referencesRefusal({
   return undefined;
 }
 
-/** Resolves the references in an address. `lookUp` throws for an unknown reference. */
-export function resolveReferences(
-  address: HttpAddress,
-  lookUp: (reference: string) => string,
-): HttpAddress {
+/**
+ * Returns the secret to which a reference refers, for a request to this URL. Throws for a reference
+ * that is unknown or not permitted there.
+ */
+export type ReferenceLookup = (reference: string, url: string) => string;
+
+/** Resolves the references in an address. */
+export function resolveReferences(address: HttpAddress, lookUp: ReferenceLookup): ResolvedAddress {
   const { references = [], ...resolved } = address;
-  return references.reduce((each: HttpAddress, place) => resolveOne(each, place, lookUp), resolved);
+  return references.reduce(
+    (each: ResolvedAddress, place) => resolveOne(each, place, lookUp),
+    resolved,
+  );
 }
 
 function resolveOne(
-  address: HttpAddress,
+  address: ResolvedAddress,
   place: ReferencePlace,
-  lookUp: (reference: string) => string,
-): HttpAddress {
-  const { tls, headers } = address;
+  lookUp: ReferenceLookup,
+): ResolvedAddress {
+  const { url, tls, headers, oauth2 } = address;
   const stored = AUTHENTICATION_SCHEMES.find(({ secret }) => secret?.place === place)?.secret;
   const reference = stored?.of(address);
   if (stored !== undefined && reference !== undefined) {
-    return { ...address, ...stored.replaced(address, lookUp(reference)) };
+    const secret = lookUp(reference, stored.url(address));
+    return { ...address, ...stored.replaced(address, secret) };
+  }
+  if (place === CLIENT_ASSERTION && oauth2?.clientAssertion !== undefined) {
+    const { clientAssertion, tokenUrl } = oauth2;
+    return { ...address, readAssertion: readNow(() => lookUp(clientAssertion, tokenUrl)) };
   }
   if (place === "tls.password" && tls?.password !== undefined) {
-    return { ...address, tls: { ...tls, password: lookUp(tls.password) } };
+    return { ...address, tls: { ...tls, password: lookUp(tls.password, url) } };
   }
   const name = place.replace(/^headers\./, "");
-  const [, scheme = "", inHeader = ""] = HEADER.exec(headers[name] ?? "") ?? [];
-  return { ...address, headers: { ...headers, [name]: scheme + lookUp(inHeader) } };
+  const { [name]: written = "", ...others } = headers;
+  const [, scheme = "", inHeader = ""] = HEADER.exec(written) ?? [];
+  const read = (): string => scheme + lookUp(inHeader, url);
+  if (name.toLowerCase() !== "authorization") {
+    return { ...address, headers: { ...headers, [name]: read() } };
+  }
+  return { ...address, headers: others, authorization: { written, read: readNow(read) } };
+}
+
+/** Returns the function after one call, so that a missing secret is reported when a run starts. */
+function readNow(read: () => string): () => string {
+  read();
+  return read;
 }

@@ -131,7 +131,16 @@ test("a token changes neither the replication id nor that of the transient job",
     parseReplication({ ...SNEK, source: { url: SNEK.source, auth: { bearer: { token } } } });
   const withKey = (key: string) =>
     parseReplication({ ...SNEK, source: { url: SNEK.source, auth: { iam: { api_key: key } } } });
-  const bodies = [parseReplication(SNEK), withToken("a"), withToken("b"), withKey("a")];
+  const withClient = (client_id: string, client_secret: string) => {
+    const auth = { oauth2: { token_url: "https://idp/token", client_id, client_secret } };
+    return parseReplication({ ...SNEK, source: { url: SNEK.source, auth } });
+  };
+  const bodies = [
+    parseReplication(SNEK),
+    ...[withToken("a"), withToken("b"), withToken("identity:a")],
+    withKey("a"),
+    ...[withClient("a", "b"), withClient("c", "d")],
+  ];
   const ids = bodies.map((body) => replicationId(context(UUID), body).id);
   expect(new Set(ids).size).toBe(1);
   const jobIds = bodies.map((body) => transientJobId(context(UUID), body, null));

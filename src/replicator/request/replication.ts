@@ -4,7 +4,12 @@
  */
 import { type JsonText, outlineJson } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
-import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
+import type {
+  BasicCredentials,
+  IamCredentials,
+  OAuthClient,
+  TlsSettings,
+} from "../../http-client/index.ts";
 import type { Tags } from "./tags.ts";
 
 /** Selection of documents. The source filters the documents, or this node if the source cannot. */
@@ -19,7 +24,10 @@ export type Selection =
       readonly queryParameters: JsonText;
     };
 
-/** Location of a reference: `basic.password`, `iam.apiKey`, `tls.password` or `headers.NAME`. */
+/**
+ * Location of a reference: `basic.password`, `iam.apiKey`, `oauth2.clientSecret`,
+ * `oauth2.clientAssertion`, `tls.password` or `headers.NAME`.
+ */
 export type ReferencePlace = string;
 
 /** A database on a server. */
@@ -34,6 +42,7 @@ export interface HttpAddress {
    */
   readonly writtenUsername?: string;
   readonly iam?: IamCredentials;
+  readonly oauth2?: OAuthClient;
   /** Additional headers, with the names as written. Does not include Basic authorization. */
   readonly headers: Readonly<Record<string, string>>;
   /** URL of a proxy, with its credentials. */
@@ -42,6 +51,17 @@ export interface HttpAddress {
   readonly tls?: Partial<TlsSettings>;
   /** Locations of references to credentials (`references.ts`). */
   readonly references?: readonly ReferencePlace[];
+}
+
+/**
+ * An address whose references have been resolved. The members that others renew are functions,
+ * which throw if the secret cannot be read.
+ */
+export interface ResolvedAddress extends HttpAddress {
+  /** The `authorization` header, with its value as written. */
+  readonly authorization?: { readonly written: string; readonly read: () => string };
+  /** Reads the client's assertion. */
+  readonly readAssertion?: () => string;
 }
 
 /** A database in our own store. */

@@ -27,11 +27,13 @@ export function watchedPlace(digests: Digests, address: EndpointAddress): Watche
   if (address.kind === "local") return { source: LOCAL_SOURCE, database: address.database };
   const parts = serverOf(address);
   if (parts === undefined) return undefined;
-  const { basic, iam, headers, proxyUrl, tls, references } = address;
+  const { basic, iam, oauth2, headers, proxyUrl, tls, references } = address;
   // The digest excludes passwords: they do not affect permissions, and a digest would allow
   // guessing them.
   const proxy = proxyUrl && maskCredentials(proxyUrl);
-  const account = [basic?.username, iam, headers, proxy, tls, references];
+  const { clientSecret: _, ...client } = oauth2 ?? {};
+  const clients = oauth2 === undefined ? [] : [client];
+  const account = [basic?.username, iam, headers, proxy, tls, references, ...clients];
   const digest = digests.md5Hex(utf8Encode(JSON.stringify(account)));
   return { source: `${parts.server.url} ${digest}`, database: parts.database };
 }

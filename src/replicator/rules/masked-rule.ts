@@ -7,7 +7,15 @@ import { isHeaderReference, isReference } from "../request/references.ts";
 const ENDPOINTS = ["source", "target"];
 const PROXIES = ["proxy", "source_proxy", "target_proxy"];
 /** Members of the schemes in `auth` that are not secret. */
-const NO_SECRETS = ["username", "token_url"];
+const NO_SECRETS = [
+  "username",
+  "token_url",
+  "client_id",
+  "auth_method",
+  "scope",
+  "audience",
+  "resource",
+];
 
 export function maskedRule(members: Members): Members {
   return Object.fromEntries(

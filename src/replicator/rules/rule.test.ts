@@ -195,6 +195,14 @@ test("rejects a rule that would copy its own copies on the source server again",
 });
 
 test("secrets of a rule are hidden, and references are shown", () => {
+  const client = {
+    token_url: "https://idp.example/token",
+    client_id: "c",
+    client_secret: "hidden6",
+    scope: "s",
+    auth_method: "client_secret_post",
+    client_assertion: "identity:a",
+  };
   const shown = maskedRule({
     ...USERS,
     source: {
@@ -203,7 +211,7 @@ test("secrets of a rule are hidden, and references are shown", () => {
       headers: { "X-Key": "hidden3", Authorization: "Bearer env:TOKEN" },
       password: "file:/run/key",
     },
-    target: "https://joe:hidden4@b.example/{db}",
+    target: { url: "https://joe:hidden4@b.example/{db}", auth: { oauth2: client } },
     source_proxy: "http://joe:hidden5@proxy.example/",
   });
   expect(JSON.stringify(shown)).not.toContain("hidden");
@@ -214,5 +222,6 @@ test("secrets of a rule are hidden, and references are shown", () => {
       headers: { "X-Key": "*****", Authorization: "Bearer env:TOKEN" },
       password: "file:/run/key",
     },
+    target: { auth: { oauth2: { ...client, client_secret: "*****" } } },
   });
 });

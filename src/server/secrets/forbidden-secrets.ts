@@ -53,14 +53,17 @@ export function isForbiddenFile(path: string, status: Stats, { files }: ServerKe
  * Whether the text contains a sealing key, in any usual encoding, or is a token of a service
  * account.
  */
-export function isForbiddenSecret(secret: string, { keys }: ServerKeys): boolean {
+export function isForbiddenSecret(secret: string, serverKeys: ServerKeys): boolean {
+  return containsSealingKey(secret, serverKeys) || isServiceToken(secret);
+}
+
+export function containsSealingKey(secret: string, { keys }: ServerKeys): boolean {
   const texts = [secret, secret.toLowerCase()];
-  const isKey = keys().some((key) => {
+  return keys().some((key) => {
     const base64 = base64Encode(key).replace(/=+$/, "");
     const forms = [base64, base64.replaceAll("+", "-").replaceAll("/", "_"), hexEncode(key)];
     return forms.some((form) => texts.some((text) => text.includes(form)));
   });
-  return isKey || isServiceToken(secret);
 }
 
 /** A JSON Web Token of a Kubernetes service account. */

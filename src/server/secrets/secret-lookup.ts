@@ -1,37 +1,60 @@
 /**
  * Resolves secret references of jobs: `env:NAME` to an environment variable, `file:/path` to the
- * content of a file without its final line break. Only references released by the operator of the
- * machine are resolved, because an administrator over HTTP could send anything else to a server of
- * their own; and never keys of this server.
+ * content of a file without its final line break, `identity:NAME` to that of a file bound to
+ * servers. Only references released by the operator of the machine are resolved, because an
+ * administrator over HTTP could send anything else to a server of their own; and never keys of this
+ * server.
  */
-import { closeSync, fstatSync, openSync, readFileSync, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readFileSync, type Stats, statSync } from "node:fs";
 import { normalize } from "node:path";
-import type { SecretLookup } from "../../replicator/index.ts";
+import type { SecretDestination, SecretLookup } from "../../replicator/index.ts";
 import {
+  containsSealingKey,
   isForbiddenFile,
   isForbiddenSecret,
   isForbiddenVariable,
   NO_SERVER_KEYS,
   type ServerKeys,
 } from "./forbidden-secrets.ts";
+import { type Identity, identityRefusal } from "./identity-files.ts";
 
 /** Maximum length of a credential. A longer file is not treated as a credential. */
 const FILE_BYTES_MAX = 64 * 1024;
 
 type Found = ReturnType<SecretLookup>;
 
-/** `released`: references, complete or with a final `*` as a wildcard. */
+/**
+ * `released`: references, complete or with a final `*` as a wildcard. `identities` are released for
+ * their servers.
+ */
 export function secretLookup(
   environment: Readonly<Record<string, string | undefined>>,
   released: readonly string[],
   serverKeys: ServerKeys = NO_SERVER_KEYS,
+  identities: ReadonlyMap<string, Identity> = new Map(),
 ): SecretLookup {
   const lookUp = (kind: string, name: string, reference: string): Found => {
-    if (kind === "file") return fromFile(reference, name, serverKeys);
+    if (kind === "file") {
+      const isForbidden = (status: Stats) => isForbiddenFile(name, status, serverKeys);
+      return fromFile(reference, name, isForbidden);
+    }
     if (isForbiddenVariable(name)) return missing(reference, FORBIDDEN);
     return fromEnvironment(reference, environment[name]);
   };
-  return (reference) => {
+  const ofIdentity = (reference: string, name: string, destination?: SecretDestination): Found => {
+    const identity = identities.get(name);
+    if (identity === undefined) return missing(reference, "is not among [identities] of this node");
+    if (destination === undefined) return missing(reference, "is for certain servers only");
+    const refusal = identityRefusal(identity, destination);
+    if (refusal !== undefined) return missing(reference, refusal);
+    // The operator chose the file, so that a token of a service account is permitted.
+    const found = fromFile(reference, identity.path, () => false);
+    const isKey = found.kind === "found" && containsSealingKey(found.secret, serverKeys);
+    return isKey ? missing(reference, FORBIDDEN) : found;
+  };
+  return (reference, destination) => {
+    const [, identity] = /^identity:(.*)$/s.exec(reference) ?? [];
+    if (identity !== undefined) return ofIdentity(reference, identity, destination);
     const [, kind, name = ""] = /^(env|file):(.*)$/s.exec(reference) ?? [];
     if (!isReleased(reference, released) || (kind === "file" && normalize(name) !== name)) {
       return missing(reference, "is not among the [secrets] references of this node");
@@ -55,13 +78,13 @@ function fromEnvironment(reference: string, value: string | undefined): Found {
   return { kind: "found", secret: value };
 }
 
-function fromFile(reference: string, path: string, serverKeys: ServerKeys): Found {
+function fromFile(reference: string, path: string, isForbidden: (status: Stats) => boolean): Found {
   let file: number | undefined;
   try {
     if (!statSync(path).isFile()) return missing(reference, "is not a regular file on this node");
     file = openSync(path, "r");
     const status = fstatSync(file);
-    if (isForbiddenFile(path, status, serverKeys)) return missing(reference, FORBIDDEN);
+    if (isForbidden(status)) return missing(reference, FORBIDDEN);
     if (status.size > FILE_BYTES_MAX) return missing(reference, "is too long");
     const secret = readFileSync(file, "utf8").replace(/\r?\n$/, "");
     return secret === "" ? missing(reference, "is empty") : { kind: "found", secret };

@@ -18,6 +18,7 @@ import { CORS_ENABLED, CORS_SETTINGS } from "./cors-settings.ts";
 import { REFUSED_SETTINGS } from "./couchdb-settings.ts";
 import { DATABASE_SETTINGS } from "./database-settings.ts";
 import { EGRESS_SETTINGS } from "./egress-settings.ts";
+import { IDENTITIES_SECTION, parseIdentities } from "./identity-settings.ts";
 import type { IniSections } from "./ini.ts";
 import { LOCKOUT_SETTINGS } from "./lockout-settings.ts";
 import { environmentLog, LOG_SETTINGS, type LogSettings, logSettings } from "./log-settings.ts";
@@ -367,8 +368,8 @@ function openKeys(
     isLasting: store !== "memory",
   });
   const ring = new KeyRing({ random, readKeys: () => readKeys(source) });
-  // The references are not read from `local.ini` either, because a server administrator need not be
-  // an administrator of the machine.
+  // Nor are references and identities, because a server administrator need not be an administrator
+  // of the machine.
   const released = SECRET_REFERENCES.read(file.get("secrets")?.get("references"));
   const files = [
     source.kind === "file" ? source.path : undefined,
@@ -379,7 +380,8 @@ function openKeys(
     `${resolve(dataDirectory)}.key`,
   ].filter((path) => path !== undefined && path !== "");
   const serverKeys = { files: files as string[], keys: () => readKeys(source) };
-  return { source, ring, lookUp: secretLookup(environment, released, serverKeys) };
+  const identities = parseIdentities(file.get(IDENTITIES_SECTION));
+  return { source, ring, lookUp: secretLookup(environment, released, serverKeys, identities) };
 }
 
 /** Throws a ConfigError for invalid command-line options. */

@@ -147,6 +147,7 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = INEFFECTIVE.
 /** Sections whose keys are chosen by users. */
 export const FREE_SECTIONS: readonly string[] = [
   "admins",
+  "identities",
   "jwt_keys",
   "replicator.shares",
   "feature_flags",

@@ -14,6 +14,7 @@ import {
   parseAdminHash,
 } from "../passwords.ts";
 import { type Configuration, settingDefault } from "./configuration.ts";
+import { IDENTITIES_SECTION } from "./identity-settings.ts";
 import { checkShares, SHARES_SECTION } from "./replicator-settings.ts";
 import { isHiddenSetting } from "./secret-settings.ts";
 import { ConfigError, type Place, type Setting, unusable } from "./settings.ts";
@@ -23,10 +24,14 @@ import { ineffectiveness } from "./settings-advice.ts";
 const MASK = "****";
 
 /** Sections in which every key is meaningful. */
-const NAMED_SECTIONS = new Set(["admins", "jwt_keys", SHARES_SECTION]);
+const NAMED_SECTIONS = new Set(["admins", IDENTITIES_SECTION, "jwt_keys", SHARES_SECTION]);
 
-/** As in CouchDB, the authentication handlers cannot be changed over HTTP. */
+/**
+ * As in CouchDB, the authentication handlers cannot be changed over HTTP; nor what this machine
+ * reveals of itself.
+ */
 const READ_ONLY_SECTIONS = new Set([
+  IDENTITIES_SECTION,
   "daemons",
   "external",
   "httpd_design_handlers",

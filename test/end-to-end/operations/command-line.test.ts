@@ -310,6 +310,48 @@ test.each([
   },
 );
 
+test.each([
+  [
+    "not JSON",
+    '{"oauth2": {"client_secret": "s3"',
+    'expected a JSON object such as {"oauth2": {…}}',
+  ],
+  ["a list", '["s3"]', 'expected a JSON object such as {"oauth2": {…}}'],
+  ["empty", "", "the file contains no credentials"],
+])(
+  "an invalid file of credentials is an error that does not repeat them: %s",
+  async (_, text, fault) => {
+    const file = join(folder, "auth");
+    writeFileSync(file, text);
+    const flags = ["--host", "http://couch.example", "--username", "c", "--auth-file", file];
+    expect(await tandem(["secrets", "replace", ...flags], environment)).toEqual({
+      code: 2,
+      output: "",
+      errors: `tandem: --auth-file ${file}: ${fault}\n`,
+    });
+  },
+);
+
+test("replaces the secret of an OAuth client with a file of credentials", async () => {
+  const auth = (client_secret: string) => ({
+    oauth2: { token_url: "http://127.0.0.1:1/token", client_id: "client", client_secret },
+  });
+  const source = { url: "http://127.0.0.1:1/a", auth: auth("old") };
+  const job = { source, target: "http://127.0.0.1:1/b", continuous: true };
+  expect((await open.call("PUT", "/_replicator/client", job)).status).toBe(201);
+  const file = join(folder, "auth");
+  writeFileSync(file, JSON.stringify(auth("new")));
+  const account = ["--host", "http://127.0.0.1:1", "--username", "client"];
+  const flags = ["secrets", "replace", ...account, "--auth-file", file];
+  expect(await tandem(flags, { TANDEM_SERVER: open.url })).toEqual({
+    code: 0,
+    output: "1 job found: 1 with a document, 0 without; 1 changed, 0 refused\n",
+    errors: "",
+  });
+  const { body } = await open.call("GET", "/_replicator/client");
+  expect(body.source.auth).toEqual(auth("new"));
+});
+
 test("replacing a password fails if no job uses the account", async () => {
   const file = join(folder, "new-password");
   writeFileSync(file, "new\n");

@@ -2,14 +2,24 @@
 import { linkSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import type { FetchRequest } from "../../../src/http-client/index.ts";
+import type { FetchRequest, FetchResponse } from "../../../src/http-client/index.ts";
 import { adminOnlyRefusal, parseReplication } from "../../../src/replicator/index.ts";
 import { readConfig } from "../../../src/server/index.ts";
 import { secretLookup } from "../../../src/server/secrets/secret-lookup.ts";
+import { parseIdentities } from "../../../src/server/settings/identity-settings.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 import { withDirectory } from "../../support/with-directory.ts";
 
 const URL = "http://far/a";
+const CLIENT = { token_url: "https://idp/token", client_id: "c" };
+
+/** The response to a login. */
+const SESSION: FetchResponse = {
+  status: 200,
+  headers: new Map([["set-cookie", "AuthSession=c"]]),
+  body: (async function* () {})(),
+  discard: () => {},
+};
 
 /** Each member that may contain a reference, and the resulting request header. */
 const PLACES: readonly (readonly [string, object, string])[] = [
@@ -36,19 +46,26 @@ describe("a job", () => {
   async function ran(
     source: object,
     lookUpSecret = secretLookup({ CREDENTIAL_A: "resolved-a" }, ["env:*"]),
+    usesSessions = false,
+    members: object = {},
   ) {
     const sent: FetchRequest[] = [];
     const node = openVirtualNode({
       lookUpSecret,
-      config: { client: { usesSessions: false } as never },
+      config: { client: { usesSessions } as never },
       fetch: async (request) => {
         sent.push(request);
+        if (request.url.endsWith("/_session")) return SESSION;
         throw new Error("No network here");
       },
     });
     await node.start();
     await node.createDatabase("_replicator");
-    await node.put("_replicator", "one", { source: { url: URL, ...source }, target: "b" });
+    await node.put("_replicator", "one", {
+      source: { url: URL, ...source },
+      target: "b",
+      ...members,
+    });
     const entry = await node.document("one", ({ data }) => data.failure !== undefined);
     await node.stop();
     const headers = sent.flatMap(({ headers = {} }) => Object.entries(headers));
@@ -64,6 +81,27 @@ describe("a job", () => {
       expect(JSON.stringify(entry.data)).toContain("env:CREDENTIAL_A");
     },
   );
+
+  test("sends a bearer token next to the password of another login", async () => {
+    const headers = { Authorization: "Bearer env:CREDENTIAL_A" };
+    const { lines } = await ran({ url: "http://jan:b@far/a", headers }, undefined, true);
+    expect(lines).toContain("authorization: Bearer resolved-a");
+  });
+
+  test.each([
+    ["an unverified certificate", "HTTPS://far/a", { verify_ssl_certificates: false }],
+    ["a proxy without TLS", "http://far/a", { proxy: "http://proxy.example" }],
+  ])("does not get an identity with %s", async (_, url, members) => {
+    const identities = parseIdentities(new Map([["a", "/etc/hostname https://far http://far"]]));
+    const lookUp = secretLookup({}, [], undefined, identities);
+    const auth = { bearer: { token: "identity:a" } };
+    const { entry, lines } = await ran({ url, auth }, lookUp, true, members);
+    expect(entry.data.failure).toMatchObject({
+      error: "secret_missing",
+      reason: expect.stringContaining("without verifying its certificate, or through a proxy"),
+    });
+    expect(lines).toEqual([]);
+  });
 
   test("sends a password in a URL unchanged, even if it looks like a reference", async () => {
     const { lines } = await ran({ url: "http://jan:env%3ACREDENTIAL_A@far/a" });
@@ -95,6 +133,17 @@ describe("a reference to a node's secret", () => {
     ...PLACES,
     ["iam.apiKey", { auth: { iam: { api_key: "env:A" } } }, ""] as const,
     ["tls.password", { password: "file:/run/secrets/a" }, ""] as const,
+    ["headers.authorization", { auth: { bearer: { token: "identity:a" } } }, ""] as const,
+    [
+      "oauth2.clientSecret",
+      { auth: { oauth2: { ...CLIENT, client_secret: "env:A" } } },
+      "",
+    ] as const,
+    [
+      "oauth2.clientAssertion",
+      { auth: { oauth2: { ...CLIENT, client_assertion: "identity:a" } } },
+      "",
+    ] as const,
   ])("may be used only by a server admin: %s", (place, source) => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBe(
@@ -109,6 +158,116 @@ describe("a reference to a node's secret", () => {
     const replication = parseReplication({ source: { url: URL, ...source }, target: "b" });
     expect(adminOnlyRefusal(replication)).toBeUndefined();
   });
+});
+
+describe("an identity", () => {
+  const INI = "/tokens/couch https://couch.example https://*.b.example:6984 http://127.0.0.1:5984";
+
+  /** Looks up an identity whose file has this content. */
+  const found = (url: string, isDirect = true, content = "token\n") =>
+    withDirectory(async (directory) => {
+      const file = join(directory, "token");
+      writeFileSync(file, content);
+      const texts = new Map([["couch", INI.replace("/tokens/couch", file)]]);
+      const keys = { files: [file], keys: () => [new Uint8Array(32).fill(7)] };
+      return secretLookup(
+        {},
+        [],
+        keys,
+        parseIdentities(texts),
+      )("identity:couch", {
+        url,
+        isDirect,
+      });
+    });
+
+  test.each([
+    "https://couch.example/db",
+    "https://COUCH.example:443/",
+    "https://a.b.example:6984/db",
+    "http://127.0.0.1:5984/db",
+  ])("is sent to a server that the operator has named: %s", async (url) => {
+    expect(await found(url)).toEqual({ kind: "found", secret: "token" });
+  });
+
+  test.each([
+    "http://couch.example/",
+    "https://couch.example:444/",
+    "https://a.couch.example/",
+    "https://couch.example.evil/",
+    "https://couch.example@evil/",
+    "https://b.example:6984/",
+    "https://evilb.example:6984/",
+    "https://a.b.example/",
+    "http://localhost:5984/",
+  ])("is sent to no other server: %s", async (url) => {
+    expect(await found(url)).toMatchObject({
+      kind: "missing",
+      reason: expect.stringMatching(
+        /^identity:couch is not for .*: \[identities\] names other servers$/,
+      ),
+    });
+  });
+
+  test("is not sent where someone else could receive it", async () => {
+    const reason =
+      "identity:couch is not sent to https://couch.example without verifying its certificate, or through a proxy without TLS";
+    expect(await found("https://couch.example/", false)).toEqual({ kind: "missing", reason });
+  });
+
+  test("may be a token of a service account, but never contain a sealing key", async () => {
+    const claims = Buffer.from('{"sub":"system:serviceaccount:a:b"}').toString("base64url");
+    const token = `e30.${claims}.c2ln`;
+    const url = "https://couch.example/";
+    expect(await found(url, true, token)).toEqual({ kind: "found", secret: token });
+    const key = Buffer.from(new Uint8Array(32).fill(7)).toString("base64");
+    expect((await found(url, true, key)).kind).toBe("missing");
+  });
+
+  test("must be one of this node, and have a destination", () => {
+    const lookUp = secretLookup({}, ["*"], undefined, parseIdentities(new Map([["couch", INI]])));
+    const destination = { url: "https://couch.example/", isDirect: true };
+    expect(lookUp("identity:other", destination)).toEqual({
+      kind: "missing",
+      reason: "identity:other is not among [identities] of this node",
+    });
+    expect(lookUp("identity:couch")).toMatchObject({ kind: "missing" });
+  });
+
+  test.each([
+    ["a/b", INI, "a name of letters, digits, `_`, `.` and `-`"],
+    ["a", "tokens/couch https://b", "the absolute path of a file first"],
+    ["a", "/tokens/couch", "servers after the path"],
+    ["a", "/tokens/couch b.example", "servers after the path"],
+    ["a", "/tokens/couch https://*", "servers after the path"],
+    ["a", "/tokens/couch https://b/db", "servers after the path"],
+    ["a", "/tokens/couch https://u:p@b", "servers after the path"],
+    ["a", "/tokens/couch ftp://b", "servers after the path"],
+  ])("must be configured as a path and servers: %s = %s", (name, text, expected) => {
+    expect(() => parseIdentities(new Map([[name, text]]))).toThrow(
+      `[identities] ${name} = ${text}: expected ${expected}`,
+    );
+  });
+
+  test("is read from the file of --config only, which HTTP cannot change", () =>
+    withDirectory(async (directory) => {
+      const at = (name: string): string => join(directory, name);
+      writeFileSync(at("token"), "token");
+      writeFileSync(
+        at("tandem.ini"),
+        `[identities]\ncouch = ${at("token")} https://couch.example\n`,
+      );
+      mkdirSync(at("data"));
+      writeFileSync(at("data/local.ini"), `[identities]\nother = ${at("token")} https://evil\n`);
+      const { secrets } = readConfig(
+        { dataDirectory: at("data") },
+        { TANDEM_CONFIG: at("tandem.ini") },
+      );
+      const kindOf = (name: string, url: string) =>
+        secrets.lookUp(`identity:${name}`, { url, isDirect: true }).kind;
+      expect(kindOf("couch", "https://couch.example/")).toBe("found");
+      expect(kindOf("other", "https://evil/")).toBe("missing");
+    }));
 });
 
 describe("a node", () => {

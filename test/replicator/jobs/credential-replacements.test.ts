@@ -90,6 +90,61 @@ test("a hundred jobs of documents log in with the new password in their next run
   await node.stop();
 });
 
+describe("a job with an OAuth client", () => {
+  const client = { token_url: "https://idp.example/token", client_id: "jan" };
+  const before = { oauth2: { ...client, client_secret: "old", scope: "s" } };
+  const after = { oauth2: { ...client, client_secret: "new", scope: "s" } };
+  const replacement = parseReplacement({
+    host: "http://far.example/",
+    username: "jan",
+    auth: after,
+  });
+
+  test("gets the new secret of the client", async () => {
+    const lines: unknown[] = [];
+    const node = await open(async ({ headers }) => {
+      lines.push(headers?.authorization);
+      return offline();
+    });
+    const source = { url: "http://far.example/a", auth: before };
+    await node.put("_replicator", "one", { source, target: "b" });
+    await node.document("one", ({ data }) => data.failure !== undefined);
+    const [entry] = await node.entries();
+    expect(await node.replace(entry?.jobId ?? "", replacement)).toBe("replaced");
+    lines.splice(0);
+    await node.world.time.run(node.world.time.nowMs + 60_000);
+    expect(new Set(lines)).toEqual(new Set([`Basic ${btoa("jan:new")}`]));
+    const stored = JSON.parse((await node.read("one"))?.body.text ?? "");
+    expect(stored.source).toEqual({ url: "http://far.example/a", auth: after });
+    await node.stop();
+  });
+
+  test("does not get a password, which would be sent to the database instead", async () => {
+    const node = await open(offline);
+    const source = { url: "http://far.example/a", auth: before };
+    await node.put("_replicator", "one", { source, target: "b" });
+    const [entry] = await node.entries();
+    expect(await node.replace(entry?.jobId ?? "", REPLACEMENT)).toBe("unmatched");
+    await node.stop();
+  });
+
+  test("of another user gets it only with the old secret, and not through a proxy", async () => {
+    const node = await open(offline);
+    const entitled = async (auth: object, more: object = {}) => {
+      const source = { url: "http://far.example/a", auth };
+      const replication = parseReplication({ source, target: "b", ...more });
+      const data = { replication, userName: "eve", wasAdmin: false } as never;
+      const caller = { userName: "ops", wasAdmin: true };
+      const entitlement = { caller, owner: undefined, validPassword: "old", rootPath: "/" };
+      return node.replicator.credentials.isEntitled(replacement, data, entitlement);
+    };
+    expect(await entitled(before)).toBe(true);
+    expect(await entitled({ oauth2: { ...before.oauth2, client_secret: "guess" } })).toBe(false);
+    expect(await entitled(before, { proxy: "http://proxy.example" })).toBe(false);
+    await node.stop();
+  });
+});
+
 test("a running transient job restarts with the new credential and keeps its id and history", async () => {
   const seen: (string | undefined)[] = [];
   const node = await open(async ({ headers, signal }) => {

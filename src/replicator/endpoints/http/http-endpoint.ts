@@ -6,7 +6,7 @@ import { type JsonText, joinObject, splitObject } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
 import type { MissingRevisions } from "../../../databases/index.ts";
 import { encodeDocumentId, parseWireDocument, percentEncode } from "../../../protocol/index.ts";
-import type { HttpAddress } from "../../request/replication.ts";
+import type { ResolvedAddress } from "../../request/replication.ts";
 import {
   type ChangesItem,
   type ChangesRequest,
@@ -93,7 +93,7 @@ export class HttpEndpoint implements Endpoint {
   /** Why creating the database failed. Ignored if the database turns out to exist. */
   #creationFailure: EndpointError | undefined;
 
-  constructor(parts: HttpEndpointParts, address: HttpAddress, options: ReplicationOptions) {
+  constructor(parts: HttpEndpointParts, address: ResolvedAddress, options: ReplicationOptions) {
     this.#requests = new HttpRequests(parts, address, options);
     this.shownUrl = this.#requests.shownUrl;
     this.reader = new HttpDocumentReader(parts, this.#requests);

@@ -3,7 +3,7 @@
 import { forEachConcurrent, type JsonText } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
 import { percentEncode } from "../../../protocol/index.ts";
-import type { HttpAddress } from "../../request/replication.ts";
+import type { ResolvedAddress } from "../../request/replication.ts";
 import type { SourceSequence } from "../endpoint.ts";
 import { databasesAnswer, NAMES_ANSWER, SECURITY_ANSWER, SHORT_ANSWER } from "./answer-budget.ts";
 import { asObject } from "./json-answer.ts";
@@ -69,7 +69,7 @@ export class HttpServer {
   #hasDatabasesInfo = true;
 
   /** `address` is the server's root, with its connection settings. */
-  constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
+  constructor(parts: HttpRequestsParts, address: ResolvedAddress, options: ReplicationOptions) {
     this.#requests = new HttpRequests(parts, address, options);
   }
 

@@ -46,7 +46,7 @@ import {
 import { maskCredentials, percentEncode } from "../../../protocol/index.ts";
 import type { ClientSettings } from "../../replicator-config.ts";
 import { authorizationOf, loginOf, secretsOf } from "../../request/authentication-schemes.ts";
-import type { HttpAddress } from "../../request/replication.ts";
+import type { ResolvedAddress } from "../../request/replication.ts";
 import { EndpointError } from "../endpoint.ts";
 import type { AnswerBudget } from "./answer-budget.ts";
 import {
@@ -103,6 +103,8 @@ export interface HttpRequestsParts {
   /** Rate limits of servers, and grants of logins. All endpoints of the node share them. */
   readonly rateLimits: RateLimits;
   readonly grants: Grants;
+  /** Only endpoints with the same scope share grants. Default: empty. */
+  readonly grantScope?: readonly unknown[];
   /** Secrets that this endpoint sends. They must not appear in messages. */
   readonly secrets: SecretsInUse;
   /** Default TLS settings for addresses. */
@@ -194,13 +196,15 @@ export class HttpRequests {
   #serverName: string | undefined;
   #isRecognized = false;
 
-  constructor(parts: HttpRequestsParts, address: HttpAddress, options: ReplicationOptions) {
+  constructor(parts: HttpRequestsParts, address: ResolvedAddress, options: ReplicationOptions) {
     const headers: Record<string, string> = {
       accept: "application/json",
       "user-agent": parts.userAgent,
     };
     for (const [name, value] of Object.entries(address.headers))
       headers[name.toLowerCase()] = value;
+    // A grant replaces it, unless the address also has another login.
+    if (address.authorization !== undefined) headers.authorization = address.authorization.read();
     Object.assign(headers, authorizationOf(address, parts.client));
     this.url = address.url;
     this.#root = address.url.replace(/[^/]*\/$/, "");
@@ -289,16 +293,18 @@ export class HttpRequests {
   /**
    * Returns the grant for the endpoint's credentials. All jobs with the same credentials share it.
    */
-  #sharedGrant(address: HttpAddress): SharedGrant | undefined {
-    const { runtime, grants, secrets, userAgent, client } = this.#parts;
+  #sharedGrant(address: ResolvedAddress): SharedGrant | undefined {
+    const { runtime, grants, grantScope = [], secrets, userAgent, client } = this.#parts;
     for (const [, secret] of secretsOf(address)) secrets.add(secret);
     const fetch = withSecretsNoted(this.#parts.fetch, secrets);
     const { generation: _, ...connection } = this.#connection;
-    const parts = { clock: runtime.clock, fetch, connection, userAgent, settings: client };
+    const { clock, random } = runtime;
+    const parts = { clock, random, fetch, connection, userAgent, settings: client };
     const login = loginOf(address, parts);
     if (login === undefined) return undefined;
     const { key, source } = login;
-    return grants.of(JSON.stringify(key), () => new SharedGrant(runtime, source, client));
+    const name = JSON.stringify([...key, grantScope]);
+    return grants.of(name, () => new SharedGrant(runtime, source, client));
   }
 
   /**

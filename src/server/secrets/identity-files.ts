@@ -1,0 +1,40 @@
+/**
+ * Files with tokens of this machine or workload, each bound to the servers that may receive it
+ * (`[identities]`). A job names an identity and never a path or another server, so that a server
+ * administrator cannot send the token to a server of their own.
+ */
+import type { SecretDestination } from "../../replicator/index.ts";
+
+export interface Identity {
+  readonly path: string;
+  readonly servers: readonly IdentityServer[];
+}
+
+export interface IdentityServer {
+  /** Scheme with a colon. */
+  readonly protocol: string;
+  readonly hostname: string;
+  /** Port; empty for the default one. */
+  readonly port: string;
+  /** Whether all subdomains are meant instead. */
+  readonly isWildcard: boolean;
+}
+
+/** Returns why the identity must not be sent there; undefined if it may. */
+export function identityRefusal(
+  { servers }: Identity,
+  { url, isDirect }: SecretDestination,
+): string | undefined {
+  const { protocol, hostname, port, origin } = new URL(url);
+  const isBound = servers.some(
+    (server) =>
+      server.protocol === protocol &&
+      server.port === port &&
+      (server.isWildcard ? hostname.endsWith(`.${server.hostname}`) : server.hostname === hostname),
+  );
+  if (!isBound) return `is not for ${origin}: [identities] names other servers`;
+  if (!isDirect) {
+    return `is not sent to ${origin} without verifying its certificate, or through a proxy without TLS`;
+  }
+  return undefined;
+}
