@@ -3,6 +3,7 @@
  * names each such setting that is set (`settings-advice.ts`); docs/configuration.md lists them. All
  * other settings of CouchDB are supported under the same name.
  */
+import { SKIPPED_DATABASES_SECTION } from "./auto-purge-settings.ts";
 import { type Setting, sectionOf } from "./settings.ts";
 
 export interface IneffectiveSettings {
@@ -30,7 +31,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     `bt_engine_cache; couchdb: max_dbs_open file_compression attachment_stream_buffer_size
     btree_chunk_size stem_interactive_updates update_lru_on_read default_engine
     compaction_log_level write_xxhash_checksums use_cfile cfile_skip_ioq delete_after_rename
-    max_couch_server_shards time_seq_min_time; couchdb_engines; database_compaction; compactions`,
+    max_couch_server_shards; couchdb_engines; database_compaction; compactions`,
   ],
   [
     "it tunes Erlang's runtime",
@@ -39,7 +40,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ],
   [
     "there are no plugins",
-    `couch_auto_purge_plugin; couchdb: util_driver_dir plugin_dir; chttpd: stats_reporter;
+    `couchdb: util_driver_dir plugin_dir; chttpd: stats_reporter;
     daemons; external; os_daemons; httpd_design_handlers; httpd_db_handlers;
     httpd_global_handlers; query_servers; native_query_servers`,
   ],
@@ -133,7 +134,17 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["the store orders its own reads and writes", `ioq*`],
   ["`/_node/_local/_prometheus` is on the port of the API only", `prometheus`],
   ["a full disk refuses writes by itself", `disk_monitor`],
-  ["there is no scanner of databases", `couch_scanner*; couch_quickjs_scanner_plugin*`],
+  [
+    "there is no scanner of databases",
+    `couch_scanner; couch_scanner_plugin_*; couch_quickjs_scanner_plugin*; couch_scanner_plugins:
+    couch_scanner_plugin_ddoc_features couch_scanner_plugin_find
+    couch_scanner_plugin_conflict_finder couch_quickjs_scanner_plugin`,
+  ],
+  [
+    "databases are checked every ten minutes, and each one is logged",
+    `couch_auto_purge_plugin: after repeat jitter min_batch_size max_batch_size log_level`,
+  ],
+  ["all documents of a database have the same limit", `couch_auto_purge_plugin.skip_docs`],
 ];
 
 export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = INEFFECTIVE.flatMap(
@@ -147,6 +158,7 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = INEFFECTIVE.
 /** Sections whose keys are chosen by users. */
 export const FREE_SECTIONS: readonly string[] = [
   "admins",
+  SKIPPED_DATABASES_SECTION,
   "jwt_keys",
   "replicator.shares",
   "feature_flags",
