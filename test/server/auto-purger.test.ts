@@ -129,9 +129,9 @@ describe("documents are purged by age", () => {
       await purging.create(name);
       await purging.edit(name, tombstone("a"));
     }
-    await purging.setTtl("short", "1_day");
+    await purging.setTtl("short", "6_hours");
     await purging.setTtl("unlimited", "infinity");
-    purging.set("couch_auto_purge_plugin", "deleted_document_ttl", "10_days");
+    purging.set("couch_auto_purge_plugin", "deleted_document_ttl", "1_day");
     purging.set("couch_auto_purge_plugin.skip_dbs", "mine", "^ski");
     purging.open();
     const left = async () => {
@@ -139,16 +139,16 @@ describe("documents are purged by age", () => {
       for (const name of names) if ((await purging.documents(name)).size > 0) found.push(name);
       return found;
     };
-    await purging.pass(2 * DAY_MS);
+    await purging.pass(12 * HOUR_MS);
     expect(await left()).toEqual(names);
     purging.enable();
     await purging.pass(1);
     expect(purging.purged).toEqual([{ database: "short", documentCount: 1, isDryRun: false }]);
     await purging.setTtl("kept", "30_days");
-    await purging.pass(10 * DAY_MS);
+    await purging.pass(DAY_MS);
     expect(await left()).toEqual(["kept", "skipped", "unlimited"]);
     purging.set("couch_auto_purge_plugin.skip_dbs", "mine", "(");
-    await purging.setTtl("kept", "1_day");
+    await purging.setTtl("kept", "1_hour");
     await purging.pass(HOUR_MS);
     expect(await left()).toEqual(["kept", "skipped", "unlimited"]);
     purging.set("couch_auto_purge_plugin.skip_dbs", "mine", "unlimited");
@@ -197,7 +197,7 @@ describe("documents are purged by age", () => {
   });
 });
 
-const TTL_MS = DAY_MS;
+const TTL_MS = 6 * HOUR_MS;
 /** Entries are up to a fifth of their age apart; a crashed node's databases wait for a round. */
 const PURGED_AFTER_MS = 1.25 * TTL_MS + HOUR_MS;
 
@@ -207,90 +207,81 @@ interface Expected {
   generation: number;
 }
 
-describe.each(["1", "2", "3", "4", "5", "6"])(
-  "with crashing nodes and wrong clocks, seed %s",
-  (seed) => {
-    test("old tombstones are purged; living documents and newer tombstones are not", async () => {
-      const purging = new PurgingWorld(`crashes ${seed}`);
-      const { world } = purging;
-      const random = world.random.fork("test");
-      await purging.create("films");
-      await purging.setTtl("films", "1_day");
-      purging.enable();
-      let crashCount = 0;
-      const openCrashing = (): void => {
-        let stepsLeft = 2 + random.integer(600);
-        const traits = {
-          skewMs: random.integer(50_000) - 25_000,
-          delayMsMax: 20,
-          conflictRatio: 0.02,
-          unknownRatio: 0.05,
-        };
-        const node = purging.open(traits, () => {
-          if (--stepsLeft > 0) return;
-          stepsLeft = Number.POSITIVE_INFINITY;
-          node.crash();
-        });
-        void node.crashed.then(() => {
-          crashCount++;
-          openCrashing();
-        });
+describe.each(["1", "2", "3"])("with crashing nodes and wrong clocks, seed %s", (seed) => {
+  test("old tombstones are purged; living documents and newer tombstones are not", async () => {
+    const purging = new PurgingWorld(`crashes ${seed}`);
+    const { world } = purging;
+    const random = world.random.fork("test");
+    await purging.create("films");
+    await purging.setTtl("films", "6_hours");
+    purging.enable();
+    let crashCount = 0;
+    const openCrashing = (): void => {
+      let stepsLeft = 2 + random.integer(150);
+      const traits = {
+        skewMs: random.integer(50_000) - 25_000,
+        delayMsMax: 20,
+        conflictRatio: 0.02,
+        unknownRatio: 0.05,
       };
-      openCrashing();
-      openCrashing();
-      const documents = new Map<string, Expected>();
-      let nextId = 0;
-      const check = async (): Promise<void> => {
-        const nowMs = world.time.nowMs;
-        const stored = await purging.documents("films");
-        for (const [id, { deletedAtMs }] of documents) {
-          const leaves = stored.get(id);
-          if (deletedAtMs === undefined) expect([id, leaves?.includes(false)]).toEqual([id, true]);
-          else if (leaves === undefined) {
-            expect(nowMs - deletedAtMs).toBeGreaterThanOrEqual(TTL_MS);
-            documents.delete(id);
-          } else {
-            expect(leaves).not.toContain(false);
-            expect(nowMs - deletedAtMs).toBeLessThan(PURGED_AFTER_MS);
-          }
+      const node = purging.open(traits, () => {
+        if (--stepsLeft > 0) return;
+        stepsLeft = Number.POSITIVE_INFINITY;
+        node.crash();
+      });
+      void node.crashed.then(() => {
+        crashCount++;
+        openCrashing();
+      });
+    };
+    openCrashing();
+    openCrashing();
+    const documents = new Map<string, Expected>();
+    let nextId = 0;
+    const check = async (): Promise<void> => {
+      const nowMs = world.time.nowMs;
+      const stored = await purging.documents("films");
+      for (const [id, { deletedAtMs }] of documents) {
+        const leaves = stored.get(id);
+        if (deletedAtMs === undefined) expect([id, leaves?.includes(false)]).toEqual([id, true]);
+        else if (leaves === undefined) {
+          expect(nowMs - deletedAtMs).toBeGreaterThanOrEqual(TTL_MS);
+          documents.delete(id);
+        } else {
+          expect(leaves).not.toContain(false);
+          expect(nowMs - deletedAtMs).toBeLessThan(PURGED_AFTER_MS);
         }
-      };
-      for (let step = 0; step < 150; step++) {
-        await purging.pass(random.integer(HOUR_MS));
-        await check();
-        const edits: DocumentEdit[] = [];
-        const beganMs = world.time.nowMs;
-        const add = (
-          id: string,
-          path: readonly string[],
-          deleted: boolean,
-          isLast = true,
-        ): void => {
-          edits.push(edit(id, path, deleted));
-          const generation = Number.parseInt(path[0] as string, 10);
-          if (isLast) documents.set(id, { deletedAtMs: deleted ? beganMs : undefined, generation });
-        };
-        const newCount = random.integer(20) === 0 ? 350 : random.integer(4);
-        for (let count = 0; count < newCount; count++) {
-          add(`d${nextId++}`, ["1-a"], random.integer(4) > 0);
-        }
-        for (const [id, { generation, deletedAtMs }] of [...documents].slice(0, 400)) {
-          if (random.integer(60) > 0) continue;
-          const next = `${generation + 1}-a`;
-          const kind = random.integer(3);
-          if (kind === 0) add(id, [next, `${generation}-a`], deletedAtMs === undefined);
-          // A conflict: the document keeps a leaf that is not deleted.
-          else if (kind === 1 && deletedAtMs === undefined)
-            add(id, [`${generation}-z`], true, false);
-        }
-        if (edits.length > 0) await purging.edit("films", ...edits);
       }
-      await purging.pass(PURGED_AFTER_MS);
+    };
+    for (let step = 0; step < 50; step++) {
+      await purging.pass(random.integer(HOUR_MS));
       await check();
-      expect(crashCount).toBeGreaterThan(0);
-      expect(
-        purging.purged.reduce((sum, { documentCount }) => sum + documentCount, 0),
-      ).toBeGreaterThan(50);
-    });
-  },
-);
+      const edits: DocumentEdit[] = [];
+      const beganMs = world.time.nowMs;
+      const add = (id: string, path: readonly string[], deleted: boolean, isLast = true): void => {
+        edits.push(edit(id, path, deleted));
+        const generation = Number.parseInt(path[0] as string, 10);
+        if (isLast) documents.set(id, { deletedAtMs: deleted ? beganMs : undefined, generation });
+      };
+      const newCount = random.integer(10) === 0 ? 150 : random.integer(4);
+      for (let count = 0; count < newCount; count++) {
+        add(`d${nextId++}`, ["1-a"], random.integer(4) > 0);
+      }
+      for (const [id, { generation, deletedAtMs }] of [...documents].slice(0, 400)) {
+        if (random.integer(60) > 0) continue;
+        const next = `${generation + 1}-a`;
+        const kind = random.integer(3);
+        if (kind === 0) add(id, [next, `${generation}-a`], deletedAtMs === undefined);
+        // A conflict: the document keeps a leaf that is not deleted.
+        else if (kind === 1 && deletedAtMs === undefined) add(id, [`${generation}-z`], true, false);
+      }
+      if (edits.length > 0) await purging.edit("films", ...edits);
+    }
+    await purging.pass(PURGED_AFTER_MS);
+    await check();
+    expect(crashCount).toBeGreaterThan(0);
+    expect(
+      purging.purged.reduce((sum, { documentCount }) => sum + documentCount, 0),
+    ).toBeGreaterThan(50);
+  });
+});
