@@ -138,7 +138,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     "there is no scanner of databases",
     `couch_scanner; couch_scanner_plugin_*; couch_quickjs_scanner_plugin*; couch_scanner_plugins:
     couch_scanner_plugin_ddoc_features couch_scanner_plugin_find
-    couch_scanner_plugin_conflict_finder couch_quickjs_scanner_plugin`,
+    couch_scanner_plugin_conflict_finder couch_quickjs_scanner_plugin nouveau_index_upgrader`,
   ],
   [
     "databases are checked every ten minutes, and each one is logged",
