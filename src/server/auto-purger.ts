@@ -38,12 +38,13 @@ export class AutoPurger {
   readonly #rounds: ReclaimRounds;
   /** Sequences up to which dry runs have counted, by the uuid of the database. */
   readonly #counted = new Map<string, string>();
-  #wake: () => void = () => {};
+  /** Ends the current wait, or the next one. */
+  #switched = new AbortController();
 
   constructor(parts: AutoPurgerParts) {
     this.#parts = parts;
     this.#rounds = new ReclaimRounds(parts, { key: AUTO_PURGE_ROUND_KEY, isDueAtFirst: true });
-    parts.settings.onSwitched(() => this.#wake());
+    parts.settings.onSwitched(() => this.#switched.abort());
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -59,11 +60,9 @@ export class AutoPurger {
   }
 
   async #wait(signal: AbortSignal): Promise<void> {
-    const waiting = new AbortController();
-    this.#wake = () => waiting.abort();
-    const ended = AbortSignal.any([signal, waiting.signal]);
+    const ended = AbortSignal.any([signal, this.#switched.signal]);
     await this.#parts.runtime.clock.sleep(LOOK_MS, ended).catch(() => {});
-    this.#wake = () => {};
+    this.#switched = new AbortController();
   }
 
   async #work(name: string, signal: AbortSignal): Promise<void> {
