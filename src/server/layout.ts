@@ -52,7 +52,7 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '("tandem", 0, 7)',
     value: "JSON",
-    note: "as 5, for purges of deleted documents; absent before the first round",
+    note: "as 5, for purges by age",
   },
 ];
 

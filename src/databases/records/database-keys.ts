@@ -54,12 +54,7 @@ const REGISTRY_ROWS = {
     "counter",
     "documents with conflicts, by database; absent before the first",
   ),
-  times: keyRow<NoElements>(
-    7,
-    [],
-    "TimeTable",
-    "versions of the store at earlier times, at most 100; gaps grow with age",
-  ),
+  times: keyRow<NoElements>(7, [], "TimeTable", "versions of the store at earlier times"),
 };
 
 /** Key shapes of the registry, below the layer's subspace. */
@@ -203,24 +198,9 @@ const ROWS = {
     "ConflictSearch",
     "how far the changes of an older program were searched for conflicts; absent before the first page",
   ),
-  timeReset: keyRow<NoElements>(
-    24,
-    [],
-    "versionstamp",
-    "of the last reset of `_time_seq`; earlier times are unknown",
-  ),
-  tombstoneTtl: keyRow<NoElements>(
-    25,
-    [],
-    "text",
-    "`deleted_document_ttl` of `_auto_purge`; absent unless set",
-  ),
-  tombstonesPurged: keyRow<NoElements>(
-    26,
-    [],
-    "versionstamp",
-    "the change up to which deleted documents were purged by age",
-  ),
+  timeReset: keyRow<NoElements>(24, [], "versionstamp", "last reset of `_time_seq`"),
+  tombstoneTtl: keyRow<NoElements>(25, [], "text", "`deleted_document_ttl`; absent until set"),
+  tombstonesPurged: keyRow<NoElements>(26, [], "versionstamp", "last change read by purges by age"),
 };
 
 /**

@@ -15,14 +15,13 @@ const { flag, parsed } = sectionOf(SECTION);
 export const AUTO_PURGE_SETTINGS = {
   isEnabled: sectionOf(ENABLED.section).flag(ENABLED.key, false, {
     meaning:
-      "whether documents are [purged](api/databases.md#purge-deleted-documents-by-age) some time after their deletion",
+      "whether deleted documents are [purged](api/databases.md#purge-deleted-documents-by-age) by age",
   }),
   ttlMs: parsed<number>("deleted_document_ttl", {
     default: Number.POSITIVE_INFINITY,
     defaultText: "infinity",
-    values:
-      "`30_min`, `12_hours`, `90_days`, `6_weeks`, `3_months`, `1_year` and the like, infinity",
-    meaning: "age at which deleted documents are purged, in databases without their own",
+    values: "`90_days` and the like, infinity",
+    meaning: "age, in databases without their own",
     parse(text) {
       const value = parseTtl(text);
       return value === undefined
@@ -31,7 +30,7 @@ export const AUTO_PURGE_SETTINGS = {
     },
   }),
   isDryRun: flag("dry_run", false, {
-    meaning: "whether the documents to be purged are only counted in the log",
+    meaning: "whether documents are only counted in the log",
   }),
 };
 

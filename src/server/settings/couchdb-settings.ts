@@ -1,5 +1,6 @@
 /**
- * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. A warning
+ * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. A setting
+ * that this program has is not among them, even if its section is. A warning
  * names each such setting that is set (`settings-advice.ts`); docs/configuration.md lists them. All
  * other settings of CouchDB are supported under the same name.
  */
@@ -135,16 +136,9 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["`/_node/_local/_prometheus` is on the port of the API only", `prometheus`],
   ["a full disk refuses writes by itself", `disk_monitor`],
   [
-    "there is no scanner of databases",
-    `couch_scanner; couch_scanner_plugin_*; couch_quickjs_scanner_plugin*; couch_scanner_plugins:
-    couch_scanner_plugin_ddoc_features couch_scanner_plugin_find
-    couch_scanner_plugin_conflict_finder couch_quickjs_scanner_plugin nouveau_index_upgrader`,
+    "there is no scanner of databases, except for purges every ten minutes",
+    `couch_scanner*; couch_quickjs_scanner_plugin*; couch_auto_purge_plugin*`,
   ],
-  [
-    "databases are checked every ten minutes, and each one is logged",
-    `couch_auto_purge_plugin: after repeat jitter min_batch_size max_batch_size log_level`,
-  ],
-  ["all documents of a database have the same limit", `couch_auto_purge_plugin.skip_docs`],
 ];
 
 export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = INEFFECTIVE.flatMap(
