@@ -1,6 +1,6 @@
 /**
- * Rounds of a service through all databases, shared by the nodes of a store: each idle node takes the next page.
- * A page whose node dies waits for the next round.
+ * Rounds of a service through all databases, shared by the nodes of a store: each idle node takes
+ * the next page. A page whose node dies waits for the next round.
  */
 import { type Runtime, utf8Decode, utf8Encode } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";

@@ -1,4 +1,4 @@
-/** Relates the versions of the store to times; whichever node finds that an entry is due adds it. */
+/** Relates versions of the store to times. Whichever node finds that an entry is due adds it. */
 import type { Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";

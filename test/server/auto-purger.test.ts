@@ -198,11 +198,11 @@ describe("documents are purged by age", () => {
 });
 
 const TTL_MS = 6 * HOUR_MS;
-/** Entries are up to a fifth of their age apart; a crashed node's databases wait for a round. */
+/** Entries are up to a fifth of their age apart. Databases of a crashed node wait for a round. */
 const PURGED_AFTER_MS = 1.25 * TTL_MS + HOUR_MS;
 
 interface Expected {
-  /** Time when the last deletion began; undefined for a document with a leaf that is not deleted. */
+  /** When the last deletion began; undefined for a document with a leaf that is not deleted. */
   deletedAtMs: number | undefined;
   generation: number;
 }

@@ -1,7 +1,7 @@
 /**
- * Tombstones, the deleted documents of a database: after which time they are purged (`_auto_purge`),
- * and up to which change that has been done. A deletion after that change has a later place in the
- * update sequence, so each change is read once.
+ * Tombstones, the deleted documents of a database: the age at which they are purged
+ * (`_auto_purge`), and the change up to which that was done. A later deletion has a later place in
+ * the update sequence, so each change is read once.
  */
 import { utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { ReadTransaction, Transaction, Versionstamp } from "../../kv/index.ts";

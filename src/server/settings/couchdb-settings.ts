@@ -1,8 +1,8 @@
 /**
- * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. A setting
- * that this program has is not among them, even if its section is. A warning
- * names each such setting that is set (`settings-advice.ts`); docs/configuration.md lists them. All
- * other settings of CouchDB are supported under the same name.
+ * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons; settings
+ * that this program has are not meant, even if their section is. A warning names each such setting
+ * that is set (`settings-advice.ts`); docs/configuration.md lists them. All other settings of
+ * CouchDB are supported under the same name.
  */
 import { SKIPPED_DATABASES_SECTION } from "./auto-purge-settings.ts";
 import { type Setting, sectionOf } from "./settings.ts";
