@@ -92,16 +92,14 @@ function withUnit(values: string, unit: string): string {
     .replace(/^(\d+) to (\d+)/, `$1–$2${suffix}`);
 }
 
-/** Items sorted by section. Whole sections with the same reason share an item. */
+/** Items sorted by section. Settings with the same reason share an item. */
 function ineffectiveItems(): readonly string[] {
-  const whole = new Map<string, string[]>();
-  const items: string[] = [];
-  for (const { section, keys, why } of sortedIneffectiveSettings()) {
-    const name = `\`[${section}]\``;
-    if (keys === undefined) whole.set(why, [...(whole.get(why) ?? []), name]);
-    else items.push(`- ${name} ${keys.map((key) => `\`${key}\``).join(", ")}: ${why}`);
+  const places = new Map<string, string[]>();
+  for (const { section, keys = [], why } of sortedIneffectiveSettings()) {
+    const place = [`[${section}]`, ...keys].map((name) => `\`${name}\``).join(" ");
+    places.set(why, [...(places.get(why) ?? []), place]);
   }
-  return [...[...whole].map(([why, names]) => `- ${names.join(", ")}: ${why}`), ...items];
+  return [...places].map(([why, names]) => `- ${names.join(", ")}: ${why}`);
 }
 
 function sortedIneffectiveSettings(): readonly IneffectiveSettings[] {

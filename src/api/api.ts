@@ -11,6 +11,7 @@ import { ReservedPlaces } from "./access/reserved-places.ts";
 import type { ApiParts } from "./api-parts.ts";
 import { changesRoutes } from "./changes/changes.ts";
 import { databaseUpdatesRoutes } from "./changes/database-updates.ts";
+import { timeSequenceRoutes } from "./changes/time-sequences.ts";
 import { conflictRoutes } from "./databases/conflicts.ts";
 import { databaseListRoutes } from "./databases/database-lists.ts";
 import { databaseRoutes } from "./databases/databases.ts";
@@ -110,6 +111,7 @@ export function apiRoutes(parts: ApiParts, members: BatchMembers): readonly Rout
     ...purgeRoutes(parts),
     ...allDocumentsRoutes(parts),
     ...changesRoutes(parts),
+    ...timeSequenceRoutes(parts),
     ...findRoutes(parts),
     ...indexRoutes(parts),
     ...databaseUpdatesRoutes(parts),

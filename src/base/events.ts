@@ -84,6 +84,12 @@ export interface Events {
   "counts.reported": { readonly rowCount: number };
   /** Bodies of earlier revisions were deleted. */
   "databases.swept": { readonly database: string; readonly bodyCount: number };
+  /** Documents were purged some time after their deletion, or counted in a dry run. */
+  "databases.tombstones-purged": {
+    readonly database: string;
+    readonly documentCount: number;
+    readonly isDryRun: boolean;
+  };
   /** The code of a design document logged a message, by calling `log`. */
   "design.logged": { readonly codeId: string; readonly message: string };
   /** The server could not send a response completely. */

@@ -43,6 +43,9 @@ const security = members({
   admins: optional(members({ names: optional(listOf(text)), roles: optional(listOf(text)) })),
   members: optional(members({ names: optional(listOf(text)), roles: optional(listOf(text)) })),
 });
+const autoPurge = members({
+  deleted_document_ttl: optional(described(text, "age such as 90_days, or infinity")),
+});
 const limitNumber = described(count, "the limit");
 
 const revision = { rev: textOf("revision") };
@@ -74,7 +77,7 @@ const feed = {
     values: ["normal", "longpoll", "continuous", "live", "eventsource"],
     meaning: "kind of feed, which determines when the response ends",
   },
-  since: textOf("update sequence after which the feed starts, or now"),
+  since: textOf("update sequence after which the feed starts, time (2026-01-31T23:59:59Z), or now"),
   limit: integer("maximum number of rows"),
   descending,
   heartbeat: textOf("milliseconds between empty lines, or true"),
@@ -327,13 +330,18 @@ const ROWS: Readonly<Record<string, Row>> = {
     { body: limitNumber, answer: ok },
   ],
   "GET /{database}/_auto_purge": [
-    "Show the settings for the automatic removal of tombstones",
-    { answer: members() },
+    "Show the age at which deleted documents are purged",
+    { answer: autoPurge },
   ],
   "PUT /{database}/_auto_purge": [
-    "Configure the automatic removal of tombstones",
-    { body: members(), answer: ok },
+    "Set the age at which deleted documents are purged",
+    { body: autoPurge, answer: ok },
   ],
+  "GET /{database}/_time_seq": [
+    "Count the changes by time",
+    { answer: members({ time_seq: members() }) },
+  ],
+  "DELETE /{database}/_time_seq": ["Forget the times of changes", { answer: ok }],
   "POST /{database}/_ensure_full_commit": [
     "Confirm that all writes are stored",
     { answer: members({ ok: flag, instance_start_time: text }) },

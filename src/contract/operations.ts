@@ -95,7 +95,10 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
   "POST /_tandem/jobs/{id}/_start_from": {
     summary: "Start a job from an update sequence",
     body: exactly({
-      since: described(json, "update sequence of the source: a number, string or list"),
+      since: described(
+        json,
+        "update sequence of the source (number, string or list), or time (2026-01-31T23:59:59Z)",
+      ),
       why: optional(nullable(text)),
     }),
     answer: Done,

@@ -15,6 +15,7 @@ import {
   type Transaction,
 } from "../kv/index.ts";
 import { DatabaseUpdates } from "./changes/database-updates.ts";
+import { StoreTimes } from "./changes/store-times.ts";
 import { Database } from "./database.ts";
 import type { KeepsConflicts } from "./documents/conflicts.ts";
 import type { KeepOldBodies } from "./documents/old-bodies.ts";
@@ -48,6 +49,8 @@ export class DatabaseRegistry {
   readonly #keys: RegistryKeys;
   /** Updates of all databases (`_db_updates`). */
   readonly updates: DatabaseUpdates;
+  /** Versions of the store at earlier times. */
+  readonly times: StoreTimes;
   readonly #hooks: readonly DatabaseHook[];
   readonly #securityDefault: () => JsonText;
   readonly #keepOldBodiesMs: KeepOldBodies;
@@ -60,6 +63,7 @@ export class DatabaseRegistry {
     securityDefault = () => SECURITY_ADMIN_ONLY,
     keepOldBodiesMs = () => 0,
     keepsConflicts = async () => true,
+    timeMinMs = () => 0,
   }: {
     readonly runtime: Runtime;
     readonly root: Subspace;
@@ -73,10 +77,13 @@ export class DatabaseRegistry {
     readonly keepOldBodiesMs?: KeepOldBodies;
     /** Default: always. */
     readonly keepsConflicts?: KeepsConflicts;
+    /** Times before it are not recorded; `[couchdb] time_seq_min_time`. */
+    readonly timeMinMs?: () => number;
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
     this.#keys = registryKeys(root);
     this.updates = new DatabaseUpdates(this.#keys, this.#runtime.random);
+    this.times = new StoreTimes(runtime.clock, this.#keys, timeMinMs);
     this.#hooks = hooks;
     this.#securityDefault = securityDefault;
     this.#keepOldBodiesMs = keepOldBodiesMs;
@@ -188,13 +195,14 @@ export class DatabaseRegistry {
     const securityDefault = this.#securityDefault;
     const registryKeys = this.#keys;
     const keepOldBodiesMs = this.#keepOldBodiesMs;
-    const { updates } = this;
+    const { updates, times: storeTimes } = this;
     const parts = {
       registryKeys,
       name,
       record,
       hooks,
       updates,
+      storeTimes,
       securityDefault,
       keepOldBodiesMs,
       keepsConflicts: this.#keepsConflicts,

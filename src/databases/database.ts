@@ -11,6 +11,9 @@ import { type JsonText, OperationalError, type Runtime } from "../base/index.ts"
 import type { ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
 import { ChangesFeed } from "./changes/changes-feed.ts";
 import type { DatabaseUpdates } from "./changes/database-updates.ts";
+import type { StoreTimes } from "./changes/store-times.ts";
+import { Times } from "./changes/times.ts";
+import { Tombstones } from "./changes/tombstones.ts";
 import { ChangeCounts } from "./counters/change-counts.ts";
 import type { DatabaseInfo, Document, DocumentEdit, WriteOutcome } from "./document.ts";
 import { AllDocuments } from "./documents/all-documents.ts";
@@ -48,6 +51,7 @@ export interface DatabaseParts {
   readonly record: DatabaseRecord;
   readonly hooks: readonly DatabaseHook[];
   readonly updates: DatabaseUpdates;
+  readonly storeTimes: StoreTimes;
   /** Returns the security object to use until one is set. */
   readonly securityDefault: () => JsonText;
   readonly keepOldBodiesMs: KeepOldBodies;
@@ -67,6 +71,8 @@ export class Database implements HookedDatabase {
   readonly local: LocalDocuments;
   readonly conflicts: Conflicts;
   readonly purges: DocumentPurger;
+  readonly times: Times;
+  readonly tombstones: Tombstones;
   readonly oldBodies: OldBodies;
   readonly bodyRenewal: BodyRenewal;
   readonly #runtime: Runtime;
@@ -124,7 +130,14 @@ export class Database implements HookedDatabase {
       assertExists,
     });
     this.changes = new ChangesFeed({ keys, reader, counts, purges: this.purges });
-    const { local } = this;
+    const { local, changes } = this;
+    const { storeTimes } = parts;
+    this.times = new Times({ keys, storeTimes, counts, changes, assertExists });
+    this.tombstones = new Tombstones({
+      ...{ keys, reader, changes, assertExists },
+      times: this.times,
+      purge: (tx, purges, context) => this.purge(tx, purges, context),
+    });
     this.#batches = new BatchWriter({ runtime, keys, conflicts, writer, counts, local, hooks });
   }
 

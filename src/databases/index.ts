@@ -51,6 +51,8 @@ export type { ChangesOfDocuments, ChangesOptions } from "./changes/changes-feed.
 export { LOOKED_UP_MAX } from "./changes/changes-feed.ts";
 export type { DatabaseUpdate } from "./changes/database-updates.ts";
 export { FIRST_SEQUENCE } from "./changes/sequence.ts";
+export type { ChangePeriod } from "./changes/times.ts";
+export type { PurgedTombstones } from "./changes/tombstones.ts";
 export { Database } from "./database.ts";
 export type { NamesOptions } from "./database-registry.ts";
 export { DatabaseRegistry } from "./database-registry.ts";

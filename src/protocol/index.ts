@@ -30,11 +30,14 @@ export type { MultipartParser, MultipartPart, WrittenPart } from "./multipart.ts
 export { multipartLength, piecesPart, writeMultipart } from "./multipart.ts";
 export type { Selector } from "./normalize-selector.ts";
 export { hashedSelector, normalizeSelector } from "./normalize-selector.ts";
+export { parseTtl } from "./period.ts";
 export { badRequest, ProtocolError } from "./protocol-error.ts";
+export { compilePattern, PatternError } from "./regular-expression.ts";
 export { formatRevision, parseRevision } from "./revision.ts";
 export { checkSelector, compileSelector, fieldPath, selectorWeight, valueAt } from "./selector.ts";
 export type { IdBounds, SelectorFields } from "./selector-fields.ts";
 export { selectorFields, selectorIdBounds } from "./selector-fields.ts";
+export { formatSinceTime, hasTimeForm, sinceTime } from "./since-time.ts";
 export {
   encodeAttachmentName,
   encodeDatabaseName,

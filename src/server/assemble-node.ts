@@ -16,7 +16,12 @@ import { establishKeys } from "./secrets/key-record.ts";
 import { Rotation } from "./secrets/rotation.ts";
 import { authenticationSettings } from "./settings/authentication-settings.ts";
 import { isLoopback, type ServerConfig } from "./settings/config.ts";
-import { designFunctions, keepOldBodiesMs, securityDefault } from "./settings/database-settings.ts";
+import {
+  designFunctions,
+  keepOldBodiesMs,
+  securityDefault,
+  timeMinMs,
+} from "./settings/database-settings.ts";
 import { lockoutSettings } from "./settings/lockout-settings.ts";
 import { passwordSettings } from "./settings/password-settings.ts";
 import { replicatorConfig } from "./settings/replicator-settings.ts";
@@ -65,6 +70,7 @@ export async function assembleNode(
     ],
     securityDefault: securityDefault(configuration),
     keepOldBodiesMs: keepOldBodiesMs(configuration),
+    timeMinMs: timeMinMs(configuration),
     nodeName: config.nodeName,
   });
   const rotation = new Rotation({

@@ -26,6 +26,8 @@ export const USER_DATABASES_KEY = SERVER.pack([4]);
 export const RECLAIM_ROUND_KEY = SERVER.pack([5]);
 /** Session secrets that changed recently (`secrets/changed-secrets.ts`). */
 export const CHANGED_SECRETS_KEY = SERVER.pack([6]);
+/** Progress of the purges of deleted documents through all databases (`auto-purger.ts`). */
+export const AUTO_PURGE_ROUND_KEY = SERVER.pack([7]);
 
 export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   { key: '("tandem", 0, 0)', value: "text", note: "the format of the store; watched" },
@@ -46,6 +48,11 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
     key: '("tandem", 0, 6)',
     value: "text",
     note: "session secrets that changed within the lifetime of a session, sealed; watched",
+  },
+  {
+    key: '("tandem", 0, 7)',
+    value: "JSON",
+    note: "as 5, for purges by age",
   },
 ];
 

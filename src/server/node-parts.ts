@@ -74,6 +74,7 @@ export interface NodePartsOptions {
   readonly hooks?: readonly DatabaseHook[];
   readonly securityDefault?: () => JsonText;
   readonly keepOldBodiesMs?: () => number;
+  readonly timeMinMs?: () => number;
   readonly jobs?: Jobs;
   /** Seals job requests and replication documents in the store. Default: stored unsealed. */
   readonly seal?: Seal;
@@ -95,6 +96,7 @@ export function joinNodeParts({
   hooks = [],
   securityDefault,
   keepOldBodiesMs,
+  timeMinMs,
   seal,
   jobs = new Jobs(runtime, SUBSPACES.jobs, seal && sealedRequests(seal)),
   failuresMax,
@@ -137,6 +139,7 @@ export function joinNodeParts({
     hooks: [replicationHook, ...hooks, VALIDATION_HOOK, indexes.hook],
     ...(securityDefault === undefined ? {} : { securityDefault }),
     ...(keepOldBodiesMs === undefined ? {} : { keepOldBodiesMs }),
+    ...(timeMinMs === undefined ? {} : { timeMinMs }),
   });
   const indexBuilds = new IndexBuilds({ runtime, kv, jobs, databases, indexes });
   const attachments = new AttachmentStore({ runtime, kv });

@@ -6,6 +6,7 @@ import { ActivityMonitor, type LeaseRenewer } from "../jobs/index.ts";
 import { AlertWatch } from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import type { AssembledNode } from "./assemble-node.ts";
+import { AutoPurger } from "./auto-purger.ts";
 import { RULE_ALERTS_FORMAT } from "./formats.ts";
 import { SUBSPACES, USER_DATABASES_KEY } from "./layout.ts";
 import { CountReporter } from "./metrics/count-reporter.ts";
@@ -15,12 +16,14 @@ import { ReplicationProcess, type StartProcess } from "./replication-process.ts"
 import { KeyFollower } from "./secrets/key-follower.ts";
 import { openEndpoints, reachOf } from "./serve-api.ts";
 import { alertSettings } from "./settings/alert-settings.ts";
+import { autoPurgeSettings } from "./settings/auto-purge-settings.ts";
 import { ConfigurationRefresher } from "./settings/configuration-refresher.ts";
 import { QueueSettings } from "./settings/queue-settings.ts";
 import { REPLICATOR_SECTION } from "./settings/replicator-settings.ts";
 import { tagSettings } from "./settings/tag-settings.ts";
 import { userDatabaseSettings } from "./settings/user-database-settings.ts";
 import type { Service } from "./supervise.ts";
+import { TimeRecorder } from "./time-recorder.ts";
 import { UserDatabases } from "./users/user-databases.ts";
 import { VERSION } from "./version.ts";
 
@@ -54,6 +57,8 @@ export function commonServices({
       run: (signal) => formats.run(signal, () => replicator.buildIndex()),
     },
     reclaimer,
+    new TimeRecorder(parts),
+    new AutoPurger({ ...parts, settings: autoPurgeSettings(config.configuration) }),
     budgets,
     parts.removedDatabases,
     parts.remover,

@@ -1,10 +1,10 @@
 /**
- * Rounds through all databases, shared by the nodes of a store: each idle node takes the next page.
- * A page whose node dies waits for the next round.
+ * Rounds of a service through all databases, shared by the nodes of a store: each idle node takes
+ * the next page. A page whose node dies waits for the next round.
  */
 import { type Runtime, utf8Decode, utf8Encode } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
-import type { KeyValueStore, Transaction } from "../kv/index.ts";
+import type { Key, KeyValueStore, Transaction } from "../kv/index.ts";
 import { RECLAIM_ROUND_KEY } from "./layout.ts";
 
 /** Interval between the starts of two rounds. */
@@ -25,9 +25,14 @@ interface Round {
 
 export class ReclaimRounds {
   readonly #parts: ReclaimRoundsParts;
+  readonly #key: Key;
+  readonly #isDueAtFirst: boolean;
 
-  constructor(parts: ReclaimRoundsParts) {
+  /** `key` stores the current round. The first one begins immediately or after the interval. */
+  constructor(parts: ReclaimRoundsParts, { key = RECLAIM_ROUND_KEY, isDueAtFirst = false } = {}) {
     this.#parts = parts;
+    this.#key = key;
+    this.#isDueAtFirst = isDueAtFirst;
   }
 
   /**
@@ -39,15 +44,15 @@ export class ReclaimRounds {
   }
 
   async #take(tx: Transaction): Promise<readonly string[]> {
-    const stored = await tx.get(RECLAIM_ROUND_KEY);
+    const stored = await tx.get(this.#key);
     const nowMs = this.#parts.runtime.clock.nowMs();
-    // A new store contains no old data, so its first round is due only later.
-    const last: Round = stored === undefined ? { beganMs: nowMs } : JSON.parse(utf8Decode(stored));
+    const beganMs = this.#isDueAtFirst ? nowMs - INTERVAL_MS : nowMs;
+    const last: Round = stored === undefined ? { beganMs } : JSON.parse(utf8Decode(stored));
     const round =
       last.after === undefined && isOver(last, nowMs) ? { beganMs: nowMs, after: "" } : last;
-    const { beganMs, after } = round;
+    const { after } = round;
     if (after === undefined) {
-      if (stored === undefined) setRound(tx, round);
+      if (stored === undefined) this.#setRound(tx, round);
       return [];
     }
     const found = await this.#parts.databases.names(tx.snapshot, {
@@ -56,16 +61,16 @@ export class ReclaimRounds {
     });
     const names = found.filter((name) => name !== after).slice(0, PAGE_COUNT);
     const isLast = found.length <= PAGE_COUNT;
-    setRound(tx, isLast ? { beganMs } : { beganMs, after: names.at(-1) });
+    this.#setRound(tx, { beganMs: round.beganMs, ...(isLast ? {} : { after: names.at(-1) }) });
     return names;
+  }
+
+  #setRound(tx: Transaction, round: Round): void {
+    tx.set(this.#key, utf8Encode(JSON.stringify(round)));
   }
 }
 
 /** Nodes' clocks differ. A clock that was set back would otherwise delay the next round. */
 function isOver({ beganMs }: Round, nowMs: number): boolean {
   return Math.abs(nowMs - beganMs) >= INTERVAL_MS;
-}
-
-function setRound(tx: Transaction, round: Round): void {
-  tx.set(RECLAIM_ROUND_KEY, utf8Encode(JSON.stringify(round)));
 }

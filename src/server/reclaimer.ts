@@ -41,6 +41,7 @@ export class Reclaimer implements Compaction {
 
   constructor(parts: ReclaimerParts) {
     this.#parts = parts;
+    // A new store contains no old data, so its first round is due only later.
     this.#rounds = new ReclaimRounds(parts);
   }
 

@@ -62,17 +62,21 @@ export async function openApi({
   parts = {},
   wrapEngine = (engine) => engine,
   keepOldBodiesMs = () => 0,
+  nowMs,
 }: {
   readonly user?: User;
   readonly hooks?: readonly DatabaseHook[];
   readonly parts?: Partial<ApiParts>;
   readonly wrapEngine?: (engine: Engine) => Engine;
   readonly keepOldBodiesMs?: () => number;
+  /** The wall clock. Default: the system's. */
+  readonly nowMs?: () => number;
 } = {}): Promise<OpenApi> {
   const events: { name: string }[] = [];
-  const runtime = createSystemRuntime({
+  const system = createSystemRuntime({
     event: (name, fields) => events.push({ name, ...fields }),
   });
+  const runtime = nowMs === undefined ? system : { ...system, clock: { ...system.clock, nowMs } };
   const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
   // The API runs without a node that executes jobs, so each query has to build its own index.
   const functions = {

@@ -40,21 +40,39 @@ async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const opened = await readDatabase(parts, call, async (tx, database) => ({
     database,
     current: await database.changes.lastSequence(tx),
+    start: await startOf(tx, database, query),
     filter: await openFilter(parts, tx, call, database, query.filter),
   }));
-  const { database, current, filter } = opened;
+  const { database, current, start, filter } = opened;
   const tag = isTagged(call, query) ? { ETag: `"${database.uuid}-${current}"` } : {};
   if (matchesEntityTag(call.request.headers.get("if-none-match"), tag.ETag)) {
     return notModified(tag);
   }
-  const since = query.since.kind === "now" ? current : query.since.sequence;
-  // As in CouchDB, a descending feed goes from the newest change to the first, regardless of
-  // `since`.
-  const from = query.descending ? FIRST_SEQUENCE : since;
   const until = query.feed === "normal" ? current : undefined;
   const reader = new ChangesReader(parts, call, { query, database, filter, until });
   const headers = query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : tag;
-  return streamedJson(200, feed(parts, { query, reader, since: from }), headers);
+  return streamedJson(200, feed(parts, { query, reader, since: start }), headers);
+}
+
+/**
+ * The sequence after which the feed starts. As in CouchDB, a descending feed goes from the newest
+ * change to the first, regardless of `since`.
+ */
+async function startOf(
+  tx: ReadTransaction,
+  { changes, times }: Database,
+  query: ChangesQuery,
+): Promise<string> {
+  const { since, descending } = query;
+  if (descending) return FIRST_SEQUENCE;
+  switch (since.kind) {
+    case "sequence":
+      return since.sequence;
+    case "time":
+      return times.sequenceSince(tx, since.timeMs);
+    case "now":
+      return changes.lastSequence(tx);
+  }
 }
 
 /**

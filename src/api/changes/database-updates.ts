@@ -2,14 +2,15 @@
  * `/_db_updates`: databases created, updated and deleted, with all values of `feed`
  * (`global_changes_httpd`).
  */
-import type { DatabaseUpdate } from "../../databases/index.ts";
+import type { DatabaseRegistry, DatabaseUpdate } from "../../databases/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { streamedJson } from "../http/responses.ts";
 import { ADMIN } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-import { type Feed, type FeedQuery, feedQuery } from "./feed-query.ts";
+import { type Feed, type FeedQuery, type FeedStart, feedQuery } from "./feed-query.ts";
 import { waitFor } from "./feed-wait.ts";
 
 const PAGE_COUNT_MAX = 1_000;
@@ -37,10 +38,7 @@ async function* feed(
   const { kv, databases } = parts;
   const { descending } = query;
   const form = FORMS[query.feed];
-  const since =
-    query.since.kind === "now"
-      ? await kv.read((tx) => databases.updates.lastSequence(tx))
-      : query.since.sequence;
+  const since = await kv.read((tx) => startOf(tx, databases, query.since));
   let position = since;
   let left = query.limit;
   let rowCount = 0;
@@ -65,6 +63,16 @@ async function* feed(
     if (reason !== "changed") break;
   }
   yield form.closing(position);
+}
+
+async function startOf(
+  tx: ReadTransaction,
+  { times, updates }: DatabaseRegistry,
+  since: FeedStart,
+): Promise<string> {
+  if (since.kind === "sequence") return since.sequence;
+  const isNow = since.kind === "now" || times.isFuture(since.timeMs);
+  return isNow ? updates.lastSequence(tx) : times.sequenceBefore(tx, since.timeMs);
 }
 
 async function nextUpdate(

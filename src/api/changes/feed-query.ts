@@ -1,6 +1,6 @@
 /** Query parameters common to all feeds. */
 import { FIRST_SEQUENCE } from "../../databases/index.ts";
-import { badRequest } from "../../protocol/index.ts";
+import { badRequest, sinceTime } from "../../protocol/index.ts";
 import type { Call } from "../http/call.ts";
 import { flagParameter, integerParameter } from "../http/query.ts";
 
@@ -8,12 +8,15 @@ const HEARTBEAT_MS_DEFAULT = 60_000;
 
 export type Feed = "normal" | "longpoll" | "continuous" | "eventsource";
 
+export type FeedStart =
+  | { readonly kind: "sequence"; readonly sequence: string }
+  | { readonly kind: "time"; readonly timeMs: number }
+  | { readonly kind: "now" };
+
 export interface FeedQuery {
   readonly feed: Feed;
-  /** Start of the feed: after a sequence, or after the newest change. */
-  readonly since:
-    | { readonly kind: "sequence"; readonly sequence: string }
-    | { readonly kind: "now" };
+  /** Start of the feed: after a sequence, at a time, or after the newest change. */
+  readonly since: FeedStart;
   readonly limit: number;
   readonly descending: boolean;
   readonly heartbeatMs: number | undefined;
@@ -53,10 +56,11 @@ function feedOf(text = "normal"): Feed {
 }
 
 /** Sequences are strings; some clients send them as JSON. */
-function since(text: string | undefined): FeedQuery["since"] {
+function since(text = FIRST_SEQUENCE): FeedStart {
   if (text === "now") return { kind: "now" };
-  const plain = text?.startsWith('"') === true ? text.replace(/^"|"$/g, "") : text;
-  return { kind: "sequence", sequence: plain ?? FIRST_SEQUENCE };
+  const plain = text.startsWith('"') ? text.replace(/^"|"$/g, "") : text;
+  const timeMs = sinceTime(plain);
+  return timeMs === undefined ? { kind: "sequence", sequence: plain } : { kind: "time", timeMs };
 }
 
 function heartbeat(call: Call): number | undefined {

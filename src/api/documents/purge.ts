@@ -1,10 +1,10 @@
 /**
- * `_purge`, which removes revisions without a trace, and `_purged_infos`, which lists the latest
- * purges.
+ * `_purge`, which removes revisions without a trace, `_purged_infos`, which lists the latest
+ * purges, and `_auto_purge`, the setting for purges by age.
  */
 import { append, jsonKind, splitObject } from "../../base/index.ts";
 import type { Purge } from "../../databases/index.ts";
-import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import { badRequest, parseTtl } from "../../protocol/index.ts";
 import { readDatabase, writeContext, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -147,24 +147,26 @@ async function writeInfosLimit(parts: DatabaseParts, call: Call): Promise<ApiRes
   return json(200, { ok: true });
 }
 
-/** Setting added to CouchDB after 3.5: age at which deleted documents are purged automatically. */
+/** The setting of CouchDB after 3.5: the age at which deleted documents are purged. */
 async function readAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  await readDatabase(parts, call, async () => undefined);
-  return json(200, {});
+  const ttl = await readDatabase(parts, call, (tx, database) => database.tombstones.ttl(tx));
+  return json(200, ttl === undefined ? {} : { deleted_document_ttl: ttl });
 }
 
-/** Accepts only the value that disables purging by age. */
+/** Replaces the setting. Without a time to live, that of the server applies. */
 async function writeAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
-  const members = await readJsonMembers(call);
-  await readDatabase(parts, call, async () => undefined);
-  for (const [name, value] of members) {
+  requireJsonType(call);
+  let ttl: string | undefined;
+  for (const [name, value] of await readJsonMembers(call)) {
     if (name !== "deleted_document_ttl") throw badRequest("invalid auto purge property");
-    if (jsonKind(value) !== "string") {
+    const given: unknown = jsonKind(value) === "string" ? JSON.parse(value) : undefined;
+    if (typeof given !== "string" || parseTtl(given) === undefined) {
       throw badRequest("deleted_document_ttl must be a valid string");
     }
-    if (JSON.parse(value) === "infinity") continue;
-    const reason = "Purging by age is not part of Tandem; deleted_document_ttl must be infinity.";
-    throw new ProtocolError(501, "not_implemented", reason);
+    ttl = given;
   }
+  await writeDatabase(parts, call, (tx, database) => database.tombstones.setTtl(tx, ttl), {
+    whenUnknown: "retry",
+  });
   return json(201, { ok: true });
 }

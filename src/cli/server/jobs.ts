@@ -202,7 +202,10 @@ export function addJobsCommand(program: Command): void {
         printCommands,
       ]),
   );
-  define("start-from <id> <sequence>", "restart a job at this update sequence of the source")
+  define(
+    "start-from <id> <sequence>",
+    "restart a job at this update sequence of the source, or time (2026-01-31T23:59:59Z)",
+  )
     .option(...WHY)
     .action((id: string, sequence: string, flags: Flags) =>
       askServer(flags, async ({ jobs }) => [

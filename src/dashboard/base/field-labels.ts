@@ -14,7 +14,7 @@ const LABELS: ReadonlyMap<string, string> = new Map([
   ["deleted", "Skip deletions"],
   ["documents", "Largest document, bytes"],
   ["attachments", "Largest attachment, bytes"],
-  ["since_seq", "Start after sequence"],
+  ["since_seq", "Start after sequence or at time"],
   ["schedule", "Schedule"],
   ["databases", "Databases"],
   ["except", "Except"],

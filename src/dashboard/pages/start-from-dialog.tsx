@@ -39,7 +39,7 @@ export function StartFromDialog({
           copied. Statistics are reset.
         </p>
         <label class="field">
-          Update sequence of the source
+          Update sequence of the source, or time such as 2026-01-31T23:59:59Z
           <input
             required
             value={since}

@@ -149,24 +149,43 @@ export class ChangeCounts {
       const counts = await Promise.all(counters.map((name) => readCounter(tx, this.#keys, name)));
       return counts.reduce((total, count) => total + count, 0);
     }
-    const { snapshot } = tx;
+    return (await this.countsAfter(tx, [versionstamp]))[0] as number;
+  }
+
+  /** Like `countAfter`, for ascending versionstamps; reads each partial count once. */
+  async countsAfter(
+    { snapshot }: ReadTransaction,
+    versionstamps: readonly Versionstamp[],
+  ): Promise<number[]> {
+    const parts = await Promise.all(versionstamps.map((stamp) => this.#countNear(snapshot, stamp)));
+    const counts: number[] = [];
+    let { end } = this.#keys.share.range();
+    let farCount = 0;
+    for (const { boundary, count } of parts.toReversed()) {
+      if (boundary !== undefined) {
+        const begin = this.#keys.share.key({ versionstamp: boundary });
+        farCount += await this.#sum(snapshot, { begin, end });
+        end = begin;
+      }
+      counts.push(count + farCount);
+    }
+    return counts.reverse();
+  }
+
+  /** Counts the changes between the versionstamp and the next boundary. */
+  async #countNear(snapshot: ReadTransaction, versionstamp: Versionstamp) {
     const boundaries = {
       begin: firstGreaterThan(this.#keys.boundary.key({ versionstamp })),
       end: this.#keys.boundary.range().end,
     };
     const [next] = (await snapshot.getRangePage(boundaries, { limit: 1 })).entries;
     const begin = firstGreaterThan(this.#keys.change.key({ versionstamp }));
-    if (next === undefined)
-      return countRows(snapshot, { begin, end: this.#keys.change.range().end });
-    const boundary = this.#keys.boundary.unpack(next.key).versionstamp;
-    const [near, far] = await Promise.all([
-      countRows(snapshot, { begin, end: this.#keys.change.key({ versionstamp: boundary }) }),
-      this.#sum(snapshot, {
-        begin: this.#keys.share.key({ versionstamp: boundary }),
-        end: this.#keys.share.range().end,
-      }),
-    ]);
-    return near + far;
+    const boundary = next && this.#keys.boundary.unpack(next.key).versionstamp;
+    const end =
+      boundary === undefined
+        ? this.#keys.change.range().end
+        : this.#keys.change.key({ versionstamp: boundary });
+    return { boundary, count: await countRows(snapshot, { begin, end }) };
   }
 
   /**

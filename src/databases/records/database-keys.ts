@@ -54,6 +54,7 @@ const REGISTRY_ROWS = {
     "counter",
     "documents with conflicts, by database; absent before the first",
   ),
+  times: keyRow<NoElements>(7, [], "TimeTable", "versions of the store at earlier times"),
 };
 
 /** Key shapes of the registry, below the layer's subspace. */
@@ -197,6 +198,9 @@ const ROWS = {
     "ConflictSearch",
     "how far the changes of an older program were searched for conflicts; absent before the first page",
   ),
+  timeReset: keyRow<NoElements>(24, [], "versionstamp", "last reset of `_time_seq`"),
+  tombstoneTtl: keyRow<NoElements>(25, [], "text", "`deleted_document_ttl`; absent until set"),
+  tombstonesPurged: keyRow<NoElements>(26, [], "versionstamp", "last change read by purges by age"),
 };
 
 /**

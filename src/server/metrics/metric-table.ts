@@ -75,6 +75,13 @@ export const COUNTERS: readonly CounterRow[] = [
     label: "code",
     labelOf: ({ status }: Events["api.answered"]) => String(status),
   },
+  {
+    path: ["auto_purge", "purge"],
+    description: "number of documents purged some time after their deletion",
+    event: "databases.tombstones-purged",
+    amount: ({ documentCount, isDryRun }: Events["databases.tombstones-purged"]) =>
+      isDryRun ? 0 : documentCount,
+  },
   replicator(
     "jobs.accepts",
     "number of jobs that this process acquired from the queue",

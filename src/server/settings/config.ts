@@ -13,6 +13,7 @@ import { type KeySource, keySource, readKeys } from "../secrets/key-source.ts";
 import { secretLookup } from "../secrets/secret-lookup.ts";
 import { ALERT_SETTINGS } from "./alert-settings.ts";
 import { API_SETTINGS, AUTHENTICATION_SETTINGS } from "./authentication-settings.ts";
+import { AUTO_PURGE_SETTINGS } from "./auto-purge-settings.ts";
 import { Configuration, readIni } from "./configuration.ts";
 import { CORS_ENABLED, CORS_SETTINGS } from "./cors-settings.ts";
 import { REFUSED_SETTINGS } from "./couchdb-settings.ts";
@@ -218,6 +219,7 @@ function checkFolder(dataDirectory: string): void {
 const TABLES = [
   ALERT_SETTINGS,
   AUTHENTICATION_SETTINGS,
+  AUTO_PURGE_SETTINGS,
   API_SETTINGS,
   { isEnabled: CORS_ENABLED },
   CORS_SETTINGS,

@@ -1,8 +1,10 @@
 /**
- * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. A warning
- * names each such setting that is set (`settings-advice.ts`); docs/configuration.md lists them. All
- * other settings of CouchDB are supported under the same name.
+ * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons; settings
+ * that this program has are not meant, even if their section is. A warning names each such setting
+ * that is set (`settings-advice.ts`); docs/configuration.md lists them. All other settings of
+ * CouchDB are supported under the same name.
  */
+import { SKIPPED_DATABASES_SECTION } from "./auto-purge-settings.ts";
 import { type Setting, sectionOf } from "./settings.ts";
 
 export interface IneffectiveSettings {
@@ -30,7 +32,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     `bt_engine_cache; couchdb: max_dbs_open file_compression attachment_stream_buffer_size
     btree_chunk_size stem_interactive_updates update_lru_on_read default_engine
     compaction_log_level write_xxhash_checksums use_cfile cfile_skip_ioq delete_after_rename
-    max_couch_server_shards time_seq_min_time; couchdb_engines; database_compaction; compactions`,
+    max_couch_server_shards; couchdb_engines; database_compaction; compactions`,
   ],
   [
     "it tunes Erlang's runtime",
@@ -39,7 +41,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ],
   [
     "there are no plugins",
-    `couch_auto_purge_plugin; couchdb: util_driver_dir plugin_dir; chttpd: stats_reporter;
+    `couchdb: util_driver_dir plugin_dir; chttpd: stats_reporter;
     daemons; external; os_daemons; httpd_design_handlers; httpd_db_handlers;
     httpd_global_handlers; query_servers; native_query_servers`,
   ],
@@ -133,7 +135,10 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["the store orders its own reads and writes", `ioq*`],
   ["`/_node/_local/_prometheus` is on the port of the API only", `prometheus`],
   ["a full disk refuses writes by itself", `disk_monitor`],
-  ["there is no scanner of databases", `couch_scanner*; couch_quickjs_scanner_plugin*`],
+  [
+    "there is no scanner of databases, except for purges every ten minutes",
+    `couch_scanner*; couch_quickjs_scanner_plugin*; couch_auto_purge_plugin*`,
+  ],
 ];
 
 export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = INEFFECTIVE.flatMap(
@@ -148,6 +153,7 @@ export const INEFFECTIVE_SETTINGS: readonly IneffectiveSettings[] = INEFFECTIVE.
 export const FREE_SECTIONS: readonly string[] = [
   "admins",
   "identities",
+  SKIPPED_DATABASES_SECTION,
   "jwt_keys",
   "replicator.shares",
   "feature_flags",

@@ -20,6 +20,11 @@ export const DATABASE_SETTINGS = {
       meaning: "access without a security object: server admins (`admin_only`), or everyone",
     },
   ),
+  timeMinSec: integer("time_seq_min_time", 1_754_006_400, {
+    min: 0,
+    unit: "s since 1970",
+    meaning: "lower times of the clock are not recorded for [`since`](api/changes.md#since-a-time)",
+  }),
   processTimeoutMs: integer("os_process_timeout", 5_000, {
     unit: "ms",
     meaning: "time limit for a run of a design document's function",
@@ -39,6 +44,11 @@ export function securityDefault(texts: SettingTexts): () => string {
 /** Time for which the body of a superseded revision is kept. */
 export function keepOldBodiesMs(texts: SettingTexts): () => number {
   return () => readSetting(texts, DATABASE_SETTINGS.keepOldBodiesSec) * 1000;
+}
+
+/** Time before which the clock is assumed to be wrong. */
+export function timeMinMs(texts: SettingTexts): () => number {
+  return () => readSetting(texts, DATABASE_SETTINGS.timeMinSec) * 1000;
 }
 
 export function designFunctions(

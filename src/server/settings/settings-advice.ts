@@ -44,11 +44,11 @@ export function announceIneffectiveSettings(
 export function ineffectiveness(place: Place, known: readonly Place[]): string | undefined {
   const { section, key } = place;
   if (FREE_SECTIONS.includes(section)) return undefined;
-  const row = INEFFECTIVE_SETTINGS.find((settings) => isIn(settings, place));
-  if (row !== undefined) return `${nameOf(place)} has no effect: ${row.why}`;
   // `[cors:HOST]` has the settings of `[cors]`.
   const home = section.startsWith("cors:") ? "cors" : section;
   if (isAmong(known, { section: home, key })) return undefined;
+  const row = INEFFECTIVE_SETTINGS.find((settings) => isIn(settings, place));
+  if (row !== undefined) return `${nameOf(place)} has no effect: ${row.why}`;
   const meant = meantBy({ section: home, key }, known);
   const question = meant === undefined ? "" : `; did you mean ${nameOf(meant)}?`;
   return `${nameOf(place)} is not a setting${question}`;

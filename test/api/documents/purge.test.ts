@@ -178,7 +178,7 @@ describe("purging by age", () => {
   const later = "CouchDB 3.5 does not have it; a later one does, and answers like this";
   testRows(FILMS, [
     {
-      name: "is disabled by default",
+      name: "has no age by default",
       onlyHere: later,
       ask: "GET /films/_auto_purge",
       status: 200,
@@ -193,15 +193,35 @@ describe("purging by age", () => {
       json: { ok: true },
     },
     {
-      name: "cannot be enabled",
+      name: "can be set to an age",
       onlyHere: later,
       ask: "PUT /films/_auto_purge",
       body: { deleted_document_ttl: "3_days" },
-      ...refusal(
-        501,
-        "not_implemented",
-        "Purging by age is not part of Tandem; deleted_document_ttl must be infinity.",
-      ),
+      status: 201,
+      json: { ok: true },
+    },
+    {
+      name: "accepts a request without an age",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: {},
+      status: 201,
+      json: { ok: true },
+    },
+    {
+      name: "requires an object",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: ["3_days"],
+      ...refusal(400, "bad_request", "Request body must be a JSON object"),
+    },
+    {
+      name: "requires JSON",
+      onlyHere: later,
+      ask: "PUT /films/_auto_purge",
+      body: "{}",
+      headers: { "Content-Type": "text/plain" },
+      ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
     },
     {
       name: "accepts a time that is a string",
@@ -223,4 +243,30 @@ describe("purging by age", () => {
       ...refusal(404, "not_found", "Database does not exist."),
     },
   ]);
+
+  test("keeps the age as it was given, until another request", async () => {
+    const { ask } = await openFilms();
+    const age = async () => (await ask("GET /films/_auto_purge")).json;
+    for (const deleted_document_ttl of ["90_days", "infinity", "01_mon"]) {
+      await ask("PUT /films/_auto_purge", { body: { deleted_document_ttl } });
+      expect(await age()).toEqual({ deleted_document_ttl });
+    }
+    const refused = { body: { deleted_document_ttl: "1_eon" } };
+    expect((await ask("PUT /films/_auto_purge", refused)).status).toBe(400);
+    expect(await age()).toEqual({ deleted_document_ttl: "01_mon" });
+    await ask("PUT /films/_auto_purge", { body: {} });
+    expect(await age()).toEqual({});
+  });
+
+  test.each([
+    ...["", "3", "days", "0_days", "-1_day", "1.5_days", "3 days", "3_DAYS", "3_days ", "1e9_y"],
+    ...[`${"9".repeat(400)}_days`, "3_days\u0000", "__proto__", null, true, 3, ["3_days"], {}],
+  ])("refuses the age %j", async (deleted_document_ttl) => {
+    const { ask } = await openFilms();
+    const { status, json } = await ask("PUT /films/_auto_purge", {
+      body: { deleted_document_ttl },
+    });
+    const reason = "deleted_document_ttl must be a valid string";
+    expect([status, json]).toEqual([400, { error: "bad_request", reason }]);
+  });
 });

@@ -62,8 +62,9 @@ async function changesOf(
   endpoint: Endpoint,
   selection: object,
   continuous = false,
+  since: unknown = 0,
 ): Promise<unknown[]> {
-  const request = { since: 0, continuous, winningRevisionsOnly: false };
+  const request = { since, continuous, winningRevisionsOnly: false };
   const found: unknown[] = [];
   const all = { ...request, selection } as Parameters<Endpoint["changes"]>[0];
   for await (const items of endpoint.changes(all, signal)) {
@@ -112,6 +113,20 @@ describe.each([false, true])("a feed (continuous: %j)", (continuous) => {
     await expect(reading).rejects.toMatchObject({ error: "changes_req_failed" });
   });
 });
+
+test.each([false, true])(
+  "a source that knows no times is named as the reason (continuous: %j)",
+  async (continuous) => {
+    const reason = "Malformed sequence supplied in 'since' parameter.";
+    const body = JSON.stringify({ error: "bad_request", reason });
+    const endpoint = open(() => ({ status: 400, body }));
+    const hint = "CouchDB accepts a time as since_seq only after 3.5";
+    const reasonOf = (since: string) =>
+      changesOf(endpoint, { kind: "all" }, continuous, since).catch((error) => error.reason);
+    expect(await reasonOf("2026-01-31T23:59:59Z")).toContain(`${reason} (${hint})`);
+    expect(await reasonOf("2026-01-31")).not.toContain(hint);
+  },
+);
 
 test("short requests about one database have a batch root, so that they may be batched", async () => {
   const asked: FetchRequest[] = [];

@@ -1,6 +1,7 @@
 /** Requests for a server's changes feed, for one-shot and continuous jobs. */
 
 import type { JsonText } from "../../../base/index.ts";
+import { hasTimeForm } from "../../../protocol/index.ts";
 import { filterParameters, type Selection } from "../../request/replication.ts";
 import {
   type ChangedDocument,
@@ -86,16 +87,21 @@ export function changesFailed(
   requests: HttpRequests,
   path: string,
   { status, text }: { readonly status: number; readonly text: string },
-  selection: Selection,
+  { selection, since }: ChangesRequest,
 ): EndpointError {
   if (status === 401 || status === 403) return requests.refused(status, text);
   const failure = requests.unexpected("changes_req_failed", path, { status }, text);
-  if (selection.kind !== "filter" || !isOfFilter(status, text)) return failure;
-  const reason = `filter ${selection.name}: ${failure.reason}`;
   const { answer } = failure;
-  return new EndpointError(status === 404 ? "filter_fetch_error" : "filter_failed", reason, {
-    ...(answer === undefined ? {} : { answer }),
-  });
+  const renamed = (error: string, reason: string): EndpointError =>
+    new EndpointError(error, reason, answer === undefined ? {} : { answer });
+  if (selection.kind === "filter" && isOfFilter(status, text)) {
+    const reason = `filter ${selection.name}: ${failure.reason}`;
+    return renamed(status === 404 ? "filter_fetch_error" : "filter_failed", reason);
+  }
+  const isTimeRefused = status === 400 && typeof since === "string" && hasTimeForm(since);
+  if (!isTimeRefused) return failure;
+  const hint = "CouchDB accepts a time as since_seq only after 3.5";
+  return renamed(failure.error, `${failure.reason} (${hint})`);
 }
 
 /** Whether a CouchDB server reports that the filter is missing or has thrown an error. */

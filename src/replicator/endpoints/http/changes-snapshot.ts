@@ -117,7 +117,7 @@ async function openFeed(
   if (answer.kind === "begun") return answer.begun;
   const { status, text } = answer;
   if (knowsNoIds(status, request.selection)) return "no-doc-ids";
-  throw changesFailed(requests, path, { status, text }, request.selection);
+  throw changesFailed(requests, path, { status, text }, request);
 }
 
 async function* readRows(requests: HttpRequests, path: string, response: FetchResponse): Feed {

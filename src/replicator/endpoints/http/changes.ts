@@ -122,7 +122,7 @@ async function readPage(
   const { status, text, json } = response;
   if (knowsNoIds(status, request.selection)) return "no-doc-ids";
   const page = status === 200 ? parseChangesPage(json, request.since, requests.words) : undefined;
-  if (page === undefined) throw changesFailed(requests, path, { status, text }, request.selection);
+  if (page === undefined) throw changesFailed(requests, path, { status, text }, request);
   return page;
 }
 

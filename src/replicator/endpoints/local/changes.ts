@@ -7,7 +7,7 @@ import {
   LOOKED_UP_MAX,
 } from "../../../databases/index.ts";
 import type { ReadTransaction } from "../../../kv/index.ts";
-import { ProtocolError } from "../../../protocol/index.ts";
+import { ProtocolError, sinceTime } from "../../../protocol/index.ts";
 import {
   type ChangesItem,
   type ChangesRequest,
@@ -25,13 +25,15 @@ export async function* readLocalChanges(
   request: ChangesRequest,
   signal: AbortSignal,
 ): AsyncIterable<readonly ChangesItem[]> {
-  let since = startOf(request.since);
   let changed = request.showsEnd === true;
   const select = await openSelection(access, request, signal);
+  const begun = await access.read(async (tx, database) => ({
+    since: await startOf(tx, database, request.since),
+    last: await database.changes.lastSequence(tx),
+  }));
+  let { since } = begun;
   // A one-shot job copies only the changes that exist when it starts.
-  const until = request.continuous
-    ? {}
-    : { until: await access.read((tx, database) => database.changes.lastSequence(tx)) };
+  const until = request.continuous ? {} : { until: begun.last };
   // Look up the existing changes of a few documents by id. Later changes are fewer, so scan the
   // feed for them.
   let few = fewIds(request);
@@ -85,10 +87,25 @@ async function readPage(
 
 /**
  * Converts a sequence to the local form, a string. 0, at which a replication without a checkpoint
- * starts, precedes all others.
+ * starts, precedes all others. The user may also have given a time (`since_seq`).
  */
-export function startOf(sequence: SourceSequence): string {
-  return typeof sequence === "string" ? sequence : String(sequence);
+export async function startOf(
+  tx: ReadTransaction,
+  { times }: Database,
+  sequence: SourceSequence,
+): Promise<string> {
+  const text = String(sequence);
+  const timeMs = timeOf(text);
+  return timeMs === undefined ? text : times.sequenceSince(tx, timeMs);
+}
+
+function timeOf(text: string): number | undefined {
+  try {
+    return sinceTime(text);
+  } catch (error) {
+    if (!(error instanceof ProtocolError)) throw error;
+    throw new EndpointError("changes_req_failed", `since_seq is ${text}: ${error.reason}`);
+  }
 }
 
 async function openSelection(

@@ -85,7 +85,9 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async pendingChangeCount(since: SourceSequence): Promise<number | undefined> {
-    return this.#access.read((tx, database) => database.changes.pendingCount(tx, startOf(since)));
+    return this.#access.read(async (tx, database) =>
+      database.changes.pendingCount(tx, await startOf(tx, database, since)),
+    );
   }
 
   async missingRevisions(

@@ -1,0 +1,66 @@
+/**
+ * `[couch_auto_purge_plugin]`: the purge of documents that were deleted some time ago; read on each
+ * use.
+ */
+import { compilePattern, PatternError, parseTtl } from "../../protocol/index.ts";
+import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
+
+const SECTION = "couch_auto_purge_plugin";
+/** Regular expressions under keys that users choose. */
+export const SKIPPED_DATABASES_SECTION = `${SECTION}.skip_dbs`;
+const ENABLED = { section: "couch_scanner_plugins", key: SECTION };
+
+const { flag, parsed } = sectionOf(SECTION);
+
+export const AUTO_PURGE_SETTINGS = {
+  isEnabled: sectionOf(ENABLED.section).flag(ENABLED.key, false, {
+    meaning:
+      "whether deleted documents are [purged](api/databases.md#purge-deleted-documents-by-age) by age",
+  }),
+  ttlMs: parsed<number>("deleted_document_ttl", {
+    default: Number.POSITIVE_INFINITY,
+    defaultText: "infinity",
+    values: "`90_days` and the like, infinity",
+    meaning: "age, in databases without their own",
+    parse(text) {
+      const value = parseTtl(text);
+      return value === undefined
+        ? { expected: "a period such as 90_days, or infinity" }
+        : { value };
+    },
+  }),
+  isDryRun: flag("dry_run", false, {
+    meaning: "whether documents are only counted in the log",
+  }),
+};
+
+export interface AutoPurgeSettings extends Values<typeof AUTO_PURGE_SETTINGS> {
+  /** Whether a pattern of `[couch_auto_purge_plugin.skip_dbs]` matches the name, or is unusable. */
+  readonly skips: (database: string) => boolean;
+  /** Calls back after `isEnabled` has changed. */
+  readonly onSwitched: (effect: () => void) => void;
+}
+
+interface Texts extends SettingTexts {
+  section(section: string): ReadonlyMap<string, string>;
+  watch(section: string, effect: () => void): void;
+}
+
+export function autoPurgeSettings(texts: Texts): AutoPurgeSettings {
+  return Object.assign(liveSettings(texts, AUTO_PURGE_SETTINGS), {
+    skips: (database: string) =>
+      [...texts.section(SKIPPED_DATABASES_SECTION).values()].some((pattern) =>
+        matches(pattern, database),
+      ),
+    onSwitched: (effect: () => void) => texts.watch(ENABLED.section, effect),
+  });
+}
+
+function matches(pattern: string, text: string): boolean {
+  try {
+    return compilePattern(pattern)(text);
+  } catch (error) {
+    if (error instanceof PatternError) return true;
+    throw error;
+  }
+}
