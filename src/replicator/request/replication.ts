@@ -5,6 +5,7 @@
 import { type JsonText, outlineJson } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import type { BasicCredentials, IamCredentials, TlsSettings } from "../../http-client/index.ts";
+import type { Labels } from "../../jobs/index.ts";
 import type { Tags } from "./tags.ts";
 
 /** Selection of documents. The source filters the documents, or this node if the source cannot. */
@@ -89,6 +90,8 @@ export interface Replication {
   readonly weight?: number;
   /** Tags of the job. They do not affect the run. */
   readonly tags?: Tags;
+  /** Labels that a node must have to run the job; any node may run it if absent. */
+  readonly runOn?: Labels;
   /** Schedule (`schedule.ts`); runs immediately if absent. */
   readonly schedule?: string;
   /**
@@ -99,6 +102,15 @@ export interface Replication {
   /** Whether the security object is copied even to a target that existed before. Default: false. */
   readonly overwritesSecurity?: boolean;
   readonly options: ReplicationOptions;
+}
+
+/** Returns the members whose change replaces a job: all but tags and placement. */
+export function fixedMembers({
+  tags: _,
+  runOn: __,
+  ...fixed
+}: Replication): Omit<Replication, "tags" | "runOn"> {
+  return fixed;
 }
 
 /** Returns filter parameters as in a query: strings as they are, other values as JSON. */
