@@ -98,6 +98,7 @@ export const Job = exactly({
   start_time: time,
   rule: nullable(text, { description: "the rule that created the job" }),
   tags: recordOf(text),
+  run_on: described(listOf(text), "labels that a node must have to run the job"),
   error_count: count,
   failing: flag,
   failing_since: nullable(time),

@@ -28,6 +28,7 @@ export const NodeRow = exactly({
   drained: described(flag, "the node has noticed the drain request and has no jobs left"),
   jobs: count,
   slots: nullable(count),
+  labels: described(listOf(text), "labels by which jobs select the node; empty for a dead node"),
   memory_bytes: nullable(count),
   event_loop_delay_ms: nullable(number),
   lease_age_sec: nullable(number),

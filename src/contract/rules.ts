@@ -63,6 +63,7 @@ export const RuleDefinition = exactly({
   create_target_params: optional(recordOf(json)),
   options: optional(described(recordOf(json), "options of the replications")),
   tags: optional(described(recordOf(text), "tags of the jobs")),
+  run_on: optional(described(listOf(text), "labels that a node must have to run the jobs")),
   concurrency: optional(described(count, "maximum number of jobs running at a time")),
   delete: optional(oneOf(["keep", "stop"])),
   proxy: optional(text),

@@ -1,10 +1,13 @@
 /**
- * Index of the groups with pending jobs. A group's index position (`Place`) determines its row in
- * one of two indexes:
+ * Index of the groups with pending jobs, for each queue (`labels.ts`). A group's index position
+ * (`Place`) determines its row in one of two indexes:
  *
  *   none    no job of the group is pending
  *   later   all pending jobs of the group are due in the future; indexed by the earliest due time
  *   ready   a job of the group is due; indexed by the group's standing
+ *
+ * A group has one standing, which moves its rows in all queues. Only acceptors make a group ready,
+ * each in its own queues, so their number is bounded, whatever labels jobs require.
  */
 import { EMPTY_BYTES } from "../base/index.ts";
 import type { Key, KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
@@ -17,13 +20,21 @@ import {
 } from "./group-record.ts";
 import type { JobType } from "./job.ts";
 import { type JobKeys, readyGroup, readyKey } from "./job-keys.ts";
-import { NO_USAGE, type Order, type Standing } from "./standing.ts";
+import { type Queue, typeOfQueue } from "./labels.ts";
+import { compareStandings, NO_USAGE, type Order, type Standing } from "./standing.ts";
 
 /** Maximum number of groups that an acceptor moves from later to ready per transaction. */
 const COME_DUE_COUNT_MAX = 8;
 
 /** A ready group with its standing. */
 export type Candidate = Order & { readonly group: string };
+
+/** A group in the index `later` of a queue. */
+interface LaterGroup {
+  readonly queue: Queue;
+  readonly group: string;
+  readonly dueAtSec: number;
+}
 
 export class GroupIndex {
   readonly #keys: JobKeys;
@@ -40,8 +51,8 @@ export class GroupIndex {
     return value === undefined ? NO_USAGE : decodeStanding(value);
   }
 
-  async place(tx: ReadTransaction, type: JobType, group: string): Promise<Place> {
-    const value = await tx.get(this.#keys.place.key({ type, group }));
+  async place(tx: ReadTransaction, queue: Queue, group: string): Promise<Place> {
+    const value = await tx.get(this.#keys.place.key({ queue, group }));
     return value === undefined ? { kind: "none" } : decodePlace(value);
   }
 
@@ -51,64 +62,98 @@ export class GroupIndex {
     return { kind: "later", dueAtSec: this.#keys.groupPending.unpack(first.key).scheduledAtSec };
   }
 
-  /** The first ready groups, lowest standing first. */
-  async candidates(tx: ReadTransaction, type: JobType, limit: number): Promise<Candidate[]> {
-    const { entries } = await tx.getRangePage(this.#keys.ready.range({ type }), { limit });
-    return entries.map(({ key }) => readyGroup(this.#keys, key));
+  /** The first groups that are ready in some of the queues, lowest standing first. */
+  async candidates(
+    tx: ReadTransaction,
+    queues: readonly Queue[],
+    limit: number,
+  ): Promise<Candidate[]> {
+    const ready = async (queue: Queue): Promise<Candidate[]> => {
+      const { entries } = await tx.getRangePage(this.#keys.ready.range({ queue }), { limit });
+      return entries.map(({ key }) => readyGroup(this.#keys, key));
+    };
+    const [first = [], ...others] = await Promise.all(queues.map(ready));
+    if (others.length === 0) return first;
+    const found = new Map([first, ...others].flat().map((one) => [one.group, one]));
+    return [...found.values()].toSorted(compareStandings).slice(0, limit);
   }
 
-  /** Groups in the index `later` that have become due. */
-  async comeDue(tx: ReadTransaction, type: JobType, dueBySec: number) {
-    const range = this.#keys.later.rangeUntil({ type, dueAtSec: dueBySec });
-    const { entries } = await tx.getRangePage(range, { limit: COME_DUE_COUNT_MAX });
-    return entries.map(({ key }) => this.#keys.later.unpack(key));
+  /** The first groups in the index `later` of some of the queues that have become due. */
+  async comeDue(
+    tx: ReadTransaction,
+    queues: readonly Queue[],
+    dueBySec: number,
+  ): Promise<readonly LaterGroup[]> {
+    const limit = COME_DUE_COUNT_MAX;
+    const found = await Promise.all(
+      queues.map(async (queue) => {
+        const range = this.#keys.later.rangeUntil({ queue, dueAtSec: dueBySec });
+        const { entries } = await tx.getRangePage(range, { limit });
+        return entries.map(({ key }) => ({ ...this.#keys.later.unpack(key), queue }));
+      }),
+    );
+    return found
+      .flat()
+      .toSorted((left, right) => left.dueAtSec - right.dueAtSec)
+      .slice(0, limit);
   }
 
-  /** Time at which the next group becomes due; undefined if no group is due later. */
-  async nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
-    const { entries } = await tx.getRangePage(this.#keys.later.range({ type }), { limit: 1 });
+  /** Time at which the next group becomes due in a queue; undefined if no group is due later. */
+  async nextDueSec(tx: ReadTransaction, queue: Queue): Promise<number | undefined> {
+    const { entries } = await tx.getRangePage(this.#keys.later.range({ queue }), { limit: 1 });
     return entries[0] && this.#keys.later.unpack(entries[0].key).dueAtSec;
   }
 
+  /** The queues of jobs that require labels in which the group is ready. */
+  async readyQueues(tx: ReadTransaction, type: JobType, group: string): Promise<readonly Queue[]> {
+    const { entries } = await tx.getRangePage(this.#keys.readyQueue.range({ type, group }));
+    return entries.map(({ key }) => this.#keys.readyQueue.unpack(key).queue);
+  }
+
   /**
-   * Moves a group to the index position that `decide` derives from the current position, unless
-   * `decide` returns nothing. Requeueing many jobs calls this concurrently in one transaction, so
-   * changes of the same group are serialized: otherwise two changes would start from the same
-   * position, and the row written by the first would remain.
+   * Moves a group in a queue to the index position that `decide` derives from the current position,
+   * unless `decide` returns nothing. Requeueing many jobs calls this concurrently in one
+   * transaction, so changes of the same group are serialized: otherwise two changes would start
+   * from the same position, and the row written by the first would remain.
    */
   change(
     tx: Transaction,
-    type: JobType,
+    queue: Queue,
     group: string,
     decide: (place: Place) => Place | undefined | Promise<Place | undefined>,
   ): Promise<void> {
     const change = async (): Promise<void> => {
-      const place = await this.place(tx, type, group);
+      const place = await this.place(tx, queue, group);
       const next = await decide(place);
-      if (next !== undefined) await this.move(tx, type, group, place, next);
+      if (next !== undefined) await this.move(tx, queue, group, place, next);
     };
     let ofTransaction = this.#changes.get(tx);
     if (ofTransaction === undefined) {
       ofTransaction = new Map();
       this.#changes.set(tx, ofTransaction);
     }
-    const name = JSON.stringify([type, group]);
+    const name = JSON.stringify([queue, group]);
     const changed = ofTransaction.get(name)?.then(change, change) ?? change();
     ofTransaction.set(name, changed);
     return changed;
   }
 
-  async move(tx: Transaction, type: JobType, group: string, from: Place, to: Place): Promise<void> {
-    tx.addReadConflictKey(this.#keys.place.key({ type, group }));
-    const fromKey = await this.#indexKey(tx, type, group, from);
-    const toKey = await this.#indexKey(tx, type, group, to);
+  async move(tx: Transaction, queue: Queue, group: string, from: Place, to: Place): Promise<void> {
+    const placeKey = this.#keys.place.key({ queue, group });
+    tx.addReadConflictKey(placeKey);
+    const fromKey = await this.#indexKey(tx, queue, group, from);
+    const toKey = await this.#indexKey(tx, queue, group, to);
     if (fromKey !== undefined) tx.clear(fromKey);
     if (toKey !== undefined) tx.set(toKey, EMPTY_BYTES);
-    if (to.kind === "none") tx.clear(this.#keys.place.key({ type, group }));
-    else tx.set(this.#keys.place.key({ type, group }), encodePlace(to));
+    if (to.kind === "none") tx.clear(placeKey);
+    else tx.set(placeKey, encodePlace(to));
+    if (typeof queue === "string") return;
+    const readyQueueKey = this.#keys.readyQueue.key({ type: typeOfQueue(queue), group, queue });
+    if (to.kind === "ready") tx.set(readyQueueKey, EMPTY_BYTES);
+    else if (from.kind === "ready") tx.clear(readyQueueKey);
   }
 
-  /** Writes a standing, and updates the group's row if it is ready. */
+  /** Writes a standing, and updates the group's rows in the queues in which it is ready. */
   async restand(
     tx: Transaction,
     type: JobType,
@@ -118,20 +163,27 @@ export class GroupIndex {
   ): Promise<void> {
     if (from === to) return;
     tx.set(this.#keys.standing.key({ type, group }), encodeStanding(to));
-    if ((await this.place(tx, type, group)).kind !== "ready") return;
-    tx.clear(readyKey(this.#keys, type, from, group));
-    tx.set(readyKey(this.#keys, type, to, group), EMPTY_BYTES);
+    const [place, labelled] = await Promise.all([
+      this.place(tx, type, group),
+      this.readyQueues(tx, type, group),
+    ]);
+    const queues = place.kind === "ready" ? [type, ...labelled] : labelled;
+    for (const queue of queues) {
+      tx.clear(readyKey(this.#keys, queue, from, group));
+      tx.set(readyKey(this.#keys, queue, to, group), EMPTY_BYTES);
+    }
   }
 
   async #indexKey(
     tx: ReadTransaction,
-    type: JobType,
+    queue: Queue,
     group: string,
     place: Place,
   ): Promise<Key | undefined> {
     if (place.kind === "none") return undefined;
     if (place.kind === "later")
-      return this.#keys.later.key({ type, dueAtSec: place.dueAtSec, group });
-    return readyKey(this.#keys, type, await this.standing(tx, type, group), group);
+      return this.#keys.later.key({ queue, dueAtSec: place.dueAtSec, group });
+    const standing = await this.standing(tx, typeOfQueue(queue), group);
+    return readyKey(this.#keys, queue, standing, group);
   }
 }

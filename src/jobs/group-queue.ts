@@ -1,6 +1,7 @@
 /**
- * The queue of grouped jobs, in two levels: first the group with the lowest standing, then the job
- * of that group that has waited longest. `standing.ts` defines standings.
+ * The queues of grouped jobs, in two levels: first the group with the lowest standing, then the job
+ * of that group that has waited longest. `standing.ts` defines standings. An acceptor treats the
+ * queues for its labels as one.
  *
  * A transaction that adds a job reads only the group's index position, which changes when the
  * group's queue becomes empty or due. It therefore conflicts neither with other additions nor with
@@ -10,6 +11,7 @@
 import { compareBytes, EMPTY_BYTES, type Runtime } from "../base/index.ts";
 import {
   type Key,
+  type KeyBounds,
   type KeyValue,
   keyAfter,
   type ReadTransaction,
@@ -18,8 +20,9 @@ import {
 import type { Candidate, GroupIndex } from "./group-index.ts";
 import type { Place } from "./group-record.ts";
 import type { Groups } from "./groups.ts";
-import type { JobName, JobType } from "./job.ts";
+import type { JobName, JobPlan } from "./job.ts";
 import { type JobKeys, readyGroup } from "./job-keys.ts";
+import { type Queue, queueOf, typeOfQueue } from "./labels.ts";
 import { charged, compareStandings, type Order } from "./standing.ts";
 
 /** Maximum number of groups that an acceptor considers. */
@@ -35,6 +38,9 @@ const FULL_SEC = 10;
  */
 const SIMILAR_SCORE = 0.02;
 
+/** The plan of a job with a group. */
+export type GroupedPlan = JobPlan & { readonly group: string };
+
 /**
  * The queue has no job before this key. Without this knowledge, a command that removes many jobs in
  * a transaction would read past all rows that it has cleared, once per job.
@@ -43,6 +49,22 @@ interface Beginning {
   readonly emptyUntil: Key;
   /** False while the first row is being read. */
   readonly isRead: boolean;
+}
+
+/** A due job in a queue. */
+interface DueRow {
+  readonly key: Key;
+  readonly scheduledAtSec: number;
+  readonly id: string;
+}
+
+/** The first jobs of a group in a queue. */
+interface Head {
+  readonly queue: Queue;
+  readonly range: KeyBounds;
+  readonly rows: readonly KeyValue[];
+  readonly due: readonly DueRow[];
+  takenCount: number;
 }
 
 export class GroupQueue {
@@ -64,16 +86,21 @@ export class GroupQueue {
   }
 
   /** Adds a job to its group's queue. */
-  async enter(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
-    const key = this.#keys.groupPending.key({ ...job, group, scheduledAtSec });
+  async enter(
+    tx: Transaction,
+    { type, id }: JobName,
+    { group, scheduledAtSec, labels }: GroupedPlan,
+  ): Promise<void> {
+    const queue = queueOf(type, labels);
+    const key = this.#keys.groupPending.key({ queue, id, group, scheduledAtSec });
     tx.set(key, EMPTY_BYTES);
     const beginnings = this.#beginnings.get(tx);
-    const name = nameOf(job.type, group);
+    const name = nameOf(queue, group);
     const known = beginnings?.get(name);
     if (known?.isRead === false || (known && compareBytes(key, known.emptyUntil) < 0)) {
       beginnings?.delete(name);
     }
-    await this.#index.change(tx, job.type, group, (place) => {
+    await this.#index.change(tx, queue, group, (place) => {
       if (place.kind === "ready") return undefined;
       if (place.kind === "later" && place.dueAtSec <= scheduledAtSec) return undefined;
       return { kind: "later", dueAtSec: scheduledAtSec };
@@ -81,81 +108,84 @@ export class GroupQueue {
   }
 
   /** Removes a job from its group's queue without accepting it. */
-  async leave(tx: Transaction, job: JobName, group: string, scheduledAtSec: number): Promise<void> {
-    const { type } = job;
-    tx.clear(this.#keys.groupPending.key({ ...job, group, scheduledAtSec }));
-    await this.#index.change(tx, type, group, async (place) => {
+  async leave(
+    tx: Transaction,
+    { type, id }: JobName,
+    { group, scheduledAtSec, labels }: GroupedPlan,
+  ): Promise<void> {
+    const queue = queueOf(type, labels);
+    tx.clear(this.#keys.groupPending.key({ queue, id, group, scheduledAtSec }));
+    await this.#index.change(tx, queue, group, async (place) => {
       // A job after the first one does not determine the position of its group.
       if (place.kind === "later" && scheduledAtSec > place.dueAtSec) return undefined;
       if (place.kind === "ready" && scheduledAtSec > this.#nowSec()) return undefined;
-      const next = this.#index.placeFor(await this.#first(tx, type, group));
+      const next = this.#index.placeFor(await this.#first(tx, queue, group));
       const isDue = next.kind === "later" && next.dueAtSec <= this.#nowSec();
       return place.kind === "ready" && isDue ? undefined : next;
     });
   }
 
   /** Reads the first row of the group's queue. */
-  async #first(tx: Transaction, type: JobType, group: string): Promise<KeyValue | undefined> {
+  async #first(tx: Transaction, queue: Queue, group: string): Promise<KeyValue | undefined> {
     const beginnings = this.#beginnings.get(tx) ?? new Map<string, Beginning>();
     this.#beginnings.set(tx, beginnings);
-    const name = nameOf(type, group);
-    const queue = this.#keys.groupPending.range({ type, group });
-    const begin = beginnings.get(name)?.emptyUntil ?? queue.begin;
+    const name = nameOf(queue, group);
+    const rows = this.#keys.groupPending.range({ queue, group });
+    const begin = beginnings.get(name)?.emptyUntil ?? rows.begin;
     const reading: Beginning = { emptyUntil: begin, isRead: false };
     beginnings.set(name, reading);
-    const page = await tx.getRangePage({ begin, end: queue.end }, { limit: 1 });
+    const page = await tx.getRangePage({ begin, end: rows.end }, { limit: 1 });
     const [first] = page.entries;
     // If a job has entered the queue meanwhile, it has deleted this entry of `beginnings`.
     if (beginnings.get(name) === reading) {
-      beginnings.set(name, { emptyUntil: first?.key ?? queue.end, isRead: true });
+      beginnings.set(name, { emptyUntil: first?.key ?? rows.end, isRead: true });
     }
     return first;
   }
 
   /**
-   * Removes up to `countMax` jobs due at `dueBySec` from the queue of the next group. Returns an
-   * empty list if no group has a due job.
+   * Removes up to `countMax` jobs of the next group due at `dueBySec` from the queues, which are of
+   * one type. Returns an empty list if no group has a due job.
    */
   async take(
     tx: Transaction,
-    type: JobType,
+    queues: readonly Queue[],
     { dueBySec, countMax }: { readonly dueBySec: number; readonly countMax: number },
   ): Promise<JobName[]> {
-    for (const { group, dueAtSec } of await this.#index.comeDue(tx.snapshot, type, dueBySec)) {
-      await this.#index.move(tx, type, group, { kind: "later", dueAtSec }, { kind: "ready" });
+    const due = await this.#index.comeDue(tx.snapshot, queues, dueBySec);
+    for (const { queue, group, dueAtSec } of due) {
+      await this.#index.move(tx, queue, group, { kind: "later", dueAtSec }, { kind: "ready" });
     }
-    const candidates = await this.#index.candidates(tx.snapshot, type, CANDIDATE_COUNT_MAX);
+    const candidates = await this.#index.candidates(tx.snapshot, queues, CANDIDATE_COUNT_MAX);
     while (candidates.length > 0) {
       const chosen = this.#choose(candidates);
-      const taken = await this.#takeFrom(tx, type, chosen.group, {
-        dueBySec,
-        countMax,
-        next: candidates[0],
-      });
+      const wanted = { dueBySec, countMax, next: candidates[0] };
+      const taken = await this.#takeFrom(tx, queues, chosen.group, wanted);
       if (taken.length > 0) return taken;
     }
     return [];
   }
 
-  /** Jobs of groups due at `dueBySec`, up to `limit`. */
+  /** Jobs of groups due at `dueBySec` in a queue, up to `limit`. */
   async due(
     tx: ReadTransaction,
-    type: JobType,
+    queue: Queue,
     { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
   ): Promise<JobName[]> {
     const names: JobName[] = [];
+    const type = typeOfQueue(queue);
     const visit = async (group: string): Promise<void> => {
-      const range = this.#keys.groupPending.rangeUntil({ type, group, scheduledAtSec: dueBySec });
+      const range = this.#keys.groupPending.rangeUntil({ queue, group, scheduledAtSec: dueBySec });
       const { entries } = await tx.getRangePage(range, { limit: limit - names.length });
       for (const { key } of entries)
         names.push({ type, id: this.#keys.groupPending.unpack(key).id });
     };
-    for await (const { key } of tx.getRange(this.#keys.ready.range({ type }))) {
+    for await (const { key } of tx.getRange(this.#keys.ready.range({ queue }))) {
       if (names.length >= limit) return names;
       await visit(readyGroup(this.#keys, key).group);
     }
     for await (const { key } of tx.getRange(
-      this.#keys.later.rangeUntil({ type, dueAtSec: dueBySec }),
+      this.#keys.later.rangeUntil({ queue, dueAtSec: dueBySec }),
     )) {
       if (names.length >= limit) return names;
       await visit(this.#keys.later.unpack(key).group);
@@ -164,14 +194,14 @@ export class GroupQueue {
   }
 
   /**
-   * Time at which the next group becomes due, in seconds since the epoch; undefined if no group has
-   * a job. 0 if the last `take` found no jobs in the groups that it considered, but other groups
-   * are ready.
+   * Time at which the next group of a queue becomes due, in seconds since the epoch; undefined if
+   * no group has a job. 0 if the last `take` found no jobs in the groups that it considered, but
+   * other groups are ready.
    */
-  async nextDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
+  async nextDueSec(tx: ReadTransaction, queue: Queue): Promise<number | undefined> {
     const [ready, laterSec] = await Promise.all([
-      this.#index.candidates(tx, type, 1),
-      this.#index.nextDueSec(tx, type),
+      this.#index.candidates(tx, [queue], 1),
+      this.#index.nextDueSec(tx, queue),
     ]);
     return ready.length > 0 ? 0 : laterSec;
   }
@@ -180,23 +210,23 @@ export class GroupQueue {
    * Called when the number of the group's running jobs decreases or its limit is raised. A group
    * that was waiting at its limit becomes ready again.
    */
-  async released(tx: Transaction, type: JobType, group: string): Promise<void> {
-    await this.#index.change(tx, type, group, async (place) => {
+  async released(tx: Transaction, queue: Queue, group: string): Promise<void> {
+    await this.#index.change(tx, queue, group, async (place) => {
       if (place.kind !== "later") return undefined;
-      const { entries } = await tx.getRangePage(this.#keys.groupPending.range({ type, group }), {
+      const { entries } = await tx.getRangePage(this.#keys.groupPending.range({ queue, group }), {
         limit: 1,
       });
       const first = this.#index.placeFor(entries[0]);
       const isWaiting = first.kind === "later" && first.dueAtSec < place.dueAtSec;
       if (!isWaiting) return undefined;
-      tx.add(this.#keys.enqueued.key({ type }), 1n);
+      tx.add(this.#keys.enqueued.key({ type: typeOfQueue(queue) }), 1n);
       return first;
     });
   }
 
   async #takeFrom(
     tx: Transaction,
-    type: JobType,
+    queues: readonly Queue[],
     group: string,
     {
       dueBySec,
@@ -208,45 +238,87 @@ export class GroupQueue {
       readonly next: Order | undefined;
     },
   ): Promise<JobName[]> {
-    const [fairShare, before] = await Promise.all([
+    const type = typeOfQueue(queues[0] as Queue);
+    const [fairShare, before, ready] = await Promise.all([
       this.#groups.fairShare(tx, type),
       this.#index.standing(tx, type, group),
+      this.#readyAmong(tx.snapshot, queues, group),
     ]);
     const countMax = Math.min(wantedCount, await this.#groups.room(tx, type, group));
     if (countMax <= 0) {
       const full: Place = { kind: "later", dueAtSec: dueBySec + FULL_SEC };
-      await this.#index.move(tx, type, group, { kind: "ready" }, full);
+      for (const queue of ready) {
+        await this.#index.move(tx, queue, group, { kind: "ready" }, full);
+      }
       return [];
     }
-    const queue = this.#keys.groupPending.range({ type, group });
-    const { entries: rows } = await tx.snapshot.getRangePage(queue, { limit: countMax + 1 });
-    const isDue = ({ key }: KeyValue): boolean =>
-      this.#keys.groupPending.unpack(key).scheduledAtSec <= dueBySec;
-    const due = rows.filter(isDue);
+    const heads = await Promise.all(
+      ready.map((queue) =>
+        this.#head(tx.snapshot, queue, group, { dueBySec, limit: countMax + 1 }),
+      ),
+    );
+    const due = heads.flatMap((head) => head.due.map((row) => ({ ...row, head })));
+    if (heads.length > 1) due.sort(byDueTime);
     let standing = before;
     const nowSec = this.#nowSec();
     const taken: JobName[] = [];
-    for (const { key } of due.slice(0, countMax)) {
+    for (const { key, id, head } of due.slice(0, countMax)) {
       // Stops taking jobs when another group is next, as if each job were accepted separately.
       const isOthersTurn = next !== undefined && compareStandings(next, standing) < 0;
       if (taken.length > 0 && isOthersTurn) break;
       tx.addReadConflictKey(key);
       tx.clear(key);
-      taken.push({ type, id: this.#keys.groupPending.unpack(key).id });
+      taken.push({ type, id });
+      head.takenCount++;
       standing = charged(standing, fairShare, fairShare.instalmentSec, nowSec);
     }
-    const rest = rows[taken.length];
-    if (rest !== undefined && isDue(rest)) {
+    for (const head of heads) await this.#leaveHead(tx, group, head);
+    await this.#index.restand(tx, type, group, before, standing);
+    return taken;
+  }
+
+  /** Returns the queues in which the group is ready. */
+  async #readyAmong(
+    tx: ReadTransaction,
+    queues: readonly Queue[],
+    group: string,
+  ): Promise<readonly Queue[]> {
+    if (queues.length === 1) return queues;
+    const places = await Promise.all(queues.map((queue) => this.#index.place(tx, queue, group)));
+    return queues.filter((_, index) => places[index]?.kind === "ready");
+  }
+
+  async #head(
+    tx: ReadTransaction,
+    queue: Queue,
+    group: string,
+    { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
+  ): Promise<Head> {
+    const range = this.#keys.groupPending.range({ queue, group });
+    const { entries: rows } = await tx.getRangePage(range, { limit });
+    const due = rows.flatMap(({ key }) => {
+      const { scheduledAtSec, id } = this.#keys.groupPending.unpack(key);
+      return scheduledAtSec <= dueBySec ? [{ key, scheduledAtSec, id }] : [];
+    });
+    return { queue, range, rows, due, takenCount: 0 };
+  }
+
+  /** Updates the position of the group in a queue after some of its first jobs were taken. */
+  async #leaveHead(
+    tx: Transaction,
+    group: string,
+    { queue, range, rows, due, takenCount }: Head,
+  ): Promise<void> {
+    const rest = rows[takenCount];
+    if (rest !== undefined && takenCount < due.length) {
       // A concurrent removal of this job must conflict, because the group is ready only while the
       // job is queued.
       tx.addReadConflictKey(rest.key);
-    } else {
-      const end = rest === undefined ? queue.end : keyAfter(rest.key);
-      tx.addReadConflictRange({ begin: queue.begin, end });
-      await this.#index.move(tx, type, group, { kind: "ready" }, this.#index.placeFor(rest));
+      return;
     }
-    await this.#index.restand(tx, type, group, before, standing);
-    return taken;
+    const end = rest === undefined ? range.end : keyAfter(rest.key);
+    tx.addReadConflictRange({ begin: range.begin, end });
+    await this.#index.move(tx, queue, group, { kind: "ready" }, this.#index.placeFor(rest));
   }
 
   /** Removes one of the groups with the lowest standing from the list, and returns the group. */
@@ -266,6 +338,10 @@ export class GroupQueue {
   }
 }
 
-function nameOf(type: JobType, group: string): string {
-  return JSON.stringify([type, group]);
+function nameOf(queue: Queue, group: string): string {
+  return JSON.stringify([queue, group]);
+}
+
+function byDueTime(left: DueRow, right: DueRow): number {
+  return left.scheduledAtSec - right.scheduledAtSec || (left.id < right.id ? -1 : 1);
 }

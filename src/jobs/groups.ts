@@ -18,6 +18,7 @@ import { decodeFairShare, encodeFairShare } from "./group-record.ts";
 import type { JobType } from "./job.ts";
 import type { JobCounts } from "./job-counts.ts";
 import { type JobKeys, readyGroup } from "./job-keys.ts";
+import { type Labels, NO_LABELS, type Queue, queuesFor } from "./labels.ts";
 import {
   charged,
   checkFairShare,
@@ -32,6 +33,13 @@ import {
 
 /** Maximum number of groups read per transaction when all groups are read. */
 const READY_ROWS_MAX = 500;
+
+export interface DueWanted {
+  readonly dueBySec: number;
+  readonly limit: number;
+  /** Labels of the worker whose jobs are wanted. Default: only jobs that require none. */
+  readonly labels?: Labels;
+}
 
 export class Groups {
   readonly #runtime: Runtime;
@@ -155,15 +163,16 @@ export class Groups {
    * number of jobs to stop. Cluster-wide, a group should stop the jobs in excess of its limit. To
    * make room, it should also stop as many jobs as it has due jobs, up to the parameter `limit`.
    * This worker stops its proportional part of both, rounded up. `held` is its number of running
-   * jobs by group. A snapshot read.
+   * jobs by group, `labels` are its labels. A snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
     type: JobType,
     held: ReadonlyMap<string, number>,
-    { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
+    { dueBySec, limit, labels = NO_LABELS }: DueWanted,
   ): Promise<ReadonlyMap<string, number>> {
     const { snapshot } = tx;
+    const queues = queuesFor(type, labels);
     const { entries } = await snapshot.getRangePage(this.#keys.groupLimit.range({ type }));
     const found = new Map<string, number>();
     for (const { key, value } of entries) {
@@ -173,9 +182,15 @@ export class Groups {
       const { running } = await this.#counts.read(tx, type, group);
       const excess = running - limitOf(value);
       if (excess < 0) continue;
-      const due = this.#keys.groupPending.rangeUntil({ type, group, scheduledAtSec: dueBySec });
-      const waiting = await snapshot.getRangePage(due, { limit });
-      const stopCount = excess + waiting.entries.length;
+      const waiting = await Promise.all(
+        queues.map(async (queue) => {
+          const due = { queue, group, scheduledAtSec: dueBySec };
+          const range = this.#keys.groupPending.rangeUntil(due);
+          return (await snapshot.getRangePage(range, { limit })).entries.length;
+        }),
+      );
+      const waitingCount = waiting.reduce((sum, count) => sum + count, 0);
+      const stopCount = excess + Math.min(limit, waitingCount);
       const ownCount = Math.ceil((stopCount * heldCount) / Math.max(1, running));
       if (ownCount > 0) found.set(group, ownCount);
     }
@@ -205,17 +220,19 @@ export class Groups {
 
   /**
    * Returns the groups in `running` that should give up slots, highest standing first. They yield
-   * to the group that is scheduled next among those with a job due at `dueBySec`. That group is
-   * listed last, because its due jobs may replace its own running jobs. A snapshot read.
+   * to the group that is scheduled next, by a worker with these labels, among those with a job due
+   * at `dueBySec`. That group is listed last, because its due jobs may replace its own running
+   * jobs. A snapshot read.
    */
   async givingWay(
     tx: ReadTransaction,
     type: JobType,
     running: Iterable<string>,
     dueBySec: number,
+    labels: Labels = NO_LABELS,
   ): Promise<string[]> {
     const reader = tx.snapshot;
-    const lowest = await this.#next(reader, type, dueBySec);
+    const lowest = await this.#next(reader, type, dueBySec, labels);
     if (lowest === undefined) return [];
     const standings = await this.#standings(reader, type, new Set(running));
     return standings
@@ -226,16 +243,17 @@ export class Groups {
 
   /**
    * Returns the given groups that have a higher standing than some other group with a job due at
-   * `dueBySec`. A snapshot read.
+   * `dueBySec` for a worker with these labels. A snapshot read.
    */
   async notNext(
     tx: ReadTransaction,
     type: JobType,
     groups: ReadonlySet<string>,
     dueBySec: number,
+    labels: Labels = NO_LABELS,
   ): Promise<ReadonlySet<string>> {
     if (groups.size === 0) return new Set();
-    const lowest = await this.#next(tx.snapshot, type, dueBySec);
+    const lowest = await this.#next(tx.snapshot, type, dueBySec, labels);
     if (lowest === undefined) return new Set();
     const standings = await this.#standings(tx.snapshot, type, groups);
     const higher = standings.filter((standing) => compareStandings(standing, lowest) > 0);
@@ -247,9 +265,11 @@ export class Groups {
     tx: ReadTransaction,
     type: JobType,
     dueBySec: number,
+    labels: Labels,
   ): Promise<Candidate | undefined> {
-    const waiting: Candidate[] = await this.#index.candidates(tx, type, 1);
-    for (const { group } of await this.#index.comeDue(tx, type, dueBySec)) {
+    const queues = queuesFor(type, labels);
+    const waiting = [...(await this.#index.candidates(tx, queues, 1))];
+    for (const { group } of await this.#index.comeDue(tx, queues, dueBySec)) {
       waiting.push({ ...(await this.standing(tx, type, group)), group });
     }
     return waiting.toSorted(compareStandings)[0];
@@ -268,45 +288,66 @@ export class Groups {
   }
 
   /**
-   * Time since which the longest-waiting job has been due; undefined if no group has a due job.
-   * Reads every ready group, in several transactions if necessary.
+   * Time since which the longest-waiting job has been due that a worker with one of these sets of
+   * labels may run; undefined if no group has such a job. Reads every ready group, in several
+   * transactions if necessary.
    */
-  async longestDueSec(kv: KeyValueStore, type: JobType): Promise<number | undefined> {
-    const nextDueSec = await kv.read((tx) => this.#index.nextDueSec(tx.snapshot, type));
-    let earliestSec =
-      nextDueSec !== undefined && nextDueSec <= this.#nowSec() ? nextDueSec : Infinity;
-    const { begin, end } = this.#keys.ready.range({ type });
-    for (let from: Key | undefined = begin; from !== undefined; ) {
-      const range: KeyRange = { begin: from, end };
-      const page = await kv.read((tx) => this.#firstDueSecs(tx.snapshot, type, range));
-      earliestSec = smallest(page.dueSecs, earliestSec);
-      from = page.next;
+  async longestDueSec(
+    kv: KeyValueStore,
+    type: JobType,
+    sets: readonly Labels[] = [NO_LABELS],
+  ): Promise<number | undefined> {
+    const queues = sets.flatMap((labels) => queuesFor(type, labels));
+    const distinct = new Map(queues.map((queue) => [JSON.stringify(queue), queue]));
+    let earliestSec = Infinity;
+    for (const queue of distinct.values()) {
+      const nextDueSec = await kv.read((tx) => this.#index.nextDueSec(tx.snapshot, queue));
+      if (nextDueSec !== undefined && nextDueSec <= this.#nowSec()) {
+        earliestSec = Math.min(earliestSec, nextDueSec);
+      }
+      const { begin, end } = this.#keys.ready.range({ queue });
+      for (let from: Key | undefined = begin; from !== undefined; ) {
+        const range: KeyRange = { begin: from, end };
+        const page = await kv.read((tx) => this.#firstDueSecs(tx.snapshot, queue, range));
+        earliestSec = smallest(page.dueSecs, earliestSec);
+        from = page.next;
+      }
     }
     return earliestSec === Infinity ? undefined : earliestSec;
   }
 
   /**
    * Due time of the group's first pending job, possibly in the past; undefined if no job is
-   * pending.
+   * pending. Of the jobs that require labels, only those count that an acceptor has found due.
    */
   async firstDueSec(
     tx: ReadTransaction,
     type: JobType,
     group: string,
   ): Promise<number | undefined> {
-    const [first] = (
-      await tx.getRangePage(this.#keys.groupPending.range({ type, group }), { limit: 1 })
-    ).entries;
+    const queues = [type, ...(await this.#index.readyQueues(tx, type, group))];
+    const dueSecs = await Promise.all(queues.map((queue) => this.#firstDueSec(tx, queue, group)));
+    const known = dueSecs.filter((dueSec) => dueSec !== undefined);
+    return known.length === 0 ? undefined : smallest(known, Infinity);
+  }
+
+  async #firstDueSec(
+    tx: ReadTransaction,
+    queue: Queue,
+    group: string,
+  ): Promise<number | undefined> {
+    const range = this.#keys.groupPending.range({ queue, group });
+    const [first] = (await tx.getRangePage(range, { limit: 1 })).entries;
     return first && this.#keys.groupPending.unpack(first.key).scheduledAtSec;
   }
 
-  /** Due times of the first jobs of a page of ready groups. */
-  async #firstDueSecs(tx: ReadTransaction, type: JobType, range: KeyRange) {
+  /** Due times of the first jobs of a page of the groups that are ready in a queue. */
+  async #firstDueSecs(tx: ReadTransaction, queue: Queue, range: KeyRange) {
     const { entries, stoppedBy } = await tx.getRangePage(range, { limit: READY_ROWS_MAX });
     const dueSecs = await Promise.all(
       entries.map(async ({ key }) => {
         const { group } = readyGroup(this.#keys, key);
-        return (await this.firstDueSec(tx, type, group)) ?? Infinity;
+        return (await this.#firstDueSec(tx, queue, group)) ?? Infinity;
       }),
     );
     const last = entries.at(-1);

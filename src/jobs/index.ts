@@ -1,8 +1,8 @@
 /**
  * Background jobs of any type in one transactional queue (RFC 007). Independent of replication.
  *
- * Reading order: job.ts, jobs.ts, pending-queue.ts, job-observer.ts, job-notes.ts; standing.ts,
- * groups.ts, group-index.ts, group-queue.ts, run-meter.ts; activity-monitor.ts,
+ * Reading order: job.ts, jobs.ts, labels.ts, pending-queue.ts, job-observer.ts, job-notes.ts;
+ * standing.ts, groups.ts, group-index.ts, group-queue.ts, run-meter.ts; activity-monitor.ts,
  * job-subscriptions.ts; then worker.ts, workers.ts, lease.ts, worker-ring.ts, job-worker.ts,
  * slotless-jobs.ts.
  */
@@ -20,6 +20,17 @@ export { JobWorker } from "./job-worker.ts";
 export type { Acceptance, AcceptOptions, IdsWanted, NothingDue } from "./jobs.ts";
 export { Jobs } from "./jobs.ts";
 export { JobHaltedError, UnknownJobTypeError, WorkerExpelledError } from "./jobs-errors.ts";
+export {
+  areSameLabels,
+  hasLabels,
+  isLabel,
+  LABEL_RULE,
+  type Labels,
+  labelSet,
+  NO_LABELS,
+  REQUIRED_LABELS_MAX,
+  WORKER_LABELS_MAX,
+} from "./labels.ts";
 export type { LeaseEnding, LeaseRenewer, ReadyRenewer } from "./lease.ts";
 export {
   InLoopLeaseRenewer,

@@ -15,6 +15,7 @@ import {
 } from "../kv/index.ts";
 import { toNumber } from "./group-record.ts";
 import type { JobType } from "./job.ts";
+import type { Queue } from "./labels.ts";
 import type { Order } from "./standing.ts";
 import type { WorkerId } from "./worker.ts";
 
@@ -51,11 +52,11 @@ const ROWS = {
     "bytes",
     "data given while the job was running; becomes the data of its next run",
   ),
-  pending: keyRow<{ type: JobType; scheduledAtSec: number; id: string }>(
+  pending: keyRow<{ queue: Queue; scheduledAtSec: number; id: string }>(
     5,
-    ["type", "scheduledAtSec", "id"],
+    ["queue", "scheduledAtSec", "id"],
     '""',
-    "the queue of jobs without a group, by due time",
+    "jobs without a group by due time; a queue is a type, or (type, label, …) with required labels",
   ),
   activity: keyRow<{ type: JobType; versionstamp: Versionstamp }>(
     6,
@@ -99,27 +100,27 @@ const ROWS = {
     "8 random bytes",
     "running jobs by their worker; rewritten to notify the worker, which watches it",
   ),
-  groupPending: keyRow<{ type: JobType; group: string; scheduledAtSec: number; id: string }>(
+  groupPending: keyRow<{ queue: Queue; group: string; scheduledAtSec: number; id: string }>(
     13,
-    ["type", "group", "scheduledAtSec", "id"],
+    ["queue", "group", "scheduledAtSec", "id"],
     '""',
-    "the queue of a group, by due time",
+    "jobs of a group, by due time",
   ),
-  place: keyRow<{ type: JobType; group: string }>(
+  place: keyRow<{ queue: Queue; group: string }>(
     14,
-    ["type", "group"],
+    ["queue", "group"],
     "Place",
     "position of the group in index 15 or 16",
   ),
-  ready: keyRow<{ type: JobType; generation: number; score: Double | null; group: string }>(
+  ready: keyRow<{ queue: Queue; generation: number; score: Double | null; group: string }>(
     15,
-    ["type", "generation", "score", "group"],
+    ["queue", "generation", "score", "group"],
     '""',
     "groups with a due job, lowest standing first; the score is null for a group without usage",
   ),
-  later: keyRow<{ type: JobType; dueAtSec: number; group: string }>(
+  later: keyRow<{ queue: Queue; dueAtSec: number; group: string }>(
     16,
-    ["type", "dueAtSec", "group"],
+    ["queue", "dueAtSec", "group"],
     '""',
     "groups whose jobs are all due later",
   ),
@@ -165,6 +166,12 @@ const ROWS = {
     "(countMax)",
     "maximum number of jobs of a group that run at the same time",
   ),
+  readyQueue: keyRow<{ type: JobType; group: string; queue: string[] }>(
+    24,
+    ["type", "group", "queue"],
+    '""',
+    "queues with labels in which the group is in index 15",
+  ),
 };
 
 export const JOB_KEY_SHAPES: readonly KeyShape[] = keyShapes(ROWS);
@@ -182,16 +189,23 @@ export function jobsBelow({ job }: JobKeys, type: JobType, prefix: string): KeyB
   return { begin, end: prefixEnd(begin) };
 }
 
+/** Returns the range of the waiting jobs of a type, with a group, that require labels. */
+export function labelledBelow({ groupPending }: JobKeys, type: JobType): KeyBounds {
+  // Removes the terminator of the nested tuple, so that tuples with labels match.
+  const begin = groupPending.prefixKey({ queue: [type] }).subarray(0, -1);
+  return { begin, end: prefixEnd(begin) };
+}
+
 /** Returns the key of a ready group. */
 export function readyKey(
   { ready }: JobKeys,
-  type: JobType,
+  queue: Queue,
   { generation, score }: Order,
   group: string,
 ): Key {
   // A score is always packed as a double, because integers and doubles sort separately.
   return ready.key({
-    type,
+    queue,
     generation,
     score: score === undefined ? null : new Double(score),
     group,

@@ -12,13 +12,16 @@ import {
   type VersionstampedBytes,
 } from "../kv/index.ts";
 import type { JobData, JobFacts, JobTerms, RunningFacts, TypeTimeout } from "./job.ts";
+import { type Labels, NO_LABELS } from "./labels.ts";
 
 /**
- * Formats of jobs without and with a request. Nodes that do not support requests refuse jobs with a
- * request, since they would lose it.
+ * Format of a job; jobs with a request, with labels or with both have the formats after it. Nodes
+ * that do not support requests or labels refuse jobs with them, since they would lose them.
  */
 const FORMAT = 3;
-const FORMAT_WITH_REQUEST = 4;
+const WITH_REQUEST = 1;
+const WITH_LABELS = 2;
+const FORMAT_MAX = FORMAT + WITH_REQUEST + WITH_LABELS;
 /**
  * Oldest readable format. Format 1 had no worker, and formats 1 and 2 had no group; both are read
  * as undefined.
@@ -37,14 +40,20 @@ export const DATA_CHUNK_BYTES = 90_000;
 
 export function encodeWaiting(
   state: "pending" | "finished",
-  { scheduledAtSec, group, hasRequest }: JobTerms,
+  { scheduledAtSec, group, hasRequest, labels }: JobTerms,
 ): Uint8Array {
   const stateCode = state === "pending" ? PENDING : FINISHED;
-  return packTuple([formatOf(hasRequest), stateCode, scheduledAtSec, group ?? null]);
+  const format = formatOf(hasRequest, labels);
+  return packTuple([format, stateCode, scheduledAtSec, group ?? null, ...labelItems(labels)]);
 }
 
-function formatOf(hasRequest: boolean): number {
-  return hasRequest ? FORMAT_WITH_REQUEST : FORMAT;
+function formatOf(hasRequest: boolean, labels: Labels): number {
+  return FORMAT + (hasRequest ? WITH_REQUEST : 0) + (labels.length > 0 ? WITH_LABELS : 0);
+}
+
+/** The last element of a record in a format with labels. */
+function labelItems(labels: Labels): Tuple {
+  return labels.length > 0 ? [[...labels]] : [];
 }
 
 /** Facts of a running job whose position in the activity order is unknown until the commit. */
@@ -66,25 +75,29 @@ export function encodeStillRunning(facts: RunningFacts): Uint8Array {
 }
 
 function runningTuple(facts: RunningFactsAtCommit, activity: Versionstamp): Tuple {
-  const { lock, scheduledAtSec, resubmitted, worker, group, hasRequest } = facts;
-  const owners = [worker ?? null, group ?? null];
-  return [formatOf(hasRequest), RUNNING, scheduledAtSec, lock, resubmitted, activity, ...owners];
+  const { lock, scheduledAtSec, resubmitted, worker, group, hasRequest, labels } = facts;
+  const format = formatOf(hasRequest, labels);
+  const owners = [worker ?? null, group ?? null, ...labelItems(labels)];
+  return [format, RUNNING, scheduledAtSec, lock, resubmitted, activity, ...owners];
 }
 
 export function decodeFacts(value: Uint8Array): JobFacts {
   const [format, state, scheduledAtSec, ...rest] = unpackTuple(value);
   assert(
-    typeof format === "number" && format >= FORMAT_MIN && format <= FORMAT_WITH_REQUEST,
+    typeof format === "number" && format >= FORMAT_MIN && format <= FORMAT_MAX,
     "The job record must have a supported format version",
   );
   assert(typeof scheduledAtSec === "number", "A job record must have a schedule");
-  const hasRequest = format === FORMAT_WITH_REQUEST;
+  const parts = Math.max(0, format - FORMAT);
+  const hasRequest = (parts & WITH_REQUEST) !== 0;
+  const labels = (parts & WITH_LABELS) === 0 ? NO_LABELS : (rest.at(-1) as string[]);
   if (state === PENDING || state === FINISHED) {
     const [group] = rest;
     return {
       state: state === PENDING ? "pending" : "finished",
       scheduledAtSec,
       group: textOrNone(group),
+      labels,
       hasRequest,
     };
   }
@@ -98,6 +111,7 @@ export function decodeFacts(value: Uint8Array): JobFacts {
     state: "running",
     scheduledAtSec,
     group: textOrNone(group),
+    labels,
     hasRequest,
     lock,
     resubmitted: resubmitted === true,

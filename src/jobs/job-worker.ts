@@ -11,6 +11,7 @@
 import { errorCode, runTogether } from "../base/index.ts";
 import type { JobType } from "./job.ts";
 import { WorkerExpelledError } from "./jobs-errors.ts";
+import { type Labels, NO_LABELS } from "./labels.ts";
 import {
   type Lease,
   type LeaseEnding,
@@ -32,6 +33,8 @@ export interface JobWorkerParts extends WorkerRingParts {
   readonly node: string;
   readonly processId: string;
   readonly types: readonly JobType[];
+  /** Labels of the worker. Default: none. */
+  readonly labels?: Labels;
   readonly leaseMs: number;
   /** Announced to other nodes of the store. */
   readonly program?: Program | undefined;
@@ -49,6 +52,10 @@ export class JobWorker {
 
   constructor(parts: JobWorkerParts) {
     this.#parts = parts;
+  }
+
+  get labels(): Labels {
+    return this.#parts.labels ?? NO_LABELS;
   }
 
   /**
@@ -85,9 +92,10 @@ export class JobWorker {
     work: (membership: Membership) => Promise<void>,
   ): Promise<void> {
     const { runtime, kv, jobs, node, processId, types, leaseMs, program } = this.#parts;
+    const { labels } = this;
     const startedAtMs = runtime.clock.monotonicMs();
     const worker = await kv.transact(async (tx) =>
-      jobs.workers.register(tx, { node, processId, types, leaseMs, program }),
+      jobs.workers.register(tx, { node, processId, types, labels, leaseMs, program }),
     );
     const { id } = worker;
     const ageMs = runtime.clock.monotonicMs() - startedAtMs;

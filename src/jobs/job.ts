@@ -38,7 +38,10 @@ export interface JobName {
  */
 export type JobData = Readonly<Record<string, unknown>>;
 
-/** Due time and group of a job. */
+/** Labels of workers, or required by jobs (`labels.ts`): sorted and distinct. */
+export type Labels = readonly string[];
+
+/** Due time, group and placement of a job. */
 export interface JobPlan {
   /** Due time in seconds since the epoch; 0 if the job may run at any time. */
   readonly scheduledAtSec: number;
@@ -47,6 +50,8 @@ export interface JobPlan {
    * time.
    */
   readonly group: string | undefined;
+  /** Labels that a worker must have to run the job. */
+  readonly labels: Labels;
 }
 
 /** Facts that a job has in every state. */

@@ -18,7 +18,7 @@ import {
 } from "../kv/index.ts";
 import { GroupIndex } from "./group-index.ts";
 import { GroupQueue } from "./group-queue.ts";
-import { Groups } from "./groups.ts";
+import { type DueWanted, Groups } from "./groups.ts";
 import { IdleGroups } from "./idle-groups.ts";
 import type {
   HeldJob,
@@ -51,7 +51,8 @@ import {
   type RunningFactsAtCommit,
 } from "./job-record.ts";
 import { JobHaltedError, UnknownJobTypeError } from "./jobs-errors.ts";
-import { PendingQueue, type Wanted } from "./pending-queue.ts";
+import { areSameLabels, hasLabels, type Labels, labelSet, NO_LABELS } from "./labels.ts";
+import { PendingQueue, type UnplacedWanted, type Wanted } from "./pending-queue.ts";
 import type { RequeuedBatch } from "./requeue.ts";
 import type { WorkerId } from "./worker.ts";
 import { Workers } from "./workers.ts";
@@ -197,7 +198,7 @@ export class Jobs {
   /**
    * Adds a job, or requests another run of an existing one. The effect depends on its state:
    *
-   *   absent, finished   becomes pending with this data, time and group
+   *   absent, finished   becomes pending with this data, time, group and labels
    *   pending            receives these values; nothing is written if they are unchanged
    *   running            runs again after this run, with these values; counted in the new group now
    *
@@ -210,13 +211,14 @@ export class Jobs {
     tx: Transaction,
     job: JobName,
     data: JobData,
-    { scheduledAtSec = 0, group, request }: AddOptions = {},
+    { scheduledAtSec = 0, group, labels = NO_LABELS, request }: AddOptions = {},
   ): Promise<void> {
     const typeTimeout = await tx.get(this.#keys.typeTimeout.key({ type: job.type }));
     if (typeTimeout === undefined) throw new UnknownJobTypeError(job.type);
     const stored = { data, request };
     const facts = await this.#facts(tx, job);
-    const terms = { scheduledAtSec, group, hasRequest: hasRequestAfter(facts, request) };
+    const hasRequest = hasRequestAfter(facts, request);
+    const terms = { scheduledAtSec, group, labels: labelSet(labels), hasRequest };
     if (facts?.state === "running") {
       this.#data.setNext(tx, job, stored);
       this.#write(tx, job, facts, { ...facts, ...terms, resubmitted: true });
@@ -244,13 +246,14 @@ export class Jobs {
     tx: Transaction,
     job: JobName,
     data: JobData,
-    { group, request }: Omit<AddOptions, "scheduledAtSec"> = {},
+    { group, labels = NO_LABELS, request }: Omit<AddOptions, "scheduledAtSec"> = {},
   ): Promise<void> {
     assert(
       (await this.#facts(tx, job)) === undefined,
       "A job added as finished must not exist yet",
     );
-    const terms = { scheduledAtSec: 0, group, hasRequest: request !== undefined };
+    const hasRequest = request !== undefined;
+    const terms = { scheduledAtSec: 0, group, labels: labelSet(labels), hasRequest };
     const finished = { ...terms, state: "finished" } as const;
     this.#data.setFirst(tx, job, { data, request });
     tx.set(this.#keys.job.key(job), encodeWaiting("finished", terms));
@@ -410,12 +413,16 @@ export class Jobs {
   }
 
   /** Pending jobs due at `dueBySec`, up to `limit`, in no particular order. A snapshot read. */
-  due(
-    tx: ReadTransaction,
-    type: JobType,
-    wanted: { readonly dueBySec: number; readonly limit: number },
-  ): Promise<readonly JobName[]> {
+  due(tx: ReadTransaction, type: JobType, wanted: DueWanted): Promise<readonly JobName[]> {
     return this.#queue.due(tx, type, wanted);
+  }
+
+  /**
+   * Number of due jobs with a group that no worker may run, from at most `rowsMax` rows. A snapshot
+   * read.
+   */
+  unplacedCount(tx: ReadTransaction, type: JobType, wanted: UnplacedWanted): Promise<number> {
+    return this.#queue.unplacedCount(tx, type, wanted);
   }
 
   /**
@@ -424,19 +431,21 @@ export class Jobs {
    * jobs have no due times, `dueBySec` is 0.
    *
    * Jobs accepted under a `worker` return to the queue when the worker is expelled. An expelled
-   * worker cannot accept jobs.
+   * worker cannot accept jobs. A worker accepts only jobs for its labels; without a worker, only
+   * jobs that require no labels are accepted.
    */
   async accept(tx: Transaction, type: JobType, options: AcceptOptions): Promise<Acceptance> {
     const { worker, noSchedule, dueBySec, countMax, watchesRest = false } = options;
     assert(countMax >= 1, "An acceptor must request at least one job");
     assert(!noSchedule || dueBySec === 0, "Jobs without a schedule must be due at 0");
-    if (worker !== undefined) await this.workers.verifyMember(tx, worker);
-    const taken = await this.#queue.take(tx, type, options);
+    const { labels } =
+      worker === undefined ? { labels: NO_LABELS } : await this.workers.verifyMember(tx, worker);
+    const taken = await this.#queue.take(tx, type, options, labels);
     const looksOn = taken.length === 0 || (watchesRest && taken.length < countMax);
-    const firstDueSec = looksOn ? await this.#queue.firstDueSec(tx, type) : undefined;
+    const firstDueSec = looksOn ? await this.#queue.firstDueSec(tx, type, labels) : undefined;
     const enqueued = this.#keys.enqueued.key({ type });
     if (taken.length === 0) return { kind: "none-due", enqueued: tx.watch(enqueued), firstDueSec };
-    const jobs = await Promise.all(taken.map((name) => this.#hold(tx, name, worker)));
+    const jobs = await Promise.all(taken.map((name) => this.#hold(tx, name, { worker, labels })));
     const isAll = looksOn && (firstDueSec ?? Number.POSITIVE_INFINITY) > dueBySec;
     return {
       kind: "accepted",
@@ -455,22 +464,24 @@ export class Jobs {
   async #hold(
     tx: Transaction,
     name: JobName,
-    worker: WorkerId | undefined,
+    { worker, labels: own }: { readonly worker: WorkerId | undefined; readonly labels: Labels },
   ): Promise<{ readonly held: HeldJob; readonly job: Job }> {
     const [facts, data = {}] = await Promise.all([this.#facts(tx, name), this.#data.get(tx, name)]);
     assert(facts?.state === "pending", "A job in the queue must be pending");
+    assert(hasLabels(own, facts.labels), "A worker must have the labels that its job requires");
     const requestLater = await this.#requestLater(tx, name, facts);
     const lock = randomHex(this.#runtime.random);
     const { type, id } = name;
-    const { scheduledAtSec, group, hasRequest } = facts;
-    const running = { lock, scheduledAtSec, group, hasRequest, resubmitted: false, worker };
+    const { scheduledAtSec, group, labels, hasRequest } = facts;
+    const terms = { scheduledAtSec, group, labels, hasRequest };
+    const running = { lock, ...terms, resubmitted: false, worker };
     this.#markActive(tx, name, running);
     this.#call(tx, name, worker);
     this.counts.change(tx, type, facts, { state: "running", group });
     return {
       held: { type, id, lock },
       job: withRequestLater(
-        { type, id, state: "running", worker, scheduledAtSec, group, data },
+        { type, id, state: "running", worker, scheduledAtSec, group, labels, data },
         requestLater,
       ),
     };
@@ -478,16 +489,17 @@ export class Jobs {
 
   /**
    * Sets the maximum number of concurrently running jobs of a group, cluster-wide; undefined for no
-   * limit.
+   * limit. `labels` are those that its jobs require.
    */
   async setGroupLimit(
     tx: Transaction,
     type: JobType,
     group: string,
     countMax: number | undefined,
+    labels: Labels = NO_LABELS,
   ): Promise<void> {
     this.groups.setLimit(tx, type, group, countMax);
-    await this.#queue.released(tx, type, group);
+    await this.#queue.released(tx, type, { group, labels });
   }
 
   /** Running jobs of a type, in order of their last heartbeats. */
@@ -537,7 +549,7 @@ export class Jobs {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
     const hasRequest = hasRequestAfter(facts, request);
-    const terms = { scheduledAtSec, group: facts.group, hasRequest };
+    const terms = { scheduledAtSec, group: facts.group, labels: facts.labels, hasRequest };
     if (facts.state === "running") {
       this.#data.setNext(tx, job, { data, request });
       this.#write(tx, job, facts, { ...facts, ...terms, resubmitted: true });
@@ -621,6 +633,32 @@ export class Jobs {
     this.#data.set(tx, job, stored);
     if (facts.state === "running" && facts.resubmitted) this.#data.setNext(tx, job, stored);
     await this.#announce(tx, job, facts, stored);
+  }
+
+  /**
+   * Sets the labels that a job in any state requires. Its holder, if any, is notified, and should
+   * return the job to the queue (`labelsOf`). Returns whether they changed.
+   */
+  async setLabels(tx: Transaction, job: JobName, labels: Labels): Promise<boolean> {
+    const facts = await this.#facts(tx, job);
+    if (facts === undefined || areSameLabels(facts.labels, labelSet(labels))) return false;
+    const after = { ...facts, labels: labelSet(labels) };
+    if (after.state === "running" && facts.state === "running") {
+      this.#write(tx, job, facts, after);
+      return true;
+    }
+    if (facts.state !== "pending") {
+      tx.set(this.#keys.job.key(job), encodeWaiting("finished", after));
+      return true;
+    }
+    await this.#queue.leave(tx, job, facts);
+    await this.#enqueue(tx, job, facts, after);
+    return true;
+  }
+
+  /** Labels that a held job requires, which may have changed since it was accepted. */
+  async labelsOf(tx: ReadTransaction, held: HeldJob): Promise<Labels> {
+    return (await this.#heldFacts(tx, held)).labels;
   }
 
   /** Fires when the job changes in any way after this transaction's commit. */
@@ -744,7 +782,7 @@ export class Jobs {
       tx.clear(this.#keys.held.key({ worker: facts.worker, type, id }));
     const { group } = facts;
     const isLimited = group !== undefined && (await this.groups.isLimited(tx, type, group));
-    if (isLimited) await this.#queue.released(tx, type, group);
+    if (isLimited) await this.#queue.released(tx, type, facts);
   }
 
   async #enqueue(
@@ -799,9 +837,9 @@ function activityOf(facts: JobFacts): string | undefined {
 }
 
 function jobOf({ type, id }: JobName, facts: JobFacts, { data = {}, request }: Stored): Job {
-  const { state, scheduledAtSec, group } = facts;
+  const { state, scheduledAtSec, group, labels } = facts;
   const worker = facts.state === "running" ? facts.worker : undefined;
-  return { type, id, state, worker, scheduledAtSec, group, data, request };
+  return { type, id, state, worker, scheduledAtSec, group, labels, data, request };
 }
 
 /**
@@ -830,6 +868,7 @@ function areSameTerms(left: JobTerms, right: JobTerms): boolean {
   return (
     left.scheduledAtSec === right.scheduledAtSec &&
     left.group === right.group &&
+    areSameLabels(left.labels, right.labels) &&
     left.hasRequest === right.hasRequest
   );
 }

@@ -1,14 +1,25 @@
 /**
  * The pending jobs of a type. Jobs without a group are ordered by due time (RFC 007), jobs with a
- * group as in `group-queue.ts`. If a type has both kinds of jobs, an acceptor chooses at random
- * which kind to try first.
+ * group as in `group-queue.ts`. An acceptor treats the queues for its labels as one. If a type has
+ * both kinds of jobs, an acceptor chooses at random which kind to try first.
  */
-import { EMPTY_BYTES, type Runtime, randomHex } from "../base/index.ts";
-import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
+import { append, EMPTY_BYTES, type Runtime, randomHex, smallest } from "../base/index.ts";
+import type { Key, KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
 import { AcceptContention } from "./accept-contention.ts";
 import type { GroupQueue } from "./group-queue.ts";
+import type { DueWanted } from "./groups.ts";
 import type { JobName, JobPlan, JobType } from "./job.ts";
-import type { JobKeys } from "./job-keys.ts";
+import { type JobKeys, labelledBelow } from "./job-keys.ts";
+import {
+  hasLabels,
+  type Labels,
+  labelsOfQueue,
+  NO_LABELS,
+  type Queue,
+  queueOf,
+  queuesFor,
+  typeOfQueue,
+} from "./labels.ts";
 
 /**
  * Probability that an acceptor tries the groups before the jobs without a group. The first value
@@ -36,6 +47,13 @@ export interface Wanted {
   readonly noSchedule?: boolean;
 }
 
+export interface UnplacedWanted {
+  readonly dueBySec: number;
+  /** Labels of each worker. */
+  readonly workers: readonly Labels[];
+  readonly rowsMax: number;
+}
+
 export class PendingQueue {
   readonly #runtime: Runtime;
   readonly #keys: JobKeys;
@@ -51,37 +69,52 @@ export class PendingQueue {
   }
 
   /** Adds a job and wakes waiting acceptors, unless they will try again before it is due. */
-  async enter(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
+  async enter(tx: Transaction, job: JobName, plan: JobPlan): Promise<void> {
+    const { scheduledAtSec, group } = plan;
     const announcedSec = this.#runtime.clock.nowMs() / 1000 + LOOK_AGAIN_SEC;
     if (scheduledAtSec <= announcedSec) tx.add(this.#keys.enqueued.key({ type: job.type }), 1n);
-    if (group === undefined)
-      tx.set(this.#keys.pending.key({ ...job, scheduledAtSec }), EMPTY_BYTES);
-    else await this.#groups.enter(tx, job, group, scheduledAtSec);
+    if (group === undefined) tx.set(this.#pendingKey(job, plan), EMPTY_BYTES);
+    else await this.#groups.enter(tx, job, { ...plan, group });
   }
 
   /** Removes a job from the queue without accepting it. */
-  async leave(tx: Transaction, job: JobName, { scheduledAtSec, group }: JobPlan): Promise<void> {
-    if (group === undefined) tx.clear(this.#keys.pending.key({ ...job, scheduledAtSec }));
-    else await this.#groups.leave(tx, job, group, scheduledAtSec);
+  async leave(tx: Transaction, job: JobName, plan: JobPlan): Promise<void> {
+    const { group } = plan;
+    if (group === undefined) tx.clear(this.#pendingKey(job, plan));
+    else await this.#groups.leave(tx, job, { ...plan, group });
   }
 
-  /** Called when a job of the group has ended or the group's limit is raised. */
-  async released(tx: Transaction, type: JobType, group: string | undefined): Promise<void> {
-    if (group !== undefined) await this.#groups.released(tx, type, group);
+  #pendingKey({ type, id }: JobName, { scheduledAtSec, labels }: JobPlan): Key {
+    return this.#keys.pending.key({ queue: queueOf(type, labels), scheduledAtSec, id });
+  }
+
+  /**
+   * Called when a job of the group has ended or the group's limit is raised. Only jobs that require
+   * these labels or none become ready; others do so when the group is checked again.
+   */
+  async released(
+    tx: Transaction,
+    type: JobType,
+    { group, labels }: Pick<JobPlan, "group" | "labels">,
+  ): Promise<void> {
+    if (group === undefined) return;
+    await this.#groups.released(tx, type, group);
+    if (labels.length > 0) await this.#groups.released(tx, queueOf(type, labels), group);
   }
 
   /**
    * Removes due jobs from the queue. Each job has its own conflict key, so that acceptors conflict
    * only if they choose the same job.
    */
-  async take(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
+  async take(tx: Transaction, type: JobType, wanted: Wanted, labels: Labels): Promise<JobName[]> {
+    const queues = queuesFor(type, labels);
     const ratio = this.#groupsHadJobs ? GROUPS_FIRST_RATIO : GROUPS_FIRST_RATIO_UNSEEN;
     const groupsFirst = this.#runtime.random.ratio() < ratio;
-    const first = groupsFirst ? await this.#takeGrouped(tx, type, wanted) : [];
+    const first = groupsFirst ? await this.#takeGrouped(tx, queues, wanted) : [];
     if (first.length > 0) return first;
-    const plain = await this.#takePlain(tx, type, wanted);
+    const plain = await this.#takePlain(tx, queues, wanted);
     if (plain.length > 0 || groupsFirst) return plain;
-    return this.#takeGrouped(tx, type, wanted);
+    return this.#takeGrouped(tx, queues, wanted);
   }
 
   /** Random wait in milliseconds before accepting a job that woke all acceptors. */
@@ -89,43 +122,92 @@ export class PendingQueue {
     return this.#contention.acceptDelayMs(this.#runtime.random);
   }
 
-  /** Jobs due at `dueBySec`, up to `limit`. A snapshot read. */
-  async due(
+  /** Jobs for these labels due at `dueBySec`, up to `limit`. A snapshot read. */
+  async due(tx: ReadTransaction, type: JobType, wanted: DueWanted): Promise<JobName[]> {
+    const { dueBySec, limit, labels = NO_LABELS } = wanted;
+    const due: JobName[] = [];
+    for (const queue of queuesFor(type, labels)) {
+      if (due.length >= limit) break;
+      const range = this.#keys.pending.rangeUntil({ queue, scheduledAtSec: dueBySec });
+      const { entries } = await tx.snapshot.getRangePage(range, { limit: limit - due.length });
+      for (const { key } of entries) due.push({ type, id: this.#keys.pending.unpack(key).id });
+      const rest = { dueBySec, limit: limit - due.length };
+      append(due, await this.#groups.due(tx.snapshot, queue, rest));
+    }
+    return due;
+  }
+
+  /** Due time of the first job for these labels, past or future. */
+  async firstDueSec(
     tx: ReadTransaction,
     type: JobType,
-    { dueBySec, limit }: { readonly dueBySec: number; readonly limit: number },
+    labels: Labels,
+  ): Promise<number | undefined> {
+    const dueSecs = await Promise.all(
+      queuesFor(type, labels).flatMap((queue) => [
+        this.#firstPlainDueSec(tx, queue),
+        this.#groups.nextDueSec(tx.snapshot, queue),
+      ]),
+    );
+    const firstSec = smallest(
+      dueSecs.filter((dueSec) => dueSec !== undefined),
+      Number.POSITIVE_INFINITY,
+    );
+    return firstSec === Number.POSITIVE_INFINITY ? undefined : firstSec;
+  }
+
+  async #firstPlainDueSec(tx: ReadTransaction, queue: Queue): Promise<number | undefined> {
+    const range = this.#keys.pending.rangeUntil({ queue, scheduledAtSec: Number.MAX_SAFE_INTEGER });
+    const [first] = (await tx.snapshot.getRangePage(range, { limit: 1 })).entries;
+    return first && this.#keys.pending.unpack(first.key).scheduledAtSec;
+  }
+
+  /**
+   * Number of jobs with a group due at `dueBySec` that no worker may run, given the labels of the
+   * workers. Reads at most `rowsMax` rows. A snapshot read.
+   */
+  async unplacedCount(
+    tx: ReadTransaction,
+    type: JobType,
+    { dueBySec, workers, rowsMax }: UnplacedWanted,
+  ): Promise<number> {
+    const { groupPending } = this.#keys;
+    let { begin, end } = labelledBelow(this.#keys, type);
+    let count = 0;
+    for (let left = rowsMax; left > 0; ) {
+      const { entries } = await tx.snapshot.getRangePage({ begin, end }, { limit: 1 });
+      left--;
+      const [first] = entries;
+      if (first === undefined) return count;
+      const { queue } = groupPending.unpack(first.key);
+      const range = groupPending.range({ queue });
+      begin = range.end;
+      if (workers.some((own) => hasLabels(own, labelsOfQueue(queue)))) continue;
+      for await (const { key } of tx.snapshot.getRange(range, { limit: left })) {
+        left--;
+        if (groupPending.unpack(key).scheduledAtSec <= dueBySec) count++;
+      }
+    }
+    return count;
+  }
+
+  async #takeGrouped(
+    tx: Transaction,
+    queues: readonly Queue[],
+    wanted: Wanted,
   ): Promise<JobName[]> {
-    const range = this.#keys.pending.rangeUntil({ type, scheduledAtSec: dueBySec });
-    const { entries } = await tx.snapshot.getRangePage(range, { limit });
-    const plain = entries.map(({ key }) => ({ type, id: this.#keys.pending.unpack(key).id }));
-    const rest = { dueBySec, limit: limit - plain.length };
-    return [...plain, ...(await this.#groups.due(tx.snapshot, type, rest))];
-  }
-
-  /** Due time of the first job, past or future. */
-  async firstDueSec(tx: ReadTransaction, type: JobType): Promise<number | undefined> {
-    const range = this.#keys.pending.rangeUntil({ type, scheduledAtSec: Number.MAX_SAFE_INTEGER });
-    const [{ entries }, groupDueSec] = await Promise.all([
-      tx.snapshot.getRangePage(range, { limit: 1 }),
-      this.#groups.nextDueSec(tx.snapshot, type),
-    ]);
-    const plainDueSec = entries[0] && this.#keys.pending.unpack(entries[0].key).scheduledAtSec;
-    if (plainDueSec === undefined || groupDueSec === undefined) return plainDueSec ?? groupDueSec;
-    return Math.min(plainDueSec, groupDueSec);
-  }
-
-  async #takeGrouped(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
-    const taken = await this.#groups.take(tx, type, wanted);
+    const taken = await this.#groups.take(tx, queues, wanted);
     this.#groupsHadJobs = taken.length > 0;
     if (taken.length > 0) this.#contention.note(tx);
     return taken;
   }
 
-  async #takePlain(tx: Transaction, type: JobType, wanted: Wanted): Promise<JobName[]> {
+  async #takePlain(tx: Transaction, queues: readonly Queue[], wanted: Wanted): Promise<JobName[]> {
     const rows = wanted.noSchedule
-      ? await this.#anywhere(tx, type, wanted)
-      : await this.#amongFirst(tx, type, wanted);
-    return rows.map(({ key }) => {
+      ? await this.#anywhere(tx, queues, wanted)
+      : await this.#amongFirst(tx, queues, wanted);
+    const type = typeOfQueue(queues[0] as Queue);
+    return rows.map((key) => {
       tx.addReadConflictKey(key);
       tx.clear(key);
       return { type, id: this.#keys.pending.unpack(key).id };
@@ -138,35 +220,66 @@ export class PendingQueue {
    */
   async #amongFirst(
     tx: Transaction,
-    type: JobType,
+    queues: readonly Queue[],
     { dueBySec, countMax }: Wanted,
-  ): Promise<readonly KeyValue[]> {
-    const range = this.#keys.pending.rangeUntil({ type, scheduledAtSec: dueBySec });
+  ): Promise<readonly Key[]> {
     const limit = this.#contention.rowCount(countMax);
-    const { entries } = await tx.snapshot.getRangePage(range, { limit });
-    const batchCount = Math.ceil(entries.length / countMax);
+    const first = await Promise.all(
+      queues.map(async (queue) => {
+        const range = this.#keys.pending.rangeUntil({ queue, scheduledAtSec: dueBySec });
+        return keysOf(await tx.snapshot.getRangePage(range, { limit }));
+      }),
+    );
+    const keys = first.length === 1 ? (first[0] as readonly Key[]) : this.#byDueTime(first.flat());
+    const found = keys.slice(0, limit);
+    const batchCount = Math.ceil(found.length / countMax);
     if (batchCount === 0) return [];
     this.#contention.note(tx);
     const start = this.#runtime.random.integer(batchCount) * countMax;
-    return entries.slice(start, start + countMax);
+    return found.slice(start, start + countMax);
+  }
+
+  #byDueTime(keys: readonly Key[]): readonly Key[] {
+    return keys
+      .map((key) => ({ key, dueSec: this.#keys.pending.unpack(key).scheduledAtSec }))
+      .sort((left, right) => left.dueSec - right.dueSec)
+      .map(({ key }) => key);
+  }
+
+  /** Jobs of a random queue that has jobs. */
+  async #anywhere(
+    tx: Transaction,
+    queues: readonly Queue[],
+    wanted: Wanted,
+  ): Promise<readonly Key[]> {
+    const start = queues.length === 1 ? 0 : this.#runtime.random.integer(queues.length);
+    for (const queue of [...queues.slice(start), ...queues.slice(0, start)]) {
+      const keys = await this.#anywhereIn(tx, queue, wanted);
+      if (keys.length > 0) return keys;
+    }
+    return [];
   }
 
   /** Jobs after a random id, or, at the end of the queue, the jobs before it. */
-  async #anywhere(
+  async #anywhereIn(
     tx: Transaction,
-    type: JobType,
+    queue: Queue,
     { dueBySec, countMax: limit }: Wanted,
-  ): Promise<readonly KeyValue[]> {
-    const range = this.#keys.pending.rangeUntil({ type, scheduledAtSec: dueBySec });
+  ): Promise<readonly Key[]> {
+    const range = this.#keys.pending.rangeUntil({ queue, scheduledAtSec: dueBySec });
     const pivot = this.#keys.pending.key({
-      type,
+      queue,
       id: randomHex(this.#runtime.random),
       scheduledAtSec: 0,
     });
     const { snapshot } = tx;
     const behind = await snapshot.getRangePage({ begin: pivot, end: range.end }, { limit });
-    if (behind.entries.length > 0) return behind.entries;
+    if (behind.entries.length > 0) return keysOf(behind);
     const before = { begin: range.begin, end: pivot };
-    return (await snapshot.getRangePage(before, { limit, reverse: true })).entries;
+    return keysOf(await snapshot.getRangePage(before, { limit, reverse: true }));
   }
+}
+
+function keysOf({ entries }: { readonly entries: readonly KeyValue[] }): readonly Key[] {
+  return entries.map(({ key }) => key);
 }

@@ -1,6 +1,6 @@
 /**
  * The stored forms of a worker and its lease. The first element is the format version. The elements
- * of the program are last, because older programs ignore them.
+ * of the program, and then the labels, are last, because older programs ignore them.
  */
 import { assert } from "../base/index.ts";
 import { packTuple, type Tuple, unpackTuple } from "../kv/index.ts";
@@ -10,10 +10,11 @@ import type { Program, Worker, WorkerLease } from "./worker.ts";
 const FORMAT = 1;
 
 export function encodeWorker(worker: Worker): Uint8Array {
-  const { node, processId, types, sinceMs, leaseMs, program } = worker;
-  const announced =
-    program === undefined ? [] : [program.version, program.formats.min, program.formats.max];
-  return packTuple([FORMAT, node, processId, [...types], sinceMs, leaseMs, ...announced]);
+  const { node, processId, types, sinceMs, leaseMs, program, labels } = worker;
+  const { version = null, formats } = program ?? {};
+  const announced = [version, formats?.min ?? null, formats?.max ?? null];
+  const last = labels.length > 0 ? [...announced, [...labels]] : program ? announced : [];
+  return packTuple([FORMAT, node, processId, [...types], sinceMs, leaseMs, ...last]);
 }
 
 export function decodeWorker(id: string, value: Uint8Array): Worker {
@@ -29,11 +30,14 @@ export function decodeWorker(id: string, value: Uint8Array): Worker {
     "A worker must have a start time and a lease",
   );
   const program = decodeProgram(announced);
-  return { id, node, processId, types: types as JobType[], sinceMs, leaseMs, program };
+  const [labels = []] = announced.slice(3);
+  assert(Array.isArray(labels), "The labels of a worker must be a list");
+  const described = { node, processId, types: types as JobType[], labels: labels as string[] };
+  return { id, ...described, sinceMs, leaseMs, program };
 }
 
 function decodeProgram([version, min, max]: Tuple): Program | undefined {
-  if (version === undefined) return undefined;
+  if (version === undefined || version === null) return undefined;
   assert(
     typeof version === "string" && typeof min === "number" && typeof max === "number",
     "An announced program must have a version and a range of formats",

@@ -9,6 +9,7 @@
  * count as its own.
  */
 import type { JobType, WorkerId } from "./job.ts";
+import type { Labels } from "./labels.ts";
 
 export type { WorkerId };
 
@@ -25,6 +26,8 @@ export interface Worker {
   readonly processId: string;
   /** The job types that it accepts. */
   readonly types: readonly JobType[];
+  /** It accepts only jobs that require no other labels. */
+  readonly labels: Labels;
   /** Wall-clock time of registration. */
   readonly sinceMs: number;
   /** A worker that has not renewed within this time may be expelled. */

@@ -15,6 +15,7 @@ import {
 import type { JobType } from "./job.ts";
 import { type JobKeys, jobKeys } from "./job-keys.ts";
 import { WorkerExpelledError } from "./jobs-errors.ts";
+import { type Labels, NO_LABELS } from "./labels.ts";
 import type { Worker, WorkerId, WorkerLease } from "./worker.ts";
 import {
   decodeLease,
@@ -23,6 +24,11 @@ import {
   encodeLease,
   encodeWorker,
 } from "./worker-record.ts";
+
+export type WorkerDescription = Omit<Worker, "id" | "sinceMs" | "labels"> & {
+  /** Default: none. */
+  readonly labels?: Labels;
+};
 
 export class Workers {
   readonly #runtime: Runtime;
@@ -34,9 +40,9 @@ export class Workers {
   }
 
   /** Registers a worker and starts its lease. */
-  register(tx: Transaction, description: Omit<Worker, "id" | "sinceMs">): Worker {
+  register(tx: Transaction, { labels = NO_LABELS, ...description }: WorkerDescription): Worker {
     const sinceMs = this.#runtime.clock.nowMs();
-    const worker = { ...description, id: randomHex(this.#runtime.random), sinceMs };
+    const worker = { ...description, labels, id: randomHex(this.#runtime.random), sinceMs };
     tx.set(this.#keys.worker.key({ worker: worker.id }), encodeWorker(worker));
     tx.set(
       this.#keys.lease.key({ worker: worker.id }),
@@ -59,9 +65,14 @@ export class Workers {
     return (await tx.get(this.#keys.worker.key({ worker: id }))) !== undefined;
   }
 
-  /** Throws unless the worker is a member. For transactions that only a member may commit. */
-  async verifyMember(tx: ReadTransaction, id: WorkerId): Promise<void> {
-    if (!(await this.isMember(tx, id))) throw new WorkerExpelledError(id, "expelled");
+  /**
+   * Returns the worker, or throws if it is not a member. For transactions that only a member may
+   * commit.
+   */
+  async verifyMember(tx: ReadTransaction, id: WorkerId): Promise<Worker> {
+    const worker = await this.member(tx, id);
+    if (worker === undefined) throw new WorkerExpelledError(id, "expelled");
+    return worker;
   }
 
   async lease(tx: ReadTransaction, id: WorkerId): Promise<WorkerLease | undefined> {

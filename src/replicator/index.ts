@@ -109,6 +109,7 @@ export { replaceableLogin } from "./logins/gated-logins.ts";
 export type { GatedAccount } from "./logins/stored-login-gates.ts";
 export { StoredLoginGates } from "./logins/stored-login-gates.ts";
 export type { ClusterEndpoint } from "./nodes/cluster-endpoints.ts";
+export { UNPLACED_MAX } from "./nodes/node-labels.ts";
 export type { ProcessMeasure } from "./nodes/node-report.ts";
 export { NodeReporter } from "./nodes/node-reporter.ts";
 export { NodeStore } from "./nodes/node-store.ts";

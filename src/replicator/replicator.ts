@@ -11,8 +11,8 @@ import { CredentialReplacements } from "./credential-replacements.ts";
 import type { FailureLists } from "./failures/failure-lists.ts";
 import { JobFailures } from "./failures/job-failures.ts";
 import { addJob } from "./job-changes/add-job.ts";
+import { amendJob } from "./job-changes/amend-job.ts";
 import { type RemoveJobParts, removeJob } from "./job-changes/remove-job.ts";
-import { retagJob } from "./job-changes/retag-job.ts";
 import { FailingGroups } from "./job-lists/failing-groups.ts";
 import { JobEvents } from "./job-lists/job-events.ts";
 import { JobFiguresReader } from "./job-lists/job-figures.ts";
@@ -33,10 +33,12 @@ import { GatedLogins } from "./logins/gated-logins.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import { NamedJobs } from "./named-jobs.ts";
 import { ClusterEndpoints } from "./nodes/cluster-endpoints.ts";
+import { NodeLabels } from "./nodes/node-labels.ts";
 import { Nodes } from "./nodes/nodes.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import type { Replication } from "./request/replication.ts";
 import { type ReplicationIdContext, transientJobId } from "./request/replication-id.ts";
+import { checkRunOn } from "./request/run-on.ts";
 import { Rules, type RulesParts } from "./rules/rules.ts";
 import { LAST_CHECKPOINT_MS_MAX } from "./run/replication-run.ts";
 
@@ -114,6 +116,8 @@ export class Replicator {
   readonly endpoints: ClusterEndpoints;
   /** Processes that run jobs, and drain orders. */
   readonly nodes: Nodes;
+  /** Labels of the nodes, and jobs that none of them may run. */
+  readonly nodeLabels: NodeLabels;
   /** Job counts for metrics. */
   readonly figures: JobFiguresReader;
   readonly rules: Rules;
@@ -123,10 +127,14 @@ export class Replicator {
 
   constructor(parts: ReplicatorParts) {
     this.#parts = parts;
+    this.nodeLabels = new NodeLabels(parts);
     this.#subscriptions = new JobSubscriptions(parts.runtime, parts.kv, parts.jobs);
     this.failures = new JobFailures(parts);
     this.commands = new JobCommands(parts);
-    this.lists = new JobLists(parts);
+    this.lists = new JobLists({
+      ...parts,
+      unplaced: (tx, jobs) => this.nodeLabels.unplaced(tx, jobs),
+    });
     this.named = new NamedJobs(parts);
     const { lists, commands, failures } = this;
     this.rules = new Rules(parts);
@@ -194,11 +202,12 @@ export class Replicator {
     const authority: Authority = { userName, vouched, wasAdmin };
     const id = this.transientId(replication, requester);
     await kv.transact(async (tx) => {
+      await checkRunOn(tx, replication.runOn, this.#parts.hasPlacement);
       const existing = await jobs.get(tx, jobName(id));
       if (existing !== undefined) {
         const again = { replication, ...authority };
         const step = await stepWhenAskedAgain(tx, controls, existing, again);
-        if (step === "nothing") return retagJob(this.#parts, tx, existing, replication);
+        if (step === "nothing") return amendJob(this.#parts, tx, existing, replication);
         await removeJob(this.#parts, tx, existing);
       }
       const asked = { replication, refusal: undefined };
@@ -343,10 +352,11 @@ export class Replicator {
     let afterId: string | undefined = prefix === "" ? undefined : prefix;
     for (;;) {
       const from = afterId === undefined ? {} : { afterId };
-      const { page, workers, known } = await kv.read(async (tx) => {
+      const { page, workers, known, unplaced } = await kv.read(async (tx) => {
         const listed = await jobs.list(tx, REPLICATION_JOB_TYPE, { ...from, limit: PAGE_ROWS_MAX });
         return {
           page: listed,
+          unplaced: await this.nodeLabels.unplaced(tx, listed.entries),
           workers: await jobs.workers.members(tx.snapshot),
           known: await backlogs.getMany(
             tx.snapshot,
@@ -357,7 +367,8 @@ export class Replicator {
       const workerOf = new Map(workers.map((worker) => [worker.id, worker]));
       for (const [index, job] of page.entries.entries()) {
         if (!job.id.startsWith(prefix)) return;
-        yield entryOf(job, workerOf.get(job.worker ?? ""), known[index]);
+        const worker = workerOf.get(job.worker ?? "");
+        yield entryOf(job, worker, known[index], unplaced.has(job.id));
       }
       if (page.stoppedBy === "exhausted") return;
       afterId = page.entries.at(-1)?.id;
@@ -369,7 +380,8 @@ export class Replicator {
     const job = await jobs.get(tx, jobName(jobId));
     if (job === undefined) return undefined;
     const worker = job.worker === undefined ? undefined : jobs.workers.member(tx, job.worker);
-    return entryOf(job, await worker, await backlogs.get(tx, jobId));
+    const unplaced = await this.nodeLabels.unplaced(tx, [job]);
+    return entryOf(job, await worker, await backlogs.get(tx, jobId), unplaced.has(jobId));
   }
 
   /** Calls `decide` at each event of the job until it returns a value. Returns that value. */

@@ -35,7 +35,7 @@ export const FORMATS: readonly FormatFacts[] = [
   {
     number: 3,
     brings:
-      "lists of documents with conflicts, of jobs with unknown lag and of jobs by tag, alerts about rules",
+      "lists of documents with conflicts, of jobs with unknown lag and of jobs by tag, alerts about rules, jobs for some nodes only (`run_on`)",
     since: "0.1.0",
   },
 ];
@@ -44,6 +44,7 @@ export const FORMATS: readonly FormatFacts[] = [
 export const CONFLICTS_FORMAT = 3;
 export const JOB_LISTS_FORMAT = 3;
 export const RULE_ALERTS_FORMAT = 3;
+export const PLACEMENT_FORMAT = 3;
 
 export const PROGRAM: Program = { version: VERSION, formats: { min: 2, max: 3 } };
 

@@ -7,8 +7,20 @@ import type { JsonText, Runtime, Seal } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
 import { type DesignFunctions, VALIDATION_HOOK } from "../documents/index.ts";
 import { INDEX_JOB_TYPE, IndexBuilds, Indexes, scheduleBuild } from "../indexes/index.ts";
-import { Jobs, JobWorker, type LeaseRenewer, type Program, SlotlessJobs } from "../jobs/index.ts";
-import { type KeyValueStore, Remover, type StoreFormat } from "../kv/index.ts";
+import {
+  Jobs,
+  JobWorker,
+  type Labels,
+  type LeaseRenewer,
+  type Program,
+  SlotlessJobs,
+} from "../jobs/index.ts";
+import {
+  type KeyValueStore,
+  type ReadTransaction,
+  Remover,
+  type StoreFormat,
+} from "../kv/index.ts";
 import {
   AbandonedReplications,
   Backlogs,
@@ -55,7 +67,7 @@ import {
   StoredLoginGates,
   SweepPace,
 } from "../replicator/index.ts";
-import { CONFLICTS_FORMAT, JOB_LISTS_FORMAT } from "./formats.ts";
+import { CONFLICTS_FORMAT, JOB_LISTS_FORMAT, PLACEMENT_FORMAT } from "./formats.ts";
 import { SUBSPACES } from "./layout.ts";
 import { sealedRequests } from "./secrets/sealed-forms.ts";
 
@@ -128,6 +140,7 @@ export function joinNodeParts({
     parked,
     halted,
     loginGates,
+    hasPlacement: (tx: ReadTransaction) => format.includes(tx, PLACEMENT_FORMAT),
   };
   const removedDatabases = new RemovedDatabases({ ...owned, subspace });
   const replicationHook = new ReplicationHook({ ...owned, removedDatabases, ids, config, seal });
@@ -216,6 +229,7 @@ export interface JoinReplicationOptions {
   readonly renewer: LeaseRenewer;
   readonly nodeName: string;
   readonly processId: string;
+  readonly labels?: Labels;
   readonly program: Program;
   readonly measureProcess: () => ProcessMeasure;
   readonly measureRuns: () => RunCounts;
@@ -224,7 +238,15 @@ export interface JoinReplicationOptions {
 /** Creates the parts that run jobs, on a replication node. */
 export function joinReplication(
   parts: NodeParts,
-  { reach, renewer, nodeName: node, processId, program, ...measures }: JoinReplicationOptions,
+  {
+    reach,
+    renewer,
+    nodeName: node,
+    processId,
+    labels = [],
+    program,
+    ...measures
+  }: JoinReplicationOptions,
 ) {
   const { runtime, kv, jobs, controls, config } = parts;
   const subspace = SUBSPACES.replicator;
@@ -237,6 +259,7 @@ export function joinReplication(
     node,
     processId,
     types: ALL_JOB_TYPES,
+    labels,
     leaseMs: config.workerLeaseSec * 1000,
     program,
   });
@@ -268,7 +291,7 @@ export function joinReplication(
     (held, job, runningCount) => new ReplicationJob(running, held, job, runningCount),
   );
   parts.removedDatabases.haltJobs = (idPrefix) => scheduler.haltJobs(idPrefix);
-  const backlogWatch = new BacklogWatch({ ...parts, endpoints, subspace });
+  const backlogWatch = new BacklogWatch({ ...parts, endpoints, subspace, labels });
   const nodeReporter = new NodeReporter({
     runtime,
     kv,

@@ -119,6 +119,7 @@ export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: F
     renewer,
     nodeName,
     processId,
+    labels: config.labels,
     program,
     measureProcess: processMeter(),
     measureRuns: () => counts.runs.totals,

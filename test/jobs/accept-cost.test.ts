@@ -47,14 +47,14 @@ function jobRows(
   const values = new Map<string | undefined, Uint8Array>();
   for (let number = start; number < end; number++) {
     const name = { type: TYPE, id: `job-${number}` };
-    const plan = { scheduledAtSec: 1, group: group(number) };
+    const plan = { scheduledAtSec: 1, group: group(number), labels: [] };
     const value =
       values.get(plan.group) ?? encodeWaiting("pending", { ...plan, hasRequest: false });
     values.set(plan.group, value);
     const indexKey =
       plan.group === undefined
-        ? keys.pending.key({ ...name, scheduledAtSec: 1 })
-        : keys.groupPending.key({ ...name, group: plan.group, scheduledAtSec: 1 });
+        ? keys.pending.key({ ...name, queue: TYPE, scheduledAtSec: 1 })
+        : keys.groupPending.key({ ...name, queue: TYPE, group: plan.group, scheduledAtSec: 1 });
     mutations.push({ kind: "set", key: keyText(keys.job.key(name)), value });
     mutations.push({ kind: "set", key: keyText(indexKey), value: EMPTY_BYTES });
   }

@@ -14,7 +14,14 @@ const TYPE = "test";
 const JOBS = Subspace.fromTuple(["jobs"]);
 
 type Step =
-  | { readonly what: "add"; readonly id: string; readonly group?: string; readonly inSec: number }
+  | {
+      readonly what: "add";
+      readonly id: string;
+      readonly group?: string;
+      readonly labels: string[];
+      readonly inSec: number;
+    }
+  | { readonly what: "set labels"; readonly id: string; readonly labels: string[] }
   | { readonly what: "accept"; readonly countMax: number }
   | { readonly what: "update" | "finish" | "remove" | "resubmit"; readonly id: string }
   | { readonly what: "requeue held" | "requeue silent" }
@@ -26,9 +33,12 @@ const kind = <What extends Step["what"]>(...whats: What[]) => fc.constantFrom(..
 const id = fc.constantFrom("a", "b", "c", "d");
 const group = fc.constantFrom("g", "h");
 const inSec = fc.constantFrom(-10, 0, 30);
+/** The worker has the labels x and y. */
+const labels = fc.constantFrom<string[]>([], [], ["x"], ["x", "y"], ["z"]);
 const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 3, arbitrary: fc.record({ what: kind("add"), id, group, inSec }) },
-  fc.record({ what: kind("add"), id, inSec }),
+  { weight: 3, arbitrary: fc.record({ what: kind("add"), id, group, labels, inSec }) },
+  fc.record({ what: kind("add"), id, labels, inSec }),
+  fc.record({ what: kind("set labels"), id, labels }),
   fc.record({ what: kind("accept"), countMax: fc.integer({ min: 1, max: 3 }) }),
   fc.record({ what: kind("update", "finish", "remove", "resubmit"), id }),
   fc.record({ what: kind("requeue held", "requeue silent") }),
@@ -49,16 +59,19 @@ async function openQueue() {
   const { id: worker } = await transact(async (tx) => {
     await jobs.setTypeTimeout(tx, TYPE, 60);
     const description = { node: "n", processId: "1", types: [TYPE], leaseMs: 5_000 };
-    return jobs.workers.register(tx, description);
+    return jobs.workers.register(tx, { ...description, labels: ["x", "y"] });
   });
 
   async function apply(tx: Transaction, done: Exclude<Step, { what: "pass" }>): Promise<void> {
     switch (done.what) {
       case "add": {
-        const { group, inSec } = done;
-        const plan = { group, scheduledAtSec: nowSec() + inSec };
+        const { group, labels, inSec } = done;
+        const plan = { group, labels, scheduledAtSec: nowSec() + inSec };
         return jobs.add(tx, { type: TYPE, id: done.id }, { inSec }, plan);
       }
+      case "set labels":
+        await jobs.setLabels(tx, { type: TYPE, id: done.id }, done.labels);
+        return;
       case "accept": {
         const options = { dueBySec: nowSec(), countMax: done.countMax, worker };
         const acceptance = await jobs.accept(tx, TYPE, options);

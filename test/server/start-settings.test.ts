@@ -83,3 +83,21 @@ test.skipIf(!hasIpv6)(
     }
   },
 );
+
+const labelled = (labels: string) => {
+  const sections = new Map([["tandem", new Map([["labels", labels]])]]);
+  return readConfig({ store: "memory", sections }, {}).labels;
+};
+
+test("labels of a node are sorted and distinct", () => {
+  expect(labelled("site:berlin, disk:ssd,site:berlin")).toEqual(["disk:ssd", "site:berlin"]);
+  expect(labelled("")).toEqual([]);
+});
+
+test.each([
+  ["Berlin", "[tandem] labels = Berlin: expected labels of 1 to 64 characters of a-z, 0-9"],
+  ["a b", "[tandem] labels = a b: expected labels of"],
+  [[..."abcdefghi"].join(), "[tandem] labels = a,b,c,d,e,f,g,h,i: expected up to 8 labels"],
+])("the labels %j are refused", (labels, message) => {
+  expect(() => labelled(labels)).toThrow(message);
+});

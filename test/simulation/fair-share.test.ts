@@ -67,6 +67,34 @@ test("two hundred groups of ten jobs get equal shares, and every job runs", asyn
   for (const group of groups) expect(cluster.ranSec.get(group)).toBeGreaterThanOrEqual(600);
 });
 
+test("groups share the slots of the nodes for which they compete, and one usage counts for all nodes", async () => {
+  // Jobs of `any` run on both nodes, those of the others only on the second one.
+  const cluster = await SlotCluster.open("placed", { ...SLOTS, nodes: [[], ["disk:ssd", "x"]] });
+  await cluster.setShares("large", 300);
+  await cluster.add("any", 60);
+  await cluster.add("small", 60, undefined, ["x"]);
+  await cluster.add("large", 30, undefined, ["x"]);
+  // One group's jobs of several sets of labels share the standing of the group.
+  await cluster.add("large", 30, undefined, ["disk:ssd"]);
+  await cluster.run(6 * HOUR_SEC);
+  const [any = 0, small = 0, large = 0] = ["any", "small", "large"].map((group) =>
+    cluster.ranSec.get(group),
+  );
+  // The 20 slots of the first node are more than the share of `any` in all 40 slots.
+  expect(Math.abs(any / (small + large) - 1)).toBeLessThan(0.05);
+  expect(Math.abs(large / (3 * small) - 1)).toBeLessThan(0.08);
+});
+
+test("a job for another node starts within one cycle there, however many jobs wait without labels", async () => {
+  const cluster = await SlotCluster.open("placed newcomer", { ...SLOTS, nodes: [[], ["x"]] });
+  await cluster.add("big", 1000);
+  await cluster.run(2 * SLOTS.minRunSec);
+  await cluster.add("small", 1, undefined, ["x"]);
+  await cluster.run(2 * SLOTS.cycleSec);
+  const turn = cluster.turns.find(({ group }) => group === "small");
+  expect(turn?.waitedSec).toBeLessThanOrEqual(SLOTS.cycleSec);
+});
+
 const LONG_RUN = { ...SLOTS, cycleSec: 60, minRunSec: 0, cycleCount: 300 };
 
 /** Returns two to four saturated groups. */

@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import type { Jobs } from "../../src/jobs/index.ts";
 import { type JobsClusterOptions, runJobsCluster } from "./jobs/cluster.ts";
 import {
+  AnywhereJobs,
   CarelessJobs,
   ForgetfulJobs,
   ImpatientJobs,
@@ -75,4 +76,11 @@ test.each([
 ] as const)("detects a queue that %s", async (_, Saboteur, problem) => {
   const openJobs = (...parts: ConstructorParameters<typeof Jobs>) => new Saboteur(...parts);
   expect(await found(() => ({ openJobs }))).toMatch(problem);
+});
+
+test("detects a queue that ignores the labels of workers", async () => {
+  const openJobs = (...[runtime, subspace]: ConstructorParameters<typeof Jobs>) =>
+    new AnywhereJobs(runtime, subspace);
+  const knobs = { labelSets: [[], ["x"], ["y"], ["x", "y"]], olderRatio: 0 };
+  expect(await found(() => ({ openJobs, knobs }))).toMatch(/accepts job-\d+, which requires x/);
 });

@@ -171,10 +171,10 @@ export class ScaleCluster {
             // million jobs would take minutes.
             for (let job = start || 1; job < Math.min(jobCount, start + LOAD_ROWS_MAX); job++) {
               const waiting = { type: TYPE, id: `${number}-${job}` };
-              const terms = { scheduledAtSec: 0, group: name, hasRequest: false };
+              const terms = { scheduledAtSec: 0, group: name, labels: [], hasRequest: false };
               tx.set(keys.job.key(waiting), encodeWaiting("pending", terms));
               tx.set(
-                keys.groupPending.key({ ...waiting, group: name, scheduledAtSec: 0 }),
+                keys.groupPending.key({ ...waiting, queue: TYPE, group: name, scheduledAtSec: 0 }),
                 EMPTY_BYTES,
               );
             }
@@ -294,7 +294,7 @@ class ScaleNode {
     this.#meter.start(held, group);
     this.#cluster.started(id, group);
     const startedAtMs = this.#node.runtime.clock.monotonicMs();
-    const run = { id, held, group, startedAtMs, isContinuous: true, weight: 100 };
+    const run = { id, held, group, startedAtMs, isContinuous: true, weight: 100, labels: [] };
     this.#running.add({ ...run, isStopping: false });
   }
 

@@ -1,9 +1,16 @@
 /**
  * Slots that groups share, on the real queue under virtual time. Once per cycle, like the scheduler
- * of a node, the cluster charges usage, accepts jobs into free slots and, if no slot is free,
+ * of a node, each node charges usage, accepts jobs into free slots and, if no slot is free,
  * preempts jobs.
  */
-import { type HeldJob, Jobs, RunMeter } from "../../src/jobs/index.ts";
+import {
+  type HeldJob,
+  type Job,
+  Jobs,
+  type Labels,
+  RunMeter,
+  type WorkerId,
+} from "../../src/jobs/index.ts";
 import { Subspace, type Transaction } from "../../src/kv/index.ts";
 import { chooseStops, type RunningJob } from "../../src/replicator/scheduling/choose-stops.ts";
 import type { SimulatedNode } from "./kernel/simulated-node.ts";
@@ -12,7 +19,10 @@ import { World } from "./kernel/world.ts";
 const TYPE = "test";
 
 export interface SlotOptions {
+  /** Slots of each node. */
   readonly slotCount: number;
+  /** Labels of each node. Default: one node without labels. */
+  readonly nodes?: readonly Labels[];
   readonly cycleSec: number;
   /** Maximum number of jobs that are stopped per cycle. */
   readonly churnMax: number;
@@ -25,6 +35,14 @@ interface Run extends RunningJob {
   readonly id: string;
   readonly group: string;
   readonly held: HeldJob;
+}
+
+/** A node, with the jobs in its slots. */
+interface SlotNode {
+  readonly labels: Labels;
+  readonly meter: RunMeter;
+  worker: WorkerId | undefined;
+  running: Run[];
 }
 
 /**
@@ -41,9 +59,8 @@ export class SlotCluster {
   readonly #world: World;
   readonly #node: SimulatedNode;
   readonly #options: SlotOptions;
-  readonly #meter: RunMeter;
+  readonly #nodes: readonly SlotNode[];
   readonly jobs: Jobs;
-  #running: Run[] = [];
   /** Run time of one-shot jobs. All other jobs run until they are preempted. */
   readonly #oneShotSec = new Map<string, number>();
   readonly #waitingSinceSec = new Map<string, number>();
@@ -56,7 +73,11 @@ export class SlotCluster {
     this.#node = this.#world.openNode();
     this.#options = options;
     this.jobs = new Jobs(this.#node.runtime, Subspace.fromTuple(["jobs"]));
-    this.#meter = new RunMeter(this.#node.runtime.clock, options.cycleSec);
+    const { clock } = this.#node.runtime;
+    const { nodes = [[]], cycleSec } = options;
+    this.#nodes = nodes.map((labels) => {
+      return { labels, meter: new RunMeter(clock, cycleSec), worker: undefined, running: [] };
+    });
   }
 
   static async open(seed: string, options: SlotOptions = SLOTS): Promise<SlotCluster> {
@@ -69,6 +90,12 @@ export class SlotCluster {
     await cluster.transact(async (tx) => {
       await cluster.jobs.setTypeTimeout(tx, TYPE, 60);
       await cluster.jobs.groups.setFairShare(tx, TYPE, fairShare);
+      if (options.nodes === undefined) return;
+      for (const [index, node] of cluster.#nodes.entries()) {
+        const facts = { node: `n${index}`, processId: "1", types: [TYPE], leaseMs: 5000 };
+        const { labels } = node;
+        node.worker = cluster.jobs.workers.register(tx, { ...facts, labels }).id;
+      }
     });
     return cluster;
   }
@@ -91,12 +118,17 @@ export class SlotCluster {
   }
 
   /** Adds continuous jobs or, if `oneShotSec` is given, one-shot jobs with this run time. */
-  async add(group: string, jobCount: number, oneShotSec?: number): Promise<void> {
+  async add(
+    group: string,
+    jobCount: number,
+    oneShotSec?: number,
+    labels: Labels = [],
+  ): Promise<void> {
     await this.transact(async (tx) => {
       for (let number = 0; number < jobCount; number++) {
-        const id = `${group}-${this.nowSec}-${number}`;
+        const id = `${group}-${this.nowSec}-${labels}-${number}`;
         if (oneShotSec !== undefined) this.#oneShotSec.set(id, oneShotSec);
-        await this.jobs.add(tx, { type: TYPE, id }, {}, { group });
+        await this.jobs.add(tx, { type: TYPE, id }, {}, { group, labels });
       }
     });
     this.#startWaiting(group);
@@ -105,23 +137,25 @@ export class SlotCluster {
   async run(durationSec: number): Promise<void> {
     const untilSec = this.nowSec + durationSec;
     while (this.nowSec < untilSec) {
-      await this.#cycle();
+      for (const node of this.#nodes) await this.#cycle(node);
       await this.#world.time.run((this.nowSec + this.#options.cycleSec) * 1000);
     }
   }
 
-  async #cycle(): Promise<void> {
+  async #cycle(node: SlotNode): Promise<void> {
     const { slotCount, cycleSec, churnMax, minRunSec } = this.#options;
     const isOver = (run: Run): boolean =>
       this.#ranSec(run) >= (this.#oneShotSec.get(run.id) ?? Infinity);
-    for (const run of this.#running.filter(isOver)) await this.#stop(run, false);
-    await this.#charge();
-    await this.#accept();
-    if (this.#running.length < slotCount) return;
+    for (const run of node.running.filter(isOver)) await this.#stop(node, run, false);
+    await this.#charge(node);
+    await this.#accept(node);
+    if (node.running.length < slotCount) return;
     const dueBySec = this.#wallSec();
+    const { labels, meter } = node;
+    const groups = meter.groups().keys();
     const waiting = await this.transact(async (tx) => ({
-      count: (await this.jobs.due(tx, TYPE, { dueBySec, limit: churnMax })).length,
-      givingWay: await this.jobs.groups.givingWay(tx, TYPE, this.#meter.groups().keys(), dueBySec),
+      count: (await this.jobs.due(tx, TYPE, { dueBySec, limit: churnMax, labels })).length,
+      givingWay: await this.jobs.groups.givingWay(tx, TYPE, groups, dueBySec, labels),
     }));
     const slots = {
       jobsMax: slotCount,
@@ -130,22 +164,26 @@ export class SlotCluster {
       runMsMin: minRunSec * 1000,
       nowMs: this.nowSec * 1000,
     };
-    for (const run of chooseStops(this.#running, slots, waiting)) await this.#stop(run, true);
-    await this.#charge();
-    await this.#accept();
+    for (const run of chooseStops(node.running, slots, waiting)) {
+      await this.#stop(node, run, true);
+    }
+    await this.#charge(node);
+    await this.#accept(node);
   }
 
-  async #charge(): Promise<void> {
-    const bill = this.#meter.takeBill();
+  async #charge({ meter }: SlotNode): Promise<void> {
+    const bill = meter.takeBill();
     await this.transact((tx) => this.jobs.groups.charge(tx, TYPE, bill));
   }
 
-  async #accept(): Promise<void> {
+  async #accept(node: SlotNode): Promise<void> {
+    const { worker } = node;
+    const holder = worker === undefined ? {} : { worker };
     for (;;) {
-      const countMax = this.#options.slotCount - this.#running.length;
+      const countMax = this.#options.slotCount - node.running.length;
       if (countMax === 0) return;
       const acceptance = await this.transact((tx) =>
-        this.jobs.accept(tx, TYPE, { dueBySec: this.#wallSec(), countMax }),
+        this.jobs.accept(tx, TYPE, { dueBySec: this.#wallSec(), countMax, ...holder }),
       );
       if (acceptance.kind === "none-due") {
         acceptance.enqueued.cancel();
@@ -153,15 +191,16 @@ export class SlotCluster {
         return;
       }
       for (const [index, held] of acceptance.held.entries()) {
-        const group = acceptance.jobs[index]?.group as string;
-        this.#meter.start(held, group);
-        this.#running.push({
+        const { group, labels } = acceptance.jobs[index] as Job & { readonly group: string };
+        node.meter.start(held, group);
+        node.running.push({
           id: held.id,
           group,
           held,
           isContinuous: !this.#oneShotSec.has(held.id),
           startedAtMs: this.nowSec * 1000,
           weight: 100,
+          labels,
           isStopping: false,
         });
         await this.#noteTurn(group);
@@ -181,13 +220,13 @@ export class SlotCluster {
     if (!this.#waitingSinceSec.has(group)) this.#waitingSinceSec.set(group, this.nowSec);
   }
 
-  async #stop(run: Run, isRepeated: boolean): Promise<void> {
+  async #stop(node: SlotNode, run: Run, isRepeated: boolean): Promise<void> {
     await this.transact(async (tx) => {
       if (isRepeated) await this.jobs.resubmit(tx, run.held, this.#wallSec());
       await this.jobs.finish(tx, run.held);
     });
-    this.#meter.end(run.held);
-    this.#running = this.#running.filter((other) => other !== run);
+    node.meter.end(run.held);
+    node.running = node.running.filter((other) => other !== run);
     this.ranSec.set(run.group, (this.ranSec.get(run.group) ?? 0) + this.#ranSec(run));
     if (isRepeated) this.#startWaiting(run.group);
   }

@@ -8,7 +8,7 @@ import { DesignCodes } from "../../src/documents/index.ts";
 import { parseMultipart } from "../../src/host/http/multipart-parser.ts";
 import { SandboxPool } from "../../src/host/sandbox/pool.ts";
 import type { Fetch } from "../../src/http-client/index.ts";
-import { InLoopLeaseRenewer, Jobs } from "../../src/jobs/index.ts";
+import { InLoopLeaseRenewer, Jobs, type Labels } from "../../src/jobs/index.ts";
 import type { KeyValueStore } from "../../src/kv/index.ts";
 import {
   NO_RUNS,
@@ -19,7 +19,12 @@ import {
   type SecretLookup,
 } from "../../src/replicator/index.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
-import { followLocalRules, joinNodeParts, joinReplication } from "../../src/server/node-parts.ts";
+import {
+  followLocalRules,
+  joinNodeParts,
+  joinReplication,
+  type NodePartsOptions,
+} from "../../src/server/node-parts.ts";
 import { sealedRequests } from "../../src/server/secrets/sealed-forms.ts";
 
 export const JOBS_SUBSPACE = SUBSPACES.jobs;
@@ -32,6 +37,10 @@ export interface NodeParts {
   readonly failuresMax?: number;
   readonly fetch?: Fetch;
   readonly nodeName?: string;
+  /** Labels of the node. Default: none. */
+  readonly labels?: Labels;
+  /** Format of the store. Default: the newest. */
+  readonly format?: NodePartsOptions["format"];
   readonly jobs?: Jobs;
   /** Seals and opens secrets. Without it, secrets are not sealed. */
   readonly seal?: Seal;
@@ -51,6 +60,8 @@ export function composeNode({
     throw new Error("No network here");
   },
   nodeName = "tandem@test",
+  labels = [],
+  format,
   seal,
   lookUpSecret = (reference) => ({ kind: "missing", reason: `${reference} is not here` }),
   jobs = new Jobs(runtime, JOBS_SUBSPACE, seal && sealedRequests(seal)),
@@ -74,10 +85,12 @@ export function composeNode({
     serverUrl,
   };
   const sealing = seal === undefined ? {} : { seal };
+  const written = format === undefined ? {} : { format };
   const functions = { runtime, sandbox, timeoutMs: 1_000, codes: new DesignCodes() };
   const parts = joinNodeParts({
     ...{ runtime, kv, functions, ids, config: settings, hooks, jobs, failuresMax, nodeName },
     ...sealing,
+    ...written,
   });
   const renewer = new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: jobs.workers });
   const program = { version: "0", formats: { min: 1, max: 1 } };
@@ -94,6 +107,7 @@ export function composeNode({
       lookUpSecret,
     },
     ...process,
+    labels,
     measureProcess: () => ({ memoryBytes: 1, eventLoopDelayMs: 2 }),
     measureRuns: () => NO_RUNS,
   });

@@ -244,6 +244,7 @@ export async function jobRows(
       name: jobName(entry.jobId, entry.data),
       rule: entry.data.rule ?? null,
       tags: entry.data.replication?.tags ?? {},
+      run_on: entry.data.replication?.runOn ?? [],
     };
     const troubles = {
       error_count: errorCount,

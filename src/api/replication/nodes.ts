@@ -80,6 +80,7 @@ function minuteView({ startMs, counts }: MinuteCounts, nowMs: number): RateMinut
 
 function nodeView(entry: NodeEntry, clock: Clock): NodeRow {
   const { id, node, processId, state, isDraining, jobCount, renewedMs, report, program } = entry;
+  const { labels } = entry;
   const leaseMs = renewedMs === undefined ? undefined : Math.max(0, clock.nowMs() - renewedMs);
   return {
     id: id ?? null,
@@ -91,6 +92,7 @@ function nodeView(entry: NodeEntry, clock: Clock): NodeRow {
     drained: isDraining && report?.isDraining === true && jobCount === 0,
     jobs: jobCount,
     slots: report?.slots ?? null,
+    labels,
     memory_bytes: report?.memoryBytes ?? null,
     event_loop_delay_ms: report === undefined ? null : tenths(report.eventLoopDelayMs),
     lease_age_sec: leaseMs === undefined ? null : tenths(leaseMs / 1000),

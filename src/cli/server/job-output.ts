@@ -83,6 +83,7 @@ export function printJob(answer: unknown): string {
     ["target", String(job.target)],
     ["owner", job.user ?? "-"],
     ["tags", tagsOf(job)],
+    ["runs on nodes with", placementOf(job)],
     ["node", job.node ?? "-"],
     ["lag", lagOf(job)],
     ["pending changes", String(job.pending ?? "-")],
@@ -112,6 +113,10 @@ export function printJob(answer: unknown): string {
 function tagsOf({ tags }: Job): string {
   const texts = Object.entries(tags).map(([name, value]) => `${name}:${value}`);
   return texts.length === 0 ? "-" : texts.join(", ");
+}
+
+function placementOf({ run_on: labels = [] }: Partial<Job>): string {
+  return labels.length === 0 ? "any labels" : labels.join(", ");
 }
 
 /** The job's state for operators, followed by the state in the queue if that differs. */

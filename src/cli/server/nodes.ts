@@ -62,6 +62,7 @@ function nodesOf(answer: unknown): NodePage {
 
 function printNodes(answer: unknown): string {
   const { nodes } = nodesOf(answer);
+  const areLabelled = nodes.some(({ labels = [] }) => labels.length > 0);
   const rows = nodes.map((node) => [
     node.name,
     node.id ?? "-",
@@ -72,9 +73,11 @@ function printNodes(answer: unknown): string {
     shown(node.event_loop_delay_ms, "ms"),
     shown(node.lease_age_sec, "s"),
     node.version ?? "-",
+    ...(areLabelled ? [node.labels.join(", ") || "-"] : []),
   ]);
   const heading = ["NODE", "ID", "PROCESS", "STATE", "JOBS", "MEMORY", "DELAY", "LEASE", "VERSION"];
-  return table([heading, ...rows], { soft: [1, 8], whole: [0] });
+  if (areLabelled) heading.push("LABELS");
+  return table([heading, ...rows], { soft: [1, 8, 9], whole: [0] });
 }
 
 function shown(value: number | null, unit: string): string {

@@ -33,6 +33,7 @@ const EVENTS_WAIT_MS = 500;
 const HELD_BACK: Readonly<Record<string, string>> = {
   paused: "Paused by an operator.",
   storage: "The disk of this server is full.",
+  placement: "No running node has all labels that the job requires.",
   outage: "A server is unreachable and is probed periodically.",
   backoff: "Waiting to retry after a failure.",
   schedule: "Waiting for its schedule.",
@@ -324,6 +325,11 @@ function Definition({ job }: { job: Job }) {
         {Object.keys(job.tags).length > 0 && (
           <Fact name="Tags">
             <TagLinks tags={job.tags} />
+          </Fact>
+        )}
+        {job.run_on.length > 0 && (
+          <Fact name="Runs on nodes with">
+            <Foreign text={job.run_on.join(", ")} />
           </Fact>
         )}
         <Fact name="Added">

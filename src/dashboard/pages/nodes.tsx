@@ -24,6 +24,7 @@ const COLUMNS: readonly Column[] = [
   { name: "Process" },
   { name: "Version" },
   { name: "Formats" },
+  { name: "Labels" },
 ];
 
 export function NodesPage() {
@@ -118,6 +119,7 @@ function Row({
       <Cell name="Formats">
         <Proven value={formats && `${formats.min} to ${formats.max}`} />
       </Cell>
+      <Cell name="Labels">{node.labels.join(", ") || "–"}</Cell>
       {onDrain !== undefined && (
         <Cell name="">
           {id !== null && state !== "dead" && (

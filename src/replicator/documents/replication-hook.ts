@@ -21,9 +21,9 @@ import {
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction, Transaction } from "../../kv/index.ts";
 import { addEndedJob, addJob, type JobOrigin } from "../job-changes/add-job.ts";
+import { amendJob } from "../job-changes/amend-job.ts";
 import { type RemoveJobParts, removeJob } from "../job-changes/remove-job.ts";
 import { replaceJob } from "../job-changes/replace-job.ts";
-import { retagJob } from "../job-changes/retag-job.ts";
 import { type Decider, UNTOUCHED } from "../jobs/job-control.ts";
 import {
   type Asked,
@@ -32,7 +32,7 @@ import {
   type ReplicationJobData,
 } from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
-import { changesOnlyTags, stepWhenAskedAgain } from "../jobs/job-input.ts";
+import { isAmendment, stepWhenAskedAgain } from "../jobs/job-input.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import type { StoredLoginGates } from "../logins/stored-login-gates.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -44,6 +44,7 @@ import {
 } from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import type { ReplicationIdContext } from "../request/replication-id.ts";
+import { checkRunOn, type HasPlacement } from "../request/run-on.ts";
 import { authorityOfEdit, UNRECORDED, unrecordedAuthority } from "./leaf-authority.ts";
 import { MASK, withStoredSecrets } from "./masked-secrets.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
@@ -62,6 +63,7 @@ export interface ReplicationHookParts extends RemoveJobParts {
   readonly removedDatabases: RemovedDatabases;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
+  readonly hasPlacement: HasPlacement;
   /** Encrypts stored documents, if the server has a key. */
   readonly seal?: Seal | undefined;
 }
@@ -139,7 +141,7 @@ export class ReplicationHook implements DatabaseHook {
     const body = withOwner(unmasked.body, members.owner, context);
     const accepted = { ...edit, body, authority };
     if (documentState(members) === "failed") return { edit: accepted };
-    const asked = this.#parse(members, authority);
+    const asked = await this.#parse(tx, members, authority);
     if (asked.refusal !== undefined) return { rejected: "forbidden", reason: asked.refusal.reason };
     const followUp = (winner: Document): Promise<void> =>
       this.#updateJob(tx, database, winner, context, { members, asked });
@@ -179,10 +181,10 @@ export class ReplicationHook implements DatabaseHook {
     // the document was imported, and states an outcome on another server.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     const isKept = stored !== undefined && isOwnJob && pausing === undefined;
-    const asked = parsed?.asked ?? this.#parse(members, authority);
+    const asked = parsed?.asked ?? (await this.#parse(tx, members, authority));
     const { replication } = asked;
     if (isKept) {
-      if (replication !== undefined) await retagJob(this.#parts, tx, existing, replication);
+      if (replication !== undefined) await amendJob(this.#parts, tx, existing, replication);
       return;
     }
     const isRecorded = document.authority !== undefined || replication === undefined;
@@ -198,10 +200,10 @@ export class ReplicationHook implements DatabaseHook {
       const { controls } = this.#parts;
       const again = { replication, ...authority };
       const isSame =
-        changesOnlyTags(existing, again) ||
+        isAmendment(existing, again) ||
         (await stepWhenAskedAgain(tx, controls, existing, again)) === "nothing";
       if (isSame && (pausing === undefined || (await controls.get(tx, id)).isPaused)) {
-        return retagJob(this.#parts, tx, existing, replication);
+        return amendJob(this.#parts, tx, existing, replication);
       }
     }
     if (pausing === undefined && existing !== undefined) {
@@ -261,9 +263,10 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   /** Returns the request, or why it is rejected: malformed, or missing permission. */
-  #parse(members: Members, authority: Authority): Asked {
+  async #parse(tx: ReadTransaction, members: Members, authority: Authority): Promise<Asked> {
     try {
       const replication = parseReplication(members, this.#parts.config);
+      await checkRunOn(tx, replication.runOn, this.#parts.hasPlacement);
       const reason = mayNameSecrets(authority) ? undefined : adminOnlyRefusal(replication);
       if (reason === undefined) return { replication, refusal: undefined };
       return { replication: undefined, refusal: { error: "forbidden", reason } };

@@ -2,7 +2,7 @@
 
 import type { Clock } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
-import type { Jobs } from "../../jobs/index.ts";
+import { type Jobs, NO_LABELS } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import { NEVER_SEC } from "../jobs/decide.ts";
 import {
@@ -58,6 +58,7 @@ export async function addEndedJob(
   await jobs.addFinished(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
     request: encodeRequest(data),
     group: groupOf(data),
+    labels: data.replication?.runOn ?? NO_LABELS,
   });
 }
 
@@ -89,6 +90,7 @@ export async function addJob(
   await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
     request: encodeRequest(data),
     group: groupOf(data),
+    labels: replication?.runOn ?? NO_LABELS,
     // An unpaused job is due now rather than at time 0: its waiting time counts from its due time,
     // and jobs that have been due for longer run first.
     scheduledAtSec: isPaused

@@ -47,7 +47,9 @@ test.each<[string | undefined, ReplicationState, number, Partial<HeldBackFacts>,
 ])(
   "the reason is %s for a job that is %s and due at %i, given %j",
   (by, state, dueSec, facts, data) => {
-    const entry = { state, data: { ...job, ...data }, scheduledAtSec: dueSec };
+    const entry = { state, data: { ...job, ...data }, scheduledAtSec: dueSec, isUnplaced: false };
     expect(heldBackBy(entry, { ...NOTHING, ...facts })).toBe(by);
+    const unplaced = heldBackBy({ ...entry, isUnplaced: true }, { ...NOTHING, ...facts });
+    expect(unplaced).toBe("placement");
   },
 );

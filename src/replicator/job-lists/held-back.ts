@@ -1,5 +1,5 @@
 /** Why a job is not copying, or not copying faster. */
-import type { Jobs } from "../../jobs/index.ts";
+import { type Jobs, type Labels, NO_LABELS } from "../../jobs/index.ts";
 import type { ReadTransaction, Subspace } from "../../kv/index.ts";
 import { NEVER_SEC } from "../jobs/decide.ts";
 import { hasEnded, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
@@ -12,6 +12,7 @@ import type { JobEntry } from "./job-views.ts";
 /**
  * - paused: by an operator
  * - storage: the store's disk is full, so that no progress can be saved
+ * - placement: no node that accepts jobs has the labels in `run_on`
  * - outage: waits for an unreachable server
  * - limiter: a server demands fewer requests (429)
  * - budget: an operator's limit for a server
@@ -24,6 +25,7 @@ import type { JobEntry } from "./job-views.ts";
 export type HeldBackBy =
   | "paused"
   | "storage"
+  | "placement"
   | "outage"
   | "limiter"
   | "budget"
@@ -45,10 +47,17 @@ export interface HeldBackFacts {
 
 /** Returns why a job is held back; undefined if nothing holds it back, or it has ended. */
 export function heldBackBy(
-  { state, data, scheduledAtSec }: Pick<JobEntry, "state" | "data" | "scheduledAtSec">,
+  {
+    state,
+    data,
+    scheduledAtSec,
+    isUnplaced,
+  }: Pick<JobEntry, "state" | "data" | "scheduledAtSec" | "isUnplaced">,
   { nowSec, awaitsServer, isOthersTurn, isStoreFull }: HeldBackFacts,
 ): HeldBackBy | undefined {
   const isRunning = state === "running";
+  // A parked job is not watched either.
+  if (isUnplaced) return "placement";
   if (data.state === "parked" || (!isRunning && hasEnded(state))) return undefined;
   if (!isRunning && scheduledAtSec >= NEVER_SEC) return "paused";
   if (isStoreFull) return "storage";
@@ -80,18 +89,36 @@ export class HeldBack {
     { nowSec, isStoreFull }: Pick<HeldBackFacts, "nowSec" | "isStoreFull">,
   ): Promise<readonly (HeldBackBy | undefined)[]> {
     const due = entries.filter((entry) => waits(entry) && entry.scheduledAtSec <= nowSec);
-    const groups = new Set(due.map(({ data }) => groupOf(data)));
-    const others = await this.#jobs.groups.notNext(tx, REPLICATION_JOB_TYPE, groups, nowSec);
+    const others = await this.#waitingForOthers(tx, due, nowSec);
     return Promise.all(
       entries.map(async (entry) =>
         heldBackBy(entry, {
           nowSec,
           awaitsServer: waits(entry) && (await this.#awaitsServer(tx, entry)),
-          isOthersTurn: others.has(groupOf(entry.data)),
+          isOthersTurn: others.has(entry),
           isStoreFull,
         }),
       ),
     );
+  }
+
+  /** Returns the due jobs whose group has to wait for another one, by the labels of the jobs. */
+  async #waitingForOthers(
+    tx: ReadTransaction,
+    due: readonly JobEntry[],
+    nowSec: number,
+  ): Promise<ReadonlySet<JobEntry>> {
+    const found = new Set<JobEntry>();
+    const labelsOf = ({ data }: JobEntry): Labels => data.replication?.runOn ?? NO_LABELS;
+    const sets = new Map(due.map((entry) => [labelsOf(entry).join(), labelsOf(entry)]));
+    for (const [name, labels] of sets) {
+      const entries = due.filter((entry) => labelsOf(entry).join() === name);
+      const groups = new Set(entries.map(({ data }) => groupOf(data)));
+      const type = REPLICATION_JOB_TYPE;
+      const others = await this.#jobs.groups.notNext(tx, type, groups, nowSec, labels);
+      for (const entry of entries) if (others.has(groupOf(entry.data))) found.add(entry);
+    }
+    return found;
   }
 
   async #awaitsServer(

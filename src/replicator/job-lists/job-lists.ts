@@ -87,6 +87,8 @@ export interface JobListsParts {
   readonly backlogs: Backlogs;
   readonly index: JobIndex;
   readonly subspace: Subspace;
+  /** Returns the ids of the jobs that no node may run. */
+  readonly unplaced: (tx: ReadTransaction, jobs: readonly Job[]) => Promise<ReadonlySet<string>>;
 }
 
 export class JobLists {
@@ -288,7 +290,10 @@ export class JobLists {
       tx.snapshot,
       found.map(({ id }) => id),
     );
-    return found.map((job, index) => entryOf(job, workers.get(job.worker ?? ""), known[index]));
+    const unplaced = await this.#parts.unplaced(tx, found);
+    return found.map((job, index) =>
+      entryOf(job, workers.get(job.worker ?? ""), known[index], unplaced.has(job.id)),
+    );
   }
 }
 
@@ -296,11 +301,13 @@ export function entryOf(
   job: Job,
   worker: Worker | undefined,
   stored: Backlog | undefined,
+  isUnplaced = false,
 ): JobEntry {
   const { id: jobId, scheduledAtSec } = job;
   const data = isReadable(job) ? decodeJob(job) : unreadableJobData();
   const backlog = isUnread(stored, data.failing) ? undefined : stored;
-  return { jobId, data, state: replicationState(job, data), worker, scheduledAtSec, backlog };
+  const state = replicationState(job, data);
+  return { jobId, data, state, worker, scheduledAtSec, backlog, isUnplaced };
 }
 
 /** Returns the number of rows to read next, given the share of matches so far. */

@@ -12,6 +12,7 @@ import {
   type ReplicationState,
 } from "../jobs/job-data.ts";
 import type { EndpointAddress } from "../request/replication.ts";
+import { noNodeReason } from "../request/run-on.ts";
 import { isoTime } from "../times.ts";
 import { type Backlog, isUnread } from "./backlog.ts";
 
@@ -26,6 +27,8 @@ export interface JobEntry {
   readonly scheduledAtSec: number;
   /** Pending changes of the job; undefined if unknown. */
   readonly backlog: Backlog | undefined;
+  /** Whether the job waits because no node that accepts jobs has the labels in `run_on`. */
+  readonly isUnplaced: boolean;
 }
 
 /** Number of pending changes at the last check; null if unknown. */
@@ -131,11 +134,12 @@ export function taskView(entry: JobEntry, serverUrl: string): Json {
 }
 
 /**
- * Returns the member `info`: the job's failure, if the job has one and is not running, or else its
- * statistics.
+ * Returns the member `info`: why no node may run the job; the job's failure, if the job has one and
+ * is not running; or else its statistics.
  */
 function info(entry: JobEntry): Json {
-  const { data, state } = entry;
+  const { data, state, isUnplaced } = entry;
+  if (isUnplaced) return { error: `no_node: ${noNodeReason(data.replication?.runOn ?? [])}` };
   const failure = failureOf(data);
   if (failure === undefined || state === "running") return scheduledStatistics(entry);
   return { error: `${failure.error}: ${failure.reason}` };

@@ -11,7 +11,7 @@ import {
   type Runtime,
   waitAtMost,
 } from "../../base/index.ts";
-import type { Job, Jobs } from "../../jobs/index.ts";
+import { hasLabels, type Job, type Jobs, type Labels, NO_LABELS } from "../../jobs/index.ts";
 import {
   type KeyValueStore,
   packTuple,
@@ -62,6 +62,8 @@ export interface BacklogWatchParts {
   readonly backlogs: Backlogs;
   readonly endpoints: Endpoints;
   readonly subspace: Subspace;
+  /** Labels of this node, which does not ask for jobs that it may not run. */
+  readonly labels?: Labels;
   /** Interval between rounds. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "lagIntervalSec">;
 }
@@ -202,7 +204,8 @@ export class BacklogWatch {
 
   /** Returns the question for a job; undefined if there is nothing to ask. */
   async #questionFor(tx: ReadTransaction, job: Job): Promise<Question | undefined> {
-    if (!waits(job)) return undefined;
+    const { labels = NO_LABELS } = this.#parts;
+    if (!waits(job) || !hasLabels(labels, job.labels)) return undefined;
     const { id: jobId } = job;
     const data = decodeJob(job);
     const { replication } = data;

@@ -65,7 +65,7 @@ export class ParkedJobs {
    */
   async add(
     tx: Transaction,
-    { source, database }: WatchedPlace,
+    { source, database, labels }: WatchedPlace,
     { jobId, updateSequence }: Omit<ParkedJob, "database">,
   ): Promise<void> {
     await this.remove(tx, jobId);
@@ -77,7 +77,7 @@ export class ParkedJobs {
     tx.add(this.#keys.parkedChanged.key({ source }), 1n);
     const watcher = { type: SOURCE_WATCH_TYPE, id: source };
     const isWatched = (await this.#jobs.schedule(tx, watcher)) !== undefined;
-    if (!isWatched) await this.#jobs.add(tx, watcher, {});
+    if (!isWatched) await this.#jobs.add(tx, watcher, {}, { labels });
   }
 
   /**

@@ -2,7 +2,7 @@
 import { type Authority, isSameAuthority } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
-import type { Replication } from "../request/replication.ts";
+import { fixedMembers, type Replication } from "../request/replication.ts";
 import { decideInput, type JobInput, type JobStep, phaseOf } from "./decide.ts";
 import type { JobControls } from "./job-controls.ts";
 import { hasEnded, type ReplicationJobData } from "./job-data.ts";
@@ -21,7 +21,9 @@ export async function stepFor(
 /** A replication that is requested again, and the authority of the new request. */
 export type AskedAgain = Authority & { readonly replication: Replication };
 
-/** Determines the reaction to a repeated request. Tags are not compared (`retagJob`). */
+/**
+ * Determines the reaction to a repeated request. Tags and placement are not compared (`amendJob`).
+ */
 export function stepWhenAskedAgain(
   tx: ReadTransaction,
   controls: JobControls,
@@ -31,22 +33,17 @@ export function stepWhenAskedAgain(
   return stepFor(tx, controls, job, isSame(decodeJob(job), asked) ? "same" : "other");
 }
 
-/** Whether a repeated request only changes the tags of a job that has not ended. */
-export function changesOnlyTags(job: Job, asked: AskedAgain): boolean {
+/** Whether a repeated request only changes the tags or placement of a job that has not ended. */
+export function isAmendment(job: Job, asked: AskedAgain): boolean {
   const before = decodeJob(job);
   if (job.request === undefined || hasEnded(before.state) || !isSame(before, asked)) return false;
-  return !areEqual(before.replication?.tags, asked.replication.tags);
+  return !areEqual(before.replication, asked.replication);
 }
 
 function isSame(before: ReplicationJobData, asked: AskedAgain): boolean {
-  const isUnchanged = areEqual(untagged(before.replication), untagged(asked.replication));
+  const fixed = before.replication && fixedMembers(before.replication);
+  const isUnchanged = areEqual(fixed, fixedMembers(asked.replication));
   return isUnchanged && isSameAuthority(before, asked);
-}
-
-function untagged(replication: Replication | undefined): Omit<Replication, "tags"> | undefined {
-  if (replication === undefined) return undefined;
-  const { tags: _, ...others } = replication;
-  return others;
 }
 
 /**

@@ -1,6 +1,13 @@
 /** Current and recent processes that run jobs, and drain orders, for display. */
 import type { Runtime } from "../../base/index.ts";
-import type { Jobs, Program, Worker, WorkerLease } from "../../jobs/index.ts";
+import {
+  type Jobs,
+  type Labels,
+  NO_LABELS,
+  type Program,
+  type Worker,
+  type WorkerLease,
+} from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import type { NodeId, NodeReport } from "./node-report.ts";
@@ -39,6 +46,8 @@ export interface NodeEntry {
   /** Last lease renewal; undefined for a dead node. */
   readonly renewedMs: number | undefined;
   readonly report: NodeReport | undefined;
+  /** Labels of the node; empty for a dead one. */
+  readonly labels: Labels;
   /** Announced by a registered worker. */
   readonly program: Program | undefined;
 }
@@ -142,6 +151,7 @@ export class Nodes {
       jobCount: await jobs.heldCount(tx, worker.id),
       renewedMs: lease?.renewedAtMs ?? worker.sinceMs,
       report: stored?.report,
+      labels: worker.labels,
       program: worker.program,
     };
   }
@@ -149,7 +159,8 @@ export class Nodes {
   async #dead(tx: ReadTransaction, { id, report, isDraining }: StoredNode): Promise<NodeEntry> {
     const { node, processId, worker } = report;
     const jobCount = await this.#parts.jobs.heldCount(tx, worker);
-    const last = { renewedMs: undefined, report, program: undefined, isDraining, jobCount };
+    const unknown = { renewedMs: undefined, labels: NO_LABELS, program: undefined };
+    const last = { ...unknown, report, isDraining, jobCount };
     return { id, node, processId, state: "dead", ...last };
   }
 

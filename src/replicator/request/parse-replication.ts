@@ -19,6 +19,7 @@ import {
 import { parseOmissions } from "./parse-omissions.ts";
 import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
+import { parseRunOn } from "./run-on.ts";
 import { parseSchedule } from "./schedule.ts";
 import { parseTags } from "./tags.ts";
 
@@ -44,6 +45,7 @@ export function parseReplication(
   const omissions = parts.omissions();
   const schedule = parts.schedule();
   const tags = parts.tags();
+  const runOn = parts.runOn();
   return {
     source: parts.source(),
     target: parts.target(),
@@ -57,6 +59,7 @@ export function parseReplication(
     ...(omissions === undefined ? {} : { omissions }),
     ...(schedule === undefined ? {} : { schedule }),
     ...(tags === undefined ? {} : { tags }),
+    ...(runOn === undefined ? {} : { runOn }),
     options: parseOptions(members, config.options),
   };
 }
@@ -97,6 +100,7 @@ function partsOf(members: Members, { protocols }: ParseConfig) {
     omissions: () => parseOmissions(members),
     schedule: () => parseScheduleMember(members),
     tags: () => parseTags(members.tags),
+    runOn: () => parseRunOn(members.run_on),
   };
 }
 

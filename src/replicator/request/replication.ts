@@ -10,6 +10,7 @@ import type {
   OAuthClient,
   TlsSettings,
 } from "../../http-client/index.ts";
+import type { Labels } from "../../jobs/index.ts";
 import type { Tags } from "./tags.ts";
 
 /** Selection of documents. The source filters the documents, or this node if the source cannot. */
@@ -109,6 +110,8 @@ export interface Replication {
   readonly weight?: number;
   /** Tags of the job. They do not affect the run. */
   readonly tags?: Tags;
+  /** Labels that a node must have to run the job; any node may run it if absent. */
+  readonly runOn?: Labels;
   /** Schedule (`schedule.ts`); runs immediately if absent. */
   readonly schedule?: string;
   /**
@@ -119,6 +122,15 @@ export interface Replication {
   /** Whether the security object is copied even to a target that existed before. Default: false. */
   readonly overwritesSecurity?: boolean;
   readonly options: ReplicationOptions;
+}
+
+/** Returns the members whose change replaces a job: all but tags and placement. */
+export function fixedMembers({
+  tags: _,
+  runOn: __,
+  ...fixed
+}: Replication): Omit<Replication, "tags" | "runOn"> {
+  return fixed;
 }
 
 /** Returns filter parameters as in a query: strings as they are, other values as JSON. */

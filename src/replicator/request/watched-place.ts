@@ -3,10 +3,11 @@
  * the same server and credentials share a watcher. Pure.
  */
 import { type Digests, utf8Encode } from "../../base/index.ts";
+import { type Labels, NO_LABELS } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { parseUrl } from "./endpoint-url.ts";
 import { decode } from "./parse-fields.ts";
-import type { EndpointAddress, HttpAddress } from "./replication.ts";
+import type { HttpAddress, Replication } from "./replication.ts";
 
 export interface WatchedPlace {
   /**
@@ -14,17 +15,24 @@ export interface WatchedPlace {
    */
   readonly source: string;
   readonly database: string;
+  /** Labels that the node of the watcher must have. */
+  readonly labels: Labels;
 }
 
 /** Stands for the server of local databases. */
 export const LOCAL_SOURCE = "local";
 
 /**
- * Returns the server and database that have to be watched for a source; undefined if the URL does
- * not identify the database.
+ * Returns the server and database that have to be watched for a job's source; undefined if the URL
+ * does not identify the database. Jobs for different nodes have different watchers.
  */
-export function watchedPlace(digests: Digests, address: EndpointAddress): WatchedPlace | undefined {
-  if (address.kind === "local") return { source: LOCAL_SOURCE, database: address.database };
+export function watchedPlace(
+  digests: Digests,
+  { source: address, runOn: labels = NO_LABELS }: Pick<Replication, "source" | "runOn">,
+): WatchedPlace | undefined {
+  if (address.kind === "local") {
+    return { source: LOCAL_SOURCE, database: address.database, labels: NO_LABELS };
+  }
   const parts = serverOf(address);
   if (parts === undefined) return undefined;
   const { basic, iam, oauth2, headers, proxyUrl, tls, references } = address;
@@ -34,8 +42,9 @@ export function watchedPlace(digests: Digests, address: EndpointAddress): Watche
   const { clientSecret: _, ...client } = oauth2 ?? {};
   const clients = oauth2 === undefined ? [] : [client];
   const account = [basic?.username, iam, headers, proxy, tls, references, ...clients];
+  if (labels.length > 0) account.push([...labels]);
   const digest = digests.md5Hex(utf8Encode(JSON.stringify(account)));
-  return { source: `${parts.server.url} ${digest}`, database: parts.database };
+  return { source: `${parts.server.url} ${digest}`, database: parts.database, labels };
 }
 
 /** Returns the root URL of a source's server. Omits the digest of the account. */

@@ -16,13 +16,13 @@ import type { HeldJob, Job, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import { type AddJobParts, addJob } from "../job-changes/add-job.ts";
+import { amendJob } from "../job-changes/amend-job.ts";
 import { type RemoveJobParts, removeJob } from "../job-changes/remove-job.ts";
 import { replaceJob } from "../job-changes/replace-job.ts";
-import { retagJob } from "../job-changes/retag-job.ts";
 import { phaseOf } from "../jobs/decide.ts";
 import { REPLICATION_JOB_TYPE, restarted } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
-import { changesOnlyTags, stepFor, stepWhenAskedAgain } from "../jobs/job-input.ts";
+import { isAmendment, stepFor, stepWhenAskedAgain } from "../jobs/job-input.ts";
 import { ruleJobId } from "../jobs/rule-jobs.ts";
 import type { SweepPace } from "../parking/sweep-pace.ts";
 import type { ListedServer } from "../parking/watched-server.ts";
@@ -169,10 +169,10 @@ export class RuleFollower {
     if (existing !== undefined) {
       const asked = { replication, ...owner };
       const isSame =
-        changesOnlyTags(existing, asked) ||
+        isAmendment(existing, asked) ||
         (await stepWhenAskedAgain(tx, controls, existing, asked)) === "nothing";
       if (isSame) {
-        await retagJob(this.#parts, tx, existing, replication);
+        await amendJob(this.#parts, tx, existing, replication);
         const securityDigest = row?.securityDigest;
         store.setDatabase(tx, this.#followed, { database, generation, securityDigest });
         return;

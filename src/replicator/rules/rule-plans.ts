@@ -7,6 +7,7 @@ import { EndpointError } from "../endpoints/endpoint.ts";
 import type { ListedServer } from "../parking/watched-server.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { decode, type Members } from "../request/parse-fields.ts";
+import { fixedMembers } from "../request/replication.ts";
 import { isSameSecurity } from "../run/same-security.ts";
 import { type ListedServerParts, openListedServer } from "./listed-server.ts";
 import { matchRule, parseRule, type Rule, ruleReplication } from "./rule.ts";
@@ -200,18 +201,13 @@ export class RulePlans {
 
   /**
    * Returns a database's replication as JSON, for comparison; undefined if it has none. Does not
-   * include tags, because changed tags do not replace a job.
+   * include tags and placement, whose changes do not replace a job.
    */
   #text(rule: Rule, name: string): string | undefined {
     const match = matchRule(rule, name);
     if (match.kind === "none" || match.target.kind === "invalid") return undefined;
-    const { tags: _, ...others } = ruleReplication(
-      rule,
-      name,
-      match.target.url,
-      this.#parts.config,
-    );
-    return JSON.stringify(others);
+    const { config } = this.#parts;
+    return JSON.stringify(fixedMembers(ruleReplication(rule, name, match.target.url, config)));
   }
 }
 

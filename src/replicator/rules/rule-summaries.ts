@@ -1,6 +1,6 @@
 /** Summary of a rule and its jobs, from counters, at a cost independent of their number. */
 import type { Clock } from "../../base/index.ts";
-import type { Job, Jobs } from "../../jobs/index.ts";
+import { hasLabels, type Job, type Jobs, type Worker } from "../../jobs/index.ts";
 import type { ReadTransaction, Subspace } from "../../kv/index.ts";
 import type { IndexView } from "../job-lists/index-view.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
@@ -9,6 +9,7 @@ import type { ReplicationState } from "../jobs/job-data.ts";
 import { ruleBehindList, ruleFlagValue } from "../jobs/job-status.ts";
 import { RULE_TYPES } from "../jobs/rule-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
+import { noNodeReason } from "../request/run-on.ts";
 import { decodeRuleProgress, type RuleFailure, type RuleProgress } from "./rule-progress.ts";
 
 export interface RuleSummary extends RuleProgress {
@@ -75,7 +76,7 @@ export class RuleSummaries {
       for (let from = {}, hasMore = true; hasMore; ) {
         const { entries, stoppedBy } = await jobs.list(tx.snapshot, type, { ...from, limit: 100 });
         for (const job of entries) {
-          const failure = decodeRuleProgress(job.data).failure ?? unfollowed(job, workers.length);
+          const failure = decodeRuleProgress(job.data).failure ?? unfollowed(job, workers);
           if (failure !== undefined) failures.push([job.id, failure]);
         }
         hasMore = stoppedBy !== "exhausted";
@@ -88,7 +89,7 @@ export class RuleSummaries {
   async #unfollowed(tx: ReadTransaction, job: Job | undefined): Promise<RuleFailure | undefined> {
     if (job?.state !== "pending") return undefined;
     const workers = await this.#parts.jobs.workers.members(tx, job.type);
-    return unfollowed(job, workers.length);
+    return unfollowed(job, workers);
   }
 
   async #lagSec(view: IndexView, uuid: string): Promise<number> {
@@ -101,6 +102,12 @@ export class RuleSummaries {
   }
 }
 
-function unfollowed({ state }: Job, workerCount: number): RuleFailure | undefined {
-  return state === "pending" && workerCount === 0 ? UNFOLLOWED : undefined;
+function unfollowed(
+  { state, labels }: Job,
+  workers: readonly Pick<Worker, "labels">[],
+): RuleFailure | undefined {
+  if (state !== "pending") return undefined;
+  if (workers.length === 0) return UNFOLLOWED;
+  if (workers.some((worker) => hasLabels(worker.labels, labels))) return undefined;
+  return { error: "no_node", reason: noNodeReason(labels) };
 }

@@ -2,6 +2,7 @@
 
 import { DOCUMENT_OPTIONS, WEIGHT } from "../../contract/index.ts";
 import { isSystemName, UntrustedName } from "../../databases/index.ts";
+import { type Labels, NO_LABELS } from "../../jobs/index.ts";
 import { Glob } from "../jobs/glob.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { parseEndpoint, type Side } from "../request/parse-endpoint.ts";
@@ -17,6 +18,7 @@ import {
 import { parseOption, parseOptions } from "../request/parse-options.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import type { HttpAddress, Replication } from "../request/replication.ts";
+import { parseRunOn } from "../request/run-on.ts";
 import { parseSchedule } from "../request/schedule.ts";
 import { parseTags } from "../request/tags.ts";
 import { LOCAL_SOURCE, serverOf } from "../request/watched-place.ts";
@@ -62,6 +64,7 @@ const MEMBERS = [
   "concurrency",
   "delete",
   "tags",
+  "run_on",
   ...PROXIES,
 ];
 
@@ -85,6 +88,8 @@ export interface Rule {
   readonly copiesSecurity: boolean;
   /** Patterns of existing targets whose security objects may be replaced. */
   readonly overwritten: readonly Glob[];
+  /** Labels that a node must have to run the jobs, and to list the databases of a server. */
+  readonly runOn: Labels;
   /** Members shared by all replications, including the endpoints without their URLs. */
   readonly common: Members & { readonly source: Members; readonly target: Members };
   /**
@@ -113,6 +118,7 @@ export function parseRule(members: Members, config: Config): Rule {
     target: template,
     whenDeleted: parseChoice(members, "delete", ["keep", "stop"]),
     concurrency: parseConcurrency(members.concurrency),
+    runOn: parseRunOn(members.run_on) ?? NO_LABELS,
     ...parseSecurity(members),
     common: { ...commonMembers(members, config), source: source.others, target: target.others },
   };
@@ -229,6 +235,7 @@ function serverAddress(
 function commonMembers(members: Members, config: Config): Members {
   const { create_target_params } = members;
   const tags = parseTags(members.tags);
+  const runOn = parseRunOn(members.run_on);
   const options = optionsOf(members, config);
   const { schedule } = options;
   return {
@@ -240,6 +247,7 @@ function commonMembers(members: Members, config: Config): Members {
     create_target: boolean(members, "create_target", true),
     ...(create_target_params === undefined ? {} : { create_target_params }),
     ...(tags === undefined ? {} : { tags }),
+    ...(runOn === undefined ? {} : { run_on: runOn }),
     ...(boolean(members, "design_documents", true) ? {} : { selector: NO_DESIGN_DOCUMENTS }),
   };
 }

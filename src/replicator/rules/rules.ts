@@ -8,7 +8,7 @@ import {
   utf8Encode,
 } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
-import type { Jobs } from "../../jobs/index.ts";
+import { type Jobs, NO_LABELS } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { withStoredSecrets } from "../documents/masked-secrets.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
@@ -23,6 +23,7 @@ import {
   replicationMembers,
 } from "../request/parse-fields.ts";
 import type { Replication } from "../request/replication.ts";
+import { checkRunOn, type HasPlacement } from "../request/run-on.ts";
 import { parseTags, type Tags } from "../request/tags.ts";
 import { parseRule, type Rule, sampleReplication } from "./rule.ts";
 import type { RuleFailure } from "./rule-progress.ts";
@@ -58,6 +59,7 @@ export interface RulesParts {
   readonly subspace: Subspace;
   readonly ruleStore: RuleStore;
   readonly removedDatabases: RemovedDatabases;
+  readonly hasPlacement: HasPlacement;
   /** Settings for parsing rules. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "options" | "protocols">;
 }
@@ -164,6 +166,7 @@ export class Rules {
     return kv.transact(async (tx): Promise<PutOutcome> => {
       const stored = await store.get(tx, name);
       const { whole, rule } = this.#checked(name, members, stored?.content?.members);
+      await checkRunOn(tx, rule.runOn, this.#parts.hasPlacement);
       const before = stored?.content?.members;
       if (before !== undefined && printJson(before) === printJson(whole)) return "same";
       if (stored === undefined) {
@@ -171,7 +174,8 @@ export class Rules {
         if (all.length >= RULES_MAX) throw new ReplicationInvalidError(TOO_MANY);
       }
       await this.#write(tx, name, stored, { whole, rule }, owner);
-      await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), rule.concurrency);
+      const { concurrency, runOn } = rule;
+      await jobs.setGroupLimit(tx, REPLICATION_JOB_TYPE, ruleGroup(name), concurrency, runOn);
       const { userName } = owner;
       tx.afterCommit(() => runtime.trace.event("replication.rule-put", { rule: name, userName }));
       return stored === undefined ? "created" : "changed";
@@ -216,9 +220,12 @@ export class Rules {
       rule.server === undefined ? [LOCAL_RULE_TYPE, RULE_TYPE] : [RULE_TYPE, LOCAL_RULE_TYPE];
     await jobs.remove(tx, { type: formerType, id: name });
     const job = { type, id: name };
+    // Only a node with the labels may reach the server. The local store is listed by any node.
+    const labels = rule.server === undefined ? NO_LABELS : rule.runOn;
+    await jobs.setLabels(tx, job, labels);
     const nowSec = Math.floor(nowMs / 1000);
     const isFollowed = await jobs.resubmit(tx, job, nowSec);
-    if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec });
+    if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec, labels });
   }
 
   /** Removes the rule, and later its jobs. Returns false if it does not exist. */

@@ -5,11 +5,13 @@
 import { assert, errorCode, Notifier, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import {
+  areSameLabels,
   type HeldJob,
   type Job,
   type JobData,
   JobHaltedError,
   type Jobs,
+  NO_LABELS,
 } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
@@ -213,18 +215,20 @@ export class HeldReplication {
   /**
    * Returns a watch that fires when the job is lost, or another node notifies its worker, for
    * example of an operator's decision. Throws a StopRequest if there was a decision since the
-   * start. Must be created again after it has fired.
+   * start, or `run_on` has changed. Must be created again after it has fired.
    */
   async watch(): Promise<Watch> {
     const { kv, jobs, controls } = this.parts;
-    const { watch, decision, timeoutSec } = await kv.transact(async (tx) => ({
+    const { watch, labels, decision, timeoutSec } = await kv.transact(async (tx) => ({
       watch: await jobs.watchHeld(tx, this.held),
+      labels: await jobs.labelsOf(tx, this.held),
       decision: (await controls.get(tx, this.held.id)).decision,
       timeoutSec: await jobs.getTypeTimeout(tx, this.held.type),
     }));
     this.#learnTimeout(timeoutSec);
     this.called.notify();
-    if (decision === this.#control.decision) return watch;
+    const isMoved = !areSameLabels(labels, this.#data.replication?.runOn ?? NO_LABELS);
+    if (decision === this.#control.decision && !isMoved) return watch;
     watch.cancel();
     throw new StopRequest({ awaitsWrites: true });
   }
@@ -565,7 +569,7 @@ export class HeldReplication {
   async #park(tx: Transaction, updateSequence: SourceSequence): Promise<void> {
     const { runtime, parked } = this.parts;
     const { replication } = this.#data;
-    const place = replication && watchedPlace(runtime.digests, replication.source);
+    const place = replication && watchedPlace(runtime.digests, replication);
     assert(place !== undefined, "A parked job must have a source that can be watched");
     await parked.add(tx, place, { jobId: this.held.id, updateSequence });
   }

@@ -36,7 +36,7 @@ export function canPark(digests: Digests, replication: Replication): boolean {
     (replication.continuous ? schedule === undefined : schedule?.kind === "changes") &&
     replication.options.useCheckpoints &&
     userFilter(replication.selection) === undefined &&
-    watchedPlace(digests, replication.source) !== undefined
+    watchedPlace(digests, replication) !== undefined
   );
 }
 

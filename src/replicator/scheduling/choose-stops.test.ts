@@ -19,7 +19,7 @@ interface Named extends RunningJob {
 
 function job(name: string, ranSec: number, more: Partial<RunningJob> = {}): Named {
   const startedAtMs = NOW_MS - ranSec * 1000;
-  const ordinary = { group: "a", isContinuous: true, weight: 100, isStopping: false };
+  const ordinary = { group: "a", isContinuous: true, labels: [], weight: 100, isStopping: false };
   return { name, startedAtMs, ...ordinary, ...more };
 }
 
@@ -188,16 +188,36 @@ test("stops jobs that exceed the node's share by more than a tenth, except one-s
     return [forWaiting, surplus].map((jobs) => jobs.map(({ name }) => name));
   };
   const surplus = (...counts: number[]) =>
-    cycle(counts.map((runningCount) => ({ slots: 100, runningCount })))[1];
+    cycle(counts.map((runningCount) => ({ slots: 100, runningCount, labels: [] })))[1];
   expect(surplus()).toEqual([]);
   expect(surplus(11)).toEqual([]);
   expect(surplus(9)).toEqual([]);
   expect(surplus(6)).toEqual(["old-8", "old-7"]);
   expect(surplus(0)).toEqual(["old-8", "old-7", "old-6"]);
-  expect(cycle([{ slots: 0, runningCount: 0 }])).toEqual([[], []]);
+  expect(cycle([{ slots: 0, runningCount: 0, labels: [] }])).toEqual([[], []]);
   // Jobs of one rule may constantly take turns. This must not prevent nodes from sharing the load
   // evenly.
-  const idle = [{ slots: 100, runningCount: 0 }];
+  const idle = [{ slots: 100, runningCount: 0, labels: [] }];
   expect(cycle(idle, new Map([["a", 1]]))).toEqual([["old-8"], ["old-7", "old-6"]]);
   expect(cycle(idle, new Map([["a", 5]]))).toEqual([["old-8", "old-7", "old-6"], []]);
+});
+
+test("leaves jobs to less busy nodes only if these have the labels of the jobs", () => {
+  const slots = { ...SLOTS, jobsMax: 100, churnMax: 10 };
+  const running = [
+    ...Array.from({ length: 8 }, (_, index) => job(`b${index}`, 100, { labels: ["site:b"] })),
+    job("any", 100),
+  ];
+  const surplus = (...others: readonly OtherNode[]) =>
+    chooseCycle(running, slots, {
+      waiting: NO_WAITING,
+      crowded: new Map(),
+      others,
+    }).surplus.map(({ name }) => name);
+  const idle = { slots: 100, runningCount: 0 };
+  expect(surplus({ ...idle, labels: [] })).toEqual(["any"]);
+  expect(surplus({ ...idle, labels: ["site:b", "disk:ssd"] })).toEqual(["b0", "b1", "b2", "b3"]);
+  // The only other node with the label is as busy as this one. Returned jobs would come back.
+  const busy = { slots: 100, runningCount: 9, labels: ["site:b"] };
+  expect(surplus(busy, { ...idle, labels: [] })).toEqual(["any"]);
 });

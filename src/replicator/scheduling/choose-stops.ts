@@ -10,12 +10,15 @@
  * Stops are spread over the length of a turn. Otherwise all jobs would finish their turns together,
  * and a job arriving in between would wait until then.
  */
+import { hasLabels, type Labels } from "../../jobs/index.ts";
 
 export interface RunningJob {
   /** Fair-share group of the job; undefined if it has none. */
   readonly group: string | undefined;
   readonly isContinuous: boolean;
   readonly startedAtMs: number;
+  /** Labels that a node must have to run the job. */
+  readonly labels: Labels;
   /** Relative length of the job's time slice; 100 is the default. */
   readonly weight: number;
   /** Whether the job has already been requested to stop. */
@@ -126,6 +129,7 @@ function chooseTurns<Job extends RunningJob>(
 export interface OtherNode {
   readonly slots: number;
   readonly runningCount: number;
+  readonly labels: Labels;
 }
 
 /** A node yields jobs if it exceeds its fair share by more than this fraction. */
@@ -137,15 +141,31 @@ export function shareOf(
   runningCount: number,
   others: readonly OtherNode[],
 ): number {
+  const { slotCount, jobCount } = totalOf(jobsMax, runningCount, others);
+  return Math.ceil((jobCount * jobsMax) / slotCount);
+}
+
+/** Returns the other nodes that run less than their share. */
+function lessBusy(
+  { jobsMax }: Slots,
+  runningCount: number,
+  others: readonly OtherNode[],
+): readonly OtherNode[] {
+  const { slotCount, jobCount } = totalOf(jobsMax, runningCount, others);
+  return others.filter((other) => other.runningCount * slotCount < jobCount * other.slots);
+}
+
+function totalOf(jobsMax: number, runningCount: number, others: readonly OtherNode[]) {
   const slotCount = others.reduce((sum, { slots }) => sum + slots, jobsMax);
   const jobCount = others.reduce((sum, other) => sum + other.runningCount, runningCount);
-  return Math.ceil((jobCount * jobsMax) / Math.max(1, slotCount));
+  return { slotCount: Math.max(1, slotCount), jobCount };
 }
 
 /**
  * Chooses the jobs that less busy nodes, such as a new one, should run instead: continuous jobs
- * that have run for their full time slice, longest running first. `stopping` contains the jobs
- * already chosen to stop in this cycle. Their slots go to waiting jobs.
+ * that have run for their full time slice, longest running first. Jobs that none of these nodes may
+ * run stay. `stopping` contains the jobs already chosen to stop in this cycle. Their slots go to
+ * waiting jobs.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],
@@ -157,7 +177,9 @@ function chooseSurplus<Job extends RunningJob>(
   const share = shareOf(slots, staying.length, others);
   const surplus = staying.length - share;
   if (surplus <= Math.max(1, share * SURPLUS_RATIO)) return [];
+  const idle = lessBusy(slots, staying.length, others);
   return staying
+    .filter(({ labels }) => idle.some((node) => hasLabels(node.labels, labels)))
     .filter((job) => job.isContinuous && hadItsTurn(job, slots) && !stopping.includes(job))
     .sort((left, right) => left.startedAtMs - right.startedAtMs)
     .slice(0, Math.max(0, Math.min(surplus, slots.churnMax - stopping.length)));

@@ -70,6 +70,7 @@ export class RunningJobs {
     this.#runs.set(held, {
       group: job.group,
       isContinuous: replication?.continuous === true,
+      labels: job.labels,
       startedAtMs: this.#clock.monotonicMs(),
       weight: replication?.weight ?? WEIGHT.default,
       stop,

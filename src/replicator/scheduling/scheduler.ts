@@ -291,15 +291,18 @@ export class Scheduler {
       const members = await this.#jobs.workers.members(tx.snapshot);
       return { members, nodes: await this.#nodes.list(tx.snapshot) };
     });
-    const members = new Set(found.members.map(({ id }) => id));
-    return found.nodes
-      .filter(({ report, isDraining }) => members.has(report.worker) && !isDraining)
-      .filter(({ report }) => report.worker !== this.#member)
-      .map(({ report: { slots, runningCount = slots } }) => ({ slots, runningCount }));
+    const members = new Map(found.members.map((member) => [member.id, member]));
+    return found.nodes.flatMap(
+      ({ report: { worker, slots, runningCount = slots }, isDraining }) => {
+        const member = members.get(worker);
+        if (member === undefined || isDraining || worker === this.#member) return [];
+        return [{ slots, runningCount, labels: member.labels }];
+      },
+    );
   }
 
   async #waiting(limit: number): Promise<DueJobs> {
-    const wanted = { dueBySec: this.#nowSec(), limit };
+    const wanted = { dueBySec: this.#nowSec(), limit, labels: this.#worker.labels };
     const due = await this.#kv.read((tx) => this.#jobs.due(tx, REPLICATION_JOB_TYPE, wanted));
     return { ids: new Set(due.map(({ id }) => id)), isPart: due.length >= limit };
   }
@@ -310,7 +313,8 @@ export class Scheduler {
    */
   #crowded(): Promise<ReadonlyMap<string, number>> {
     const held = this.#running.meter.groups();
-    const due = { dueBySec: this.#nowSec(), limit: this.#config.churnMax };
+    const { labels } = this.#worker;
+    const due = { dueBySec: this.#nowSec(), limit: this.#config.churnMax, labels };
     return this.#kv.read((tx) => this.#jobs.groups.crowded(tx, REPLICATION_JOB_TYPE, held, due));
   }
 
@@ -322,6 +326,7 @@ export class Scheduler {
         REPLICATION_JOB_TYPE,
         this.#running.meter.groups().keys(),
         dueBySec,
+        this.#worker.labels,
       ),
     );
   }

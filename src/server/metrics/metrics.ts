@@ -9,7 +9,7 @@ import type { Clock, EventName, Events, Trace } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import { type KeyValueStore, listRemovals } from "../../kv/index.ts";
-import { REPLICATION_JOB_TYPE, type Replicator } from "../../replicator/index.ts";
+import { REPLICATION_JOB_TYPE, type Replicator, UNPLACED_MAX } from "../../replicator/index.ts";
 import type { TagSettings } from "../settings/tag-settings.ts";
 import {
   COUNTED_METHODS,
@@ -178,7 +178,7 @@ interface MetricsParts {
   readonly kv: KeyValueStore;
   readonly databases: Pick<DatabaseRegistry, "conflictCounts">;
   readonly jobs: Jobs;
-  readonly replicator: Pick<Replicator, "figures" | "logins" | "rules">;
+  readonly replicator: Pick<Replicator, "figures" | "logins" | "nodeLabels" | "rules">;
   readonly counts: EventCounts;
   readonly tags: TagSettings;
 }
@@ -260,8 +260,11 @@ export class Metrics implements NodeMetrics {
     );
     const logins = await replicator.logins.accounts();
     const workers = await kv.read((tx) => jobs.workers.members(tx.snapshot, REPLICATION_JOB_TYPE));
-    const dueSec = await jobs.groups.longestDueSec(kv, REPLICATION_JOB_TYPE);
-    const waitSec = dueSec === undefined ? 0 : Math.max(0, clock.nowMs() / 1000 - dueSec);
+    const labels = workers.map((worker) => worker.labels);
+    const dueSec = await jobs.groups.longestDueSec(kv, REPLICATION_JOB_TYPE, [[], ...labels]);
+    const nowSec = clock.nowMs() / 1000;
+    const unplacedCount = await kv.read((tx) => replicator.nodeLabels.unplacedCount(tx, nowSec));
+    const waitSec = dueSec === undefined ? 0 : Math.max(0, nowSec - dueSec);
     const counts = await kv.read((tx) => jobs.counts.read(tx, REPLICATION_JOB_TYPE));
     const conflicting = await kv.read((tx) =>
       databases.conflictCounts(tx, { limit: CONFLICTING_DATABASES_MAX }),
@@ -276,6 +279,11 @@ export class Metrics implements NodeMetrics {
         labels: ["place"],
         samples: Object.entries(counts).map(([place, value]) => ({ labels: [place], value })),
       },
+      plainGauge(
+        ["tandem", "jobs", "unplaced"],
+        `due jobs with run_on that no running node may run, at most ${UNPLACED_MAX}`,
+        unplacedCount,
+      ),
       loginGauge(logins),
       plainGauge(
         ["tandem", "rules", "failing"],

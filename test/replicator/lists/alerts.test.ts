@@ -9,7 +9,7 @@ import {
   REPLICATION_JOB_TYPE,
   type Tags,
 } from "../../../src/replicator/index.ts";
-import { retagJob } from "../../../src/replicator/job-changes/retag-job.ts";
+import { amendJob } from "../../../src/replicator/job-changes/amend-job.ts";
 import { failingAfter, NO_PLACE } from "../../../src/replicator/jobs/failing.ts";
 import { jobOutcome, type ReplicationJobData } from "../../../src/replicator/jobs/job-data.ts";
 import { decodeJob, encodeProgress } from "../../../src/replicator/jobs/job-data-record.ts";
@@ -163,7 +163,7 @@ test("an alert has the configured tags of its job, and is resolved with the tags
   const { kv, node } = world;
   await kv.transact(async (tx) => {
     const job = await node.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
-    if (job !== undefined) await retagJob(node, tx, job, { tags: { team: "sales" } });
+    if (job !== undefined) await amendJob(node, tx, job, { tags: { team: "sales" } });
   });
   await recover(id);
   await followAll(watch);

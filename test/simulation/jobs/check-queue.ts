@@ -7,6 +7,7 @@ import type { Jobs, JobType } from "../../../src/jobs/index.ts";
 import type { JobFacts } from "../../../src/jobs/job.ts";
 import { type JobKeys, jobKeys, readyKey } from "../../../src/jobs/job-keys.ts";
 import { decodeFacts } from "../../../src/jobs/job-record.ts";
+import { type Queue, queueOf } from "../../../src/jobs/labels.ts";
 import { keyText, type ReadTransaction, type Subspace } from "../../../src/kv/index.ts";
 
 export async function checkQueue(
@@ -22,6 +23,15 @@ export async function checkQueue(
     facts.set(keys.job.unpack(key).id, decodeFacts(value));
   }
   const groups = new Set([...facts.values()].flatMap(({ group }) => group ?? []));
+  const queues = new Map<string, Queue>([[JSON.stringify(type), type]]);
+  for (const { labels } of facts.values()) {
+    queues.set(JSON.stringify(queueOf(type, labels)), queueOf(type, labels));
+  }
+  // A job that required other labels may have left an index row behind.
+  for await (const { key } of tx.getRange(keys.place.range())) {
+    const { queue } = keys.place.unpack(key);
+    queues.set(JSON.stringify(queue), queue);
+  }
 
   // Expected rows by key.
   const expected = new Map<string, string>();
@@ -29,29 +39,37 @@ export async function checkQueue(
   const earliest = new Map<string, number>();
   for (const [id, job] of facts) {
     const name = { type, id };
-    const { group, scheduledAtSec } = job;
+    const { group, scheduledAtSec, labels } = job;
+    const queue = queueOf(type, labels);
     if (job.state === "pending" && group === undefined) {
-      expect(keys.pending.key({ ...name, scheduledAtSec }), `pending ${id}`);
+      expect(keys.pending.key({ queue, id, scheduledAtSec }), `pending ${id}`);
     } else if (job.state === "pending" && group !== undefined) {
       expect(
-        keys.groupPending.key({ ...name, group, scheduledAtSec }),
+        keys.groupPending.key({ queue, id, group, scheduledAtSec }),
         `pending ${id} of ${group}`,
       );
-      earliest.set(group, Math.min(earliest.get(group) ?? Infinity, scheduledAtSec));
+      const lane = JSON.stringify([queue, group]);
+      earliest.set(lane, Math.min(earliest.get(lane) ?? Infinity, scheduledAtSec));
     } else if (job.state === "running") {
       expect(keys.activity.key({ type, versionstamp: job.activity }), `activity of ${id}`);
       if (job.worker !== undefined)
         expect(keys.held.key({ worker: job.worker, ...name }), `${id} of its worker`);
     }
   }
-  for (const group of groups) {
-    const value = await tx.get(keys.place.key({ type, group }));
+  const lanes = [...groups].flatMap((group) =>
+    [...queues.values()].map((queue) => ({ queue, group })),
+  );
+  for (const { queue, group } of lanes) {
+    const value = await tx.get(keys.place.key({ queue, group }));
     const place: Place = value === undefined ? { kind: "none" } : decodePlace(value);
-    const dueAtSec = earliest.get(group);
+    const dueAtSec = earliest.get(JSON.stringify([queue, group]));
     if (place.kind === "ready") {
-      expect(readyKey(keys, type, await jobs.groups.standing(tx, type, group), group), group);
+      expect(readyKey(keys, queue, await jobs.groups.standing(tx, type, group), group), group);
+      if (typeof queue !== "string") {
+        expect(keys.readyQueue.key({ type, group, queue }), `ready ${group} in ${queue}`);
+      }
     } else if (place.kind === "later") {
-      expect(keys.later.key({ type, dueAtSec: place.dueAtSec, group }), group);
+      expect(keys.later.key({ queue, dueAtSec: place.dueAtSec, group }), group);
       if (dueAtSec !== undefined && place.dueAtSec > dueAtSec) {
         problems.push(`group ${group} is due at ${dueAtSec}, and found at ${place.dueAtSec}`);
       }
@@ -64,11 +82,14 @@ export async function checkQueue(
   // Actual rows, read from the store.
   const always = Number.MAX_SAFE_INTEGER;
   const ranges = [
-    keys.pending.rangeUntil({ type, scheduledAtSec: always }),
-    keys.ready.range({ type }),
-    keys.later.range({ type }),
+    ...[...queues.values()].flatMap((queue) => [
+      keys.pending.rangeUntil({ queue, scheduledAtSec: always }),
+      keys.ready.range({ queue }),
+      keys.later.range({ queue }),
+    ]),
     keys.activity.range({ type }),
-    ...[...groups].map((group) => keys.groupPending.range({ type, group })),
+    keys.readyQueue.range({ type }),
+    ...lanes.map((lane) => keys.groupPending.range(lane)),
   ];
   const see = (key: Uint8Array): void => {
     if (!expected.delete(keyText(key))) problems.push(`a row too many: ${subspace.unpack(key)}`);

@@ -4,7 +4,7 @@
  */
 import { setMaxListeners } from "node:events";
 import type { Runtime } from "../../../src/base/index.ts";
-import { Jobs } from "../../../src/jobs/index.ts";
+import { Jobs, type Labels, labelSet } from "../../../src/jobs/index.ts";
 import { type MemoryStorage, Subspace } from "../../../src/kv/index.ts";
 import { Faults } from "../faults/faults.ts";
 import { crashes, pauses } from "../faults/node-faults.ts";
@@ -103,6 +103,8 @@ class JobsCluster {
     creating.catch(() => {});
     await world.time.run(FAULTY_MS);
     for (const node of world.nodes) node.heal();
+    // The last workers with some label may have crashed.
+    if (this.#knobs.labelSets.length > 1) this.#openWorker(this.#knobs.labelSets.flat());
     await world.until(creating);
     if (!(await this.#settle(observer))) {
       this.#problems.push("after all faults were healed, some job is never finished");
@@ -145,12 +147,13 @@ class JobsCluster {
     return false;
   }
 
-  #openWorker(): void {
+  #openWorker(labels: Labels = this.#drawLabels()): void {
     const node = this.#world.openNode(randomTraits(this.#random));
     const worker = new SimulatedWorker({
       node,
-      jobs: this.#recorded(this.#openJobs(node.runtime), node),
+      jobs: this.#recorded(this.#openJobs(node.runtime), node, labelSet(labels)),
       type: TYPE,
+      labels: labelSet(labels),
       knobs: this.#knobs,
       stopping: this.#stopping.signal,
       onAccepted: (jobCount) => {
@@ -161,8 +164,13 @@ class JobsCluster {
     this.#ended.push(Promise.race([worker.run(), node.crashed]));
   }
 
-  #recorded(jobs: Jobs, node: SimulatedNode): Jobs {
-    return recordJobs(jobs, SUBSPACE, this.#world, node);
+  #drawLabels(): Labels {
+    const { labelSets } = this.#knobs;
+    return labelSets.length === 1 ? [] : this.#random.pick(labelSets);
+  }
+
+  #recorded(jobs: Jobs, node: SimulatedNode, labels: Labels = []): Jobs {
+    return recordJobs(jobs, SUBSPACE, this.#world, node, labels);
   }
 
   #openNewest(runtime: Runtime): Jobs {

@@ -1,5 +1,5 @@
 /** Seeded settings of a simulated queue. The invariants hold for all of them. */
-import type { FairShare } from "../../../src/jobs/index.ts";
+import type { FairShare, Labels } from "../../../src/jobs/index.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
 
 export interface JobsKnobs {
@@ -17,6 +17,8 @@ export interface JobsKnobs {
   readonly idleMs: number;
   /** Maximum number of bytes per page. Default: pages have the requested size. */
   readonly pageBytesMax: number | undefined;
+  /** Sets of labels that jobs require and workers have. */
+  readonly labelSets: readonly Labels[];
   /** Fraction of workers that run an earlier version. */
   readonly olderRatio: number;
 }
@@ -24,6 +26,7 @@ export interface JobsKnobs {
 export function drawKnobs(random: SeededRandom): JobsKnobs {
   // With many groups, some become empty.
   const named = random.pick([[], ["a", "b", "c"], [..."abcdefghijkl"]]);
+  const labelSets = random.pick([[[]], [[]], [[], ["x"], ["y"], ["x", "y"]]]);
   return {
     leaseMs: random.pick([2000, 5000, 10_000]),
     typeTimeoutSec: random.pick([12, 20, 40]),
@@ -39,6 +42,8 @@ export function drawKnobs(random: SeededRandom): JobsKnobs {
     acceptCountMax: random.pick([1, 4, 20]),
     idleMs: random.pick([200, 2000]),
     pageBytesMax: random.pick([undefined, undefined, 1, 200]),
-    olderRatio: random.pick([0, 0, 0.5]),
+    labelSets,
+    // Earlier versions do not run while the format of the store has labels.
+    olderRatio: labelSets.length > 1 ? 0 : random.pick([0, 0, 0.5]),
   };
 }

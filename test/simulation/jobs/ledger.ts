@@ -3,7 +3,7 @@
  * reads only keys that the queue reads, because additional conflicts would hide faults. `replay`
  * checks the ledger.
  */
-import type { HeldJob, JobData, JobName, Jobs } from "../../../src/jobs/index.ts";
+import type { HeldJob, JobData, JobName, Jobs, Labels } from "../../../src/jobs/index.ts";
 import { jobKeys } from "../../../src/jobs/job-keys.ts";
 import { decodeJobId } from "../../../src/jobs/job-record.ts";
 import {
@@ -24,9 +24,22 @@ const SHOWN_LENGTH = 300;
 
 /** One operation on a job. */
 export type Operation =
-  | { readonly kind: "add"; readonly data: string; readonly dueAtSec: number }
+  | {
+      readonly kind: "add";
+      readonly data: string;
+      readonly dueAtSec: number;
+      readonly labels: Labels;
+    }
+  | { readonly kind: "move"; readonly labels: Labels }
   | { readonly kind: "resubmit"; readonly data?: string | undefined; readonly dueAtSec: number }
-  | { readonly kind: "accept"; readonly lock: string; readonly node: string; readonly atMs: number }
+  | {
+      readonly kind: "accept";
+      readonly lock: string;
+      readonly node: string;
+      readonly atMs: number;
+      /** Labels of the node. */
+      readonly labels: Labels;
+    }
   | { readonly kind: "update"; readonly lock: string; readonly data?: string | undefined }
   | { readonly kind: "finish"; readonly lock: string; readonly data?: string | undefined }
   /**
@@ -45,16 +58,17 @@ export interface Entry {
   readonly operation: Operation;
 }
 
-/** Makes a queue record the operations that this node performs. */
+/** Makes a queue record the operations that this node with these labels performs. */
 export function recordJobs(
   jobs: Jobs,
   subspace: Subspace,
   { time, nodes }: World,
   node: SimulatedNode,
+  own: Labels = [],
 ): Jobs {
   const keys = jobKeys(subspace);
-  const { add, resubmit, accept, update, finish, remove, requeueSilent, requeueHeldBy } =
-    bound(jobs);
+  const { add, setLabels, resubmit, accept, update, finish, remove } = bound(jobs);
+  const { requeueSilent, requeueHeldBy } = bound(jobs);
   const requeued = (): Operation => {
     const struckAtMs = Object.fromEntries(nodes.map(({ name, struckAtMs: at }) => [name, at]));
     const nowSec = Math.floor(node.runtime.clock.nowMs() / 1000);
@@ -64,7 +78,14 @@ export function recordJobs(
     async add(...args: Parameters<Jobs["add"]>) {
       const [tx, job, data, plan] = args;
       await add(...args);
-      enter(tx, job, { kind: "add", data: textOf(data), dueAtSec: plan?.scheduledAtSec ?? 0 });
+      const { scheduledAtSec: dueAtSec = 0, labels = [] } = plan ?? {};
+      enter(tx, job, { kind: "add", data: textOf(data), dueAtSec, labels });
+    },
+    async setLabels(...args: Parameters<Jobs["setLabels"]>) {
+      const [tx, job, labels] = args;
+      const isMoved = await setLabels(...args);
+      if (isMoved) enter(tx, job, { kind: "move", labels });
+      return isMoved;
     },
     async resubmit(...args: Parameters<Jobs["resubmit"]>) {
       const [tx, job, dueAtSec, data] = args;
@@ -77,7 +98,8 @@ export function recordJobs(
       if (acceptance.kind !== "accepted") return acceptance;
       for (const held of acceptance.held) {
         const { lock } = held;
-        enter(args[0], held, { kind: "accept", lock, node: node.name, atMs: time.nowMs });
+        const facts = { lock, node: node.name, atMs: time.nowMs, labels: own };
+        enter(args[0], held, { kind: "accept", ...facts });
       }
       return acceptance;
     },
@@ -121,6 +143,7 @@ export function textOf(data: JobData): string {
 function bound(jobs: Jobs) {
   return {
     add: jobs.add.bind(jobs),
+    setLabels: jobs.setLabels.bind(jobs),
     resubmit: jobs.resubmit.bind(jobs),
     accept: jobs.accept.bind(jobs),
     update: jobs.update.bind(jobs),

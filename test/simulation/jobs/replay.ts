@@ -1,9 +1,9 @@
 /**
- * A model of the queue in a few lines, which applies the ledger in order. It reports three
- * violations: an operation by a worker that does not hold the job, a job that is lost without a
- * fault, and a job that differs from its history.
+ * A model of the queue in a few lines, which applies the ledger in order. It reports four
+ * violations: an operation by a worker that does not hold the job, a job accepted by a worker
+ * without its labels, a job that is lost without a fault, and a job that differs from its history.
  */
-import type { Jobs, JobType } from "../../../src/jobs/index.ts";
+import { hasLabels, type Jobs, type JobType, type Labels } from "../../../src/jobs/index.ts";
 import type { ReadTransaction } from "../../../src/kv/index.ts";
 import { type Entry, type Operation, readLedger, textOf } from "./ledger.ts";
 
@@ -18,6 +18,8 @@ interface ModelJob {
   /** Data of the job, as returned by `textOf`. */
   readonly data: string;
   readonly dueAtSec: number;
+  /** Labels that the job requires. */
+  readonly labels: Labels;
   /** Data that was set while the job ran, for its next run. */
   readonly next?: string;
   readonly isResubmitted?: boolean;
@@ -77,8 +79,8 @@ class Replay {
       return;
     }
     if (operation.kind === "add") {
-      const { data, dueAtSec } = operation;
-      this.jobs.set(id, requested(job, data, dueAtSec));
+      const { data, dueAtSec, labels } = operation;
+      this.jobs.set(id, { ...requested(job, data, dueAtSec), labels });
       return;
     }
     if (job === undefined) this.problems.push(`${operation.kind} of ${id}, which does not exist`);
@@ -91,6 +93,8 @@ class Replay {
     operation: Exclude<Operation, { kind: "add" | "remove" }>,
   ): ModelJob {
     switch (operation.kind) {
+      case "move":
+        return { ...job, labels: operation.labels };
       case "resubmit":
         return requested(job, operation.data, operation.dueAtSec);
       case "accept":
@@ -106,19 +110,22 @@ class Replay {
     const data = operation.data ?? job.data;
     if (operation.kind === "update") return { ...job, data };
     if (job.isResubmitted) return requeued({ ...job, data });
-    return { state: "finished", data, dueAtSec: job.dueAtSec };
+    return { state: "finished", data, dueAtSec: job.dueAtSec, labels: job.labels };
   }
 
   #accepted(
     id: string,
     job: ModelJob,
-    { lock, node, atMs }: Operation & { kind: "accept" },
+    { lock, node, atMs, labels: own }: Operation & { kind: "accept" },
   ): ModelJob {
     if (this.#locks.has(lock)) this.problems.push(`lock ${lock} was given twice`);
     this.#locks.add(lock);
     if (job.state !== "pending") this.problems.push(`${node} accepts ${id}, which is ${job.state}`);
-    const { data, dueAtSec } = job;
-    return { state: "running", data, dueAtSec, holding: { lock, node, atMs } };
+    const { data, dueAtSec, labels } = job;
+    if (!hasLabels(own, labels)) {
+      this.problems.push(`${node} with labels ${own} accepts ${id}, which requires ${labels}`);
+    }
+    return { state: "running", data, dueAtSec, labels, holding: { lock, node, atMs } };
   }
 
   /** Checks that a worker that lost a job has had a fault. */
@@ -145,8 +152,10 @@ function requested(
   data: string | undefined,
   dueAtSec: number,
 ): ModelJob {
-  if (job?.state !== "running")
-    return { state: "pending", data: data ?? job?.data ?? "{}", dueAtSec };
+  if (job?.state !== "running") {
+    const labels = job?.labels ?? [];
+    return { state: "pending", data: data ?? job?.data ?? "{}", dueAtSec, labels };
+  }
   const next = data ?? job.next;
   return { ...job, dueAtSec, isResubmitted: true, ...(next === undefined ? {} : { next }) };
 }
@@ -159,6 +168,6 @@ function dueAfterLoss({ isResubmitted, dueAtSec }: ModelJob, nowSec: number): nu
   return isResubmitted ? dueAtSec : Math.min(dueAtSec, nowSec);
 }
 
-function requeued({ data, next, dueAtSec }: ModelJob): ModelJob {
-  return { state: "pending", data: next ?? data, dueAtSec };
+function requeued({ data, next, dueAtSec, labels }: ModelJob): ModelJob {
+  return { state: "pending", data: next ?? data, dueAtSec, labels };
 }

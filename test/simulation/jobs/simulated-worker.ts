@@ -7,6 +7,7 @@ import {
   InLoopLeaseRenewer,
   type Jobs,
   JobWorker,
+  type Labels,
   type WorkerId,
 } from "../../../src/jobs/index.ts";
 import type { Transaction } from "../../../src/kv/index.ts";
@@ -21,6 +22,7 @@ export interface SimulatedWorkerParts {
   readonly node: SimulatedNode;
   readonly jobs: Jobs;
   readonly type: string;
+  readonly labels: Labels;
   readonly knobs: JobsKnobs;
   readonly stopping: AbortSignal;
   readonly onAccepted: (jobCount: number) => void;
@@ -36,7 +38,7 @@ export class SimulatedWorker {
   }
 
   async run(): Promise<void> {
-    const { node, jobs, type, knobs, stopping } = this.#parts;
+    const { node, jobs, type, labels, knobs, stopping } = this.#parts;
     const { kv, runtime } = node;
     const { clock } = runtime;
     const worker = new JobWorker({
@@ -47,6 +49,7 @@ export class SimulatedWorker {
       node: node.name,
       processId: "1",
       types: [type],
+      labels,
       leaseMs: knobs.leaseMs,
     });
     const monitor = new ActivityMonitor(runtime, kv, jobs, type);

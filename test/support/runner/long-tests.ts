@@ -24,6 +24,7 @@ export const LONG_TESTS: readonly string[] = [
   "test/end-to-end/operations/alerts.test.ts",
   "test/end-to-end/operations/backup.test.ts",
   "test/end-to-end/operations/drain.test.ts",
+  "test/end-to-end/operations/placement.test.ts",
   "test/end-to-end/operations/upgrade.test.ts",
   "test/simulation/scale.test.ts",
   "test/peers/pouchdb.test.ts",

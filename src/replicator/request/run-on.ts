@@ -1,0 +1,59 @@
+/** `run_on`: labels that a node must have to run a job. */
+import {
+  isLabel,
+  LABEL_RULE,
+  type Labels,
+  labelSet,
+  REQUIRED_LABELS_MAX,
+} from "../../jobs/index.ts";
+import type { ReadTransaction } from "../../kv/index.ts";
+import { ReplicationInvalidError, shown } from "./parse-fields.ts";
+
+/**
+ * Returns the labels in a document, body or rule; undefined if any node may run the job. Throws a
+ * ReplicationInvalidError.
+ */
+export function parseRunOn(given: unknown): Labels | undefined {
+  if (given === undefined || given === null) return undefined;
+  if (!Array.isArray(given)) {
+    throw new ReplicationInvalidError(
+      `\`run_on\` must be a list of labels such as ["site:berlin"], but is ${shown(given)}`,
+    );
+  }
+  if (given.length > REQUIRED_LABELS_MAX) {
+    throw new ReplicationInvalidError(
+      `\`run_on\` must have at most ${REQUIRED_LABELS_MAX} labels, but has ${given.length}`,
+    );
+  }
+  for (const [index, label] of given.entries()) {
+    if (isLabel(label)) continue;
+    throw new ReplicationInvalidError(
+      `\`run_on[${index}]\` must be a label of ${LABEL_RULE}, but is ${shown(label)}`,
+    );
+  }
+  return given.length === 0 ? undefined : labelSet(given as readonly string[]);
+}
+
+/** Whether the format of the store has jobs that require labels. */
+export type HasPlacement = (tx: ReadTransaction) => Promise<boolean>;
+
+/**
+ * Throws a ReplicationInvalidError for labels that nodes of an older version would ignore, as long
+ * as such nodes may share the store.
+ */
+export async function checkRunOn(
+  tx: ReadTransaction,
+  runOn: Labels | undefined,
+  hasPlacement: HasPlacement,
+): Promise<void> {
+  if (runOn === undefined || runOn.length === 0 || (await hasPlacement(tx))) return;
+  throw new ReplicationInvalidError(
+    "`run_on` requires a newer format of the store; run `tandem upgrade --enable` once all nodes have this version",
+  );
+}
+
+/** Reason why a job waits that no node may run. */
+export function noNodeReason(labels: Labels): string {
+  const named = labels.length === 1 ? "the label" : "all of the labels";
+  return `No running node has ${named} ${labels.join(", ")}; add them to [tandem] labels of a node and restart it, or change \`run_on\``;
+}
