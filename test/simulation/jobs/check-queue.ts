@@ -7,7 +7,7 @@ import type { Jobs, JobType } from "../../../src/jobs/index.ts";
 import type { JobFacts } from "../../../src/jobs/job.ts";
 import { type JobKeys, jobKeys, readyKey } from "../../../src/jobs/job-keys.ts";
 import { decodeFacts } from "../../../src/jobs/job-record.ts";
-import { type Queue, queueOf } from "../../../src/jobs/labels.ts";
+import { type Queue, queueOf, typeOfQueue } from "../../../src/jobs/labels.ts";
 import { keyText, type ReadTransaction, type Subspace } from "../../../src/kv/index.ts";
 
 export async function checkQueue(
@@ -30,7 +30,7 @@ export async function checkQueue(
   // A job that required other labels may have left an index row behind.
   for await (const { key } of tx.getRange(keys.place.range())) {
     const { queue } = keys.place.unpack(key);
-    queues.set(JSON.stringify(queue), queue);
+    if (typeOfQueue(queue) === type) queues.set(JSON.stringify(queue), queue);
   }
 
   // Expected rows by key.
