@@ -71,7 +71,7 @@ test("every page of the documentation is a page of the site", () => {
   const written = readdirSync(join(SITE, "docs"), { recursive: true, encoding: "utf8" });
   const names = expected.map((path) => path.replace(/\.md$/, ".html"));
   expect(names.filter((name) => !written.includes(name))).toEqual([]);
-  expect(names.length).toBeGreaterThan(100);
+  expect(names).toContain("limits.html");
 });
 
 test("the operations of the API are all listed, with parameters and members", () => {
