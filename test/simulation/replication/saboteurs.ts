@@ -24,7 +24,7 @@ function eachEndpoint(change: (endpoint: Endpoint) => void): Sabotage {
 export function losing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
-    const write = endpoint.writer.writeDocuments.bind(endpoint);
+    const write = endpoint.writer.writeDocuments.bind(endpoint.writer);
     endpoint.writer.writeDocuments = (documents, ...rest) =>
       write(
         documents.filter(() => ++count % 20 !== 0),
@@ -37,7 +37,7 @@ export function losing(): Sabotage {
 export function swallowing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
-    const write = endpoint.writer.writeDocuments.bind(endpoint);
+    const write = endpoint.writer.writeDocuments.bind(endpoint.writer);
     // Drops every seventh write. If the store refused a write, it would usually also refuse the
     // next checkpoint, which would hide the fault.
     endpoint.writer.writeDocuments = async (...args) => (++count % 7 === 0 ? [] : write(...args));
@@ -56,7 +56,7 @@ export function trusting(fetch: Fetch): Fetch {
 /** Writes a different body under the same revision. */
 export function rewriting(): Sabotage {
   return eachEndpoint((endpoint) => {
-    const write = endpoint.writer.writeDocuments.bind(endpoint);
+    const write = endpoint.writer.writeDocuments.bind(endpoint.writer);
     endpoint.writer.writeDocuments = (documents, ...rest) =>
       write(
         documents.map(({ id, text }) => {
@@ -98,7 +98,7 @@ export function misdirecting(): Sabotage {
       const endpoint = open(address, ...rest);
       if (address.kind === "http" || address.database !== "hostile-taken") return endpoint;
       const other = open({ kind: "local", database: "b" }, ...rest);
-      const write = endpoint.writer.writeDocuments.bind(endpoint);
+      const write = endpoint.writer.writeDocuments.bind(endpoint.writer);
       endpoint.writer.writeDocuments = async (documents, ...more) => {
         const stray = documents.map(({ id, text }) => {
           const _id = `${id}-stray`;
