@@ -129,17 +129,10 @@ test.each([
   "responses of a server other than Tandem are reported as coming from such a server: %s",
   async (command) => {
     const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
-    for (const body of ["null", "{}"]) {
-      // `config list` accepts `{}`, because one section, or the set of all sections, may be empty.
-      if (command === "config list" && body === "{}") continue;
-      answer = { body };
-      const { code, output, errors } = await tandem(from);
-      expect([code, output, errors.startsWith(FOREIGN)], `${body}: ${errors}`).toEqual([
-        1,
-        "",
-        true,
-      ]);
-    }
+    // `config list` accepts `{}`, because one section, or the set of all sections, may be empty.
+    answer = { body: command.startsWith("config") || command === "jobs list" ? "null" : "{}" };
+    const { code, output, errors } = await tandem(from);
+    expect([code, output, errors.startsWith(FOREIGN)], errors).toEqual([1, "", true]);
   },
 );
 

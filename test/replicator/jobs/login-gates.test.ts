@@ -197,7 +197,7 @@ describe.each([
       const job = { source: sourceWith(`wrong-${number}`), target: `t-${number}` };
       await cluster.put("_replicator", `wrong-${number}`, { ...job, create_target: true });
     }
-    await world.time.run(world.time.nowMs + 3_600_000);
+    await world.time.run(world.time.nowMs + 1_200_000);
     expect(server.lockouts).toBe(0);
     expect(mostFailures(server.failures)).toBeLessThan(THRESHOLD);
     await cluster.stop();
@@ -228,7 +228,7 @@ describe.each([
     await world.time.run(world.time.nowMs + 10_000);
     const wrong = { source: sourceWith("wrong-password"), target: "other", create_target: true };
     await cluster.put("_replicator", "wrong", wrong);
-    await world.time.run(world.time.nowMs + 1_800_000);
+    await world.time.run(world.time.nowMs + 900_000);
     const { data } = await cluster.document("lasting", () => true);
     expect([data.errorCount, data.failure]).toEqual([0, undefined]);
     expect(server.lockouts).toBe(0);
@@ -244,7 +244,7 @@ describe.each([
     }
     await world.time.run(world.time.nowMs + 30_000);
     server.password = "another-password";
-    await world.time.run(world.time.nowMs + 3_600_000);
+    await world.time.run(world.time.nowMs + 1_200_000);
     if (hasSessions) expect(mostFailures(server.failures)).toBeLessThan(THRESHOLD);
     if (hasSessions) expect(server.lockouts).toBe(0);
     await cluster.stop();
