@@ -78,9 +78,7 @@ export async function openServer(
   const requests = requestsOf(undici, url, await askerOf(url, sources));
   return {
     ...clientOf(requests),
-    async ask(method, path, body) {
-      return parseJson((await requests.exchange(method, path.slice(1), { body })).text);
-    },
+    ask: (method, path, body) => requests.askAny(method, path.slice(1), { body }),
     async create(path, body) {
       const { text, location } = await requests.exchange("POST", path.slice(1), { body });
       return { answer: parseJson(text), location: location || undefined };
