@@ -15,7 +15,7 @@ import type {
 import type { KeyValueStore } from "../kv/index.ts";
 import { parseTtl } from "../protocol/index.ts";
 import { AUTO_PURGE_ROUND_KEY } from "./layout.ts";
-import { ReclaimRounds } from "./reclaim-rounds.ts";
+import { forEachDatabase, ReclaimRounds } from "./reclaim-rounds.ts";
 import type { AutoPurgeSettings } from "./settings/auto-purge-settings.ts";
 
 /** Interval at which a node checks for work. */
@@ -54,7 +54,7 @@ export class AutoPurger {
       while (!signal.aborted && this.#parts.settings.isEnabled) {
         const names = await this.#rounds.take(signal);
         if (names.length === 0) break;
-        for (const name of names) await this.#work(name, signal);
+        await forEachDatabase(names, signal, (name) => this.#work(name, signal));
       }
     }
   }

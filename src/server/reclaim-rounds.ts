@@ -23,6 +23,23 @@ interface Round {
   readonly after?: string | undefined;
 }
 
+/**
+ * Performs the work for each database until the signal aborts. If it fails for some of them, throws
+ * the first error at the end, so that one database does not keep the others from their turn.
+ */
+export async function forEachDatabase(
+  names: readonly string[],
+  signal: AbortSignal,
+  work: (name: string) => Promise<void>,
+): Promise<void> {
+  const errors: unknown[] = [];
+  for (const name of names) {
+    if (signal.aborted) return;
+    await work(name).catch((error: unknown) => errors.push(error));
+  }
+  if (errors.length > 0) throw errors[0];
+}
+
 export class ReclaimRounds {
   readonly #parts: ReclaimRoundsParts;
   readonly #key: Key;

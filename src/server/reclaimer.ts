@@ -8,7 +8,7 @@ import type { Compaction } from "../api/index.ts";
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { AttachmentStore, Database, DatabaseRegistry } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
-import { ReclaimRounds } from "./reclaim-rounds.ts";
+import { forEachDatabase, ReclaimRounds } from "./reclaim-rounds.ts";
 
 /** Interval at which a node checks for work. */
 const LOOK_MS = 60_000;
@@ -94,11 +94,10 @@ export class Reclaimer implements Compaction {
       const beforeMs = clock.nowMs() - keepOldBodiesMs();
       const found = await this.#withWork(names, beforeMs);
       const lookedMs = clock.monotonicMs() - beganMs;
-      for (const name of found) {
+      await forEachDatabase(found, signal, async (name) => {
         await this.#compactAsked(signal);
-        if (signal.aborted) return;
         await this.#reclaim(name, beforeMs, signal);
-      }
+      });
       await this.#untilAsked(Math.min(lookedMs * REST_FACTOR, REST_MS_MAX), signal);
       await this.#compactAsked(signal);
       if (signal.aborted) return;
