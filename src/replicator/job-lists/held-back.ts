@@ -109,10 +109,14 @@ export class HeldBack {
     nowSec: number,
   ): Promise<ReadonlySet<JobEntry>> {
     const found = new Set<JobEntry>();
-    const labelsOf = ({ data }: JobEntry): Labels => data.replication?.runOn ?? NO_LABELS;
-    const sets = new Map(due.map((entry) => [labelsOf(entry).join(), labelsOf(entry)]));
-    for (const [name, labels] of sets) {
-      const entries = due.filter((entry) => labelsOf(entry).join() === name);
+    const sets = new Map<string, { readonly labels: Labels; readonly entries: JobEntry[] }>();
+    for (const entry of due) {
+      const labels = entry.data.replication?.runOn ?? NO_LABELS;
+      const set = sets.get(labels.join()) ?? { labels, entries: [] };
+      sets.set(labels.join(), set);
+      set.entries.push(entry);
+    }
+    for (const { labels, entries } of sets.values()) {
       const groups = new Set(entries.map(({ data }) => groupOf(data)));
       const type = REPLICATION_JOB_TYPE;
       const others = await this.#jobs.groups.notNext(tx, type, groups, nowSec, labels);
