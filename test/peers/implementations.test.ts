@@ -138,6 +138,16 @@ test("an account that may not use _local documents is read without checkpoints",
   await expectEqual(name, `${name}-copy`);
 });
 
+test("a target whose _local documents the account may not read is refused before anything is copied", async () => {
+  const { name, url } = await open(READ_ONLY);
+  await fill(`${name}-full`);
+  const request = { source: `${name}-full`, target: url };
+  const { status, body } = await tandem.call("POST", "/_replicate", request);
+  expect([status >= 400, body.error]).toEqual([true, "read_only"]);
+  expect(body.reason).toContain("_admin access is required");
+  expect((await tandem.call("GET", `/${name}`)).body.doc_count).toBe(0);
+});
+
 test("a document above Cloudant's limit is listed, and the others arrive", async () => {
   const { name, url } = await open(CLOUDANT);
   const source = `${name}-large`;

@@ -159,7 +159,7 @@ test("a parked job says that no running node has its labels", async () => {
   expect(await shown(id)).toEqual({ state: "running", heldBackBy: undefined, error: undefined });
 });
 
-test("a rule follows a server from a node with its labels, and says if there is none", async () => {
+test("a rule is followed by a node with its labels; if there is none, `last_error` says so", async () => {
   const owner = { userName: "ann", vouched: undefined, wasAdmin: true };
   const rule = { source: "http://far.example/", target: "{db}", run_on: ["site:b"] };
   await node.replicator.rules.put("backup", rule, owner as never);

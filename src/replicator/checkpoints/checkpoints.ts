@@ -13,7 +13,7 @@ import {
   passedFailures,
   type ReplicationLog,
 } from "./replication-log.ts";
-import { type FoundSide, mayBeSame } from "./stored-log.ts";
+import { type FoundSide, isReadOnly, mayBeSame } from "./stored-log.ts";
 
 interface Sides {
   readonly source: LoggedSide;
@@ -125,9 +125,4 @@ function assertSame(changed: readonly LoggedSide[]): void {
     "checkpoint_commit_failure",
     `instance_start_time on ${names} database has changed since last checkpoint.`,
   );
-}
-
-/** Whether the user may read the endpoint but not write to it. */
-function isReadOnly(error: unknown): boolean {
-  return error instanceof EndpointError && error.error === "read_only";
 }

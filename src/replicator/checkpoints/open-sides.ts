@@ -12,7 +12,13 @@ import type { Replication } from "../request/replication.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import type { OwnCheckpointStore } from "./own-checkpoint.ts";
-import { type FoundSide, readLog, readOlderLog } from "./stored-log.ts";
+import {
+  type FoundLog,
+  type FoundSide,
+  noneIfReadOnly,
+  readLog,
+  readOlderLog,
+} from "./stored-log.ts";
 
 export interface OpenSidesParts {
   readonly source: Endpoint;
@@ -49,7 +55,7 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
   let asking: Promise<AskedSide>;
   const [asked, there, ownCopy] = await allTogether(signal, [
     (taskSignal) => {
-      asking = askSide(parts.source, ids.baseId, taskSignal);
+      asking = askSource(parts.source, ids.baseId, taskSignal);
       return asking;
     },
     (taskSignal) =>
@@ -69,15 +75,29 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
 }
 
 /** Requests database information, and the log under the current id. */
-export async function askSide(
+export function askSide(
   endpoint: Endpoint,
   baseId: string,
   signal: AbortSignal,
 ): Promise<AskedSide> {
-  const [info, log] = await Promise.allSettled([
-    endpoint.info(signal),
-    readLog(endpoint, baseId, signal),
-  ]);
+  return bothOf(endpoint, readLog(endpoint, baseId, signal), signal);
+}
+
+/** Like `askSide`, for a source, whose log the account need not be allowed to read. */
+export function askSource(
+  source: Endpoint,
+  baseId: string,
+  signal: AbortSignal,
+): Promise<AskedSide> {
+  return bothOf(source, readLog(source, baseId, signal).catch(noneIfReadOnly), signal);
+}
+
+async function bothOf(
+  endpoint: Endpoint,
+  reading: Promise<FoundLog | undefined>,
+  signal: AbortSignal,
+): Promise<AskedSide> {
+  const [info, log] = await Promise.allSettled([endpoint.info(signal), reading]);
   // If both requests fail, report the failure of the database information, which is more specific.
   if (info.status === "rejected") throw info.reason;
   if (log.status === "rejected") throw log.reason;
@@ -139,7 +159,8 @@ async function withOlderLog(
   signal: AbortSignal,
 ): Promise<AskedSide> {
   if (source.log !== undefined || target.log === undefined) return source;
-  return { ...source, log: await readOlderLog(source.endpoint, olderIds, signal) };
+  const log = await readOlderLog(source.endpoint, olderIds, signal).catch(noneIfReadOnly);
+  return { ...source, log };
 }
 
 /** Whether the error means that a database does not exist. */

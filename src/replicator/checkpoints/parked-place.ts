@@ -7,9 +7,9 @@ import { allTogether, OperationalError } from "../../base/index.ts";
 import { EndpointError, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import { Checkpoints } from "./checkpoints.ts";
-import { askSide, isMissing, type OpenSidesParts } from "./open-sides.ts";
+import { askSide, askSource, isMissing, type OpenSidesParts } from "./open-sides.ts";
 import type { OwnCheckpoint } from "./own-checkpoint.ts";
-import { isSurelySame, readLog } from "./stored-log.ts";
+import { isSurelySame, noneIfReadOnly, readLog } from "./stored-log.ts";
 
 /** Last checkpoint with its statistics, and the identity of both databases. */
 export interface ParkedPlace {
@@ -53,7 +53,7 @@ export async function findParked(
   signal: AbortSignal,
 ): Promise<Checkpoints | undefined> {
   const found = await allTogether(signal, [
-    (taskSignal) => readLog(source, ids.baseId, taskSignal),
+    (taskSignal) => readLog(source, ids.baseId, taskSignal).catch(noneIfReadOnly),
     (taskSignal) => readLog(target, ids.baseId, taskSignal),
   ]).catch((error: unknown) => {
     if (isMissing(error)) return undefined;
@@ -76,7 +76,7 @@ export async function findAtBeginning(
   signal: AbortSignal,
 ): Promise<Checkpoints | undefined> {
   const [atSource, atTarget] = await allTogether(signal, [
-    (taskSignal) => askSide(source, ids.baseId, taskSignal),
+    (taskSignal) => askSource(source, ids.baseId, taskSignal),
     (taskSignal) => askSide(target, ids.baseId, taskSignal),
   ]);
   const isSame =

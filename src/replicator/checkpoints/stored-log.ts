@@ -1,6 +1,6 @@
 /** A database's creation time and replication log. */
 import { allTogether, canonicalJson, type JsonText } from "../../base/index.ts";
-import type { Endpoint, EndpointInfo } from "../endpoints/endpoint.ts";
+import { type Endpoint, EndpointError, type EndpointInfo } from "../endpoints/endpoint.ts";
 
 /** A replication log, as stored on an endpoint. */
 export interface FoundLog {
@@ -38,6 +38,16 @@ export async function readLog(
 ): Promise<FoundLog | undefined> {
   const stored = await endpoint.readLocal(id, signal);
   return stored && { id, revision: stored.revision, body: stored.body };
+}
+
+/** Whether the account may read the endpoint's documents, but not use its `_local` documents. */
+export function isReadOnly(error: unknown): boolean {
+  return error instanceof EndpointError && error.error === "read_only";
+}
+
+/** The log of a source whose `_local` documents the account may not read: the node keeps it. */
+export function noneIfReadOnly(error: unknown): undefined {
+  if (!isReadOnly(error)) throw error;
 }
 
 export interface WrittenLog {

@@ -43,10 +43,10 @@ const ALREADY_THERE = 412;
 /** Status codes of a server that timed out, and of one that does not implement a request. */
 const TIMED_OUT = 408;
 const NOT_IMPLEMENTED = 501;
-/** Status codes of `_local` documents that are missing, or that the user may not read. */
-const NO_LOCAL_DOCUMENT: ReadonlySet<number> = new Set([403, 404, 405]);
 /** Status codes for users without write access. */
 const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
+/** Status codes for users who may not read `_local` documents. */
+const NO_LOCAL: ReadonlySet<number> = new Set([403, 405]);
 
 const SECURITY = "_security";
 
@@ -253,7 +253,10 @@ export class HttpEndpoint implements Endpoint {
       signal,
     });
     const { text, json } = response;
-    if (NO_LOCAL_DOCUMENT.has(response.status)) return undefined;
+    if (response.status === 404) return undefined;
+    if (NO_LOCAL.has(response.status)) {
+      throw this.#requests.unexpected("read_only", path, response, text);
+    }
     if (response.status !== 200 || asObject(json)?._id !== `_local/${id}`)
       throw this.#requests.unexpected("http_error_code", path, response, text);
     const { revision = "0-0", body } = parseWireDocument(text);

@@ -100,7 +100,7 @@ async function readArray(
   for (const item of results.elements()) {
     const document = item.member("ok");
     if (document === undefined) continue;
-    await consume(streamed(answer, document));
+    await consume(streamed(answer, await withoutVersionVector(document, answer.outline)));
     found = true;
   }
   return found;
@@ -279,15 +279,17 @@ async function readDocument(
   json: Pick<MultipartPart, "body">,
   outline: OutlineDocument,
 ): Promise<JsonValue> {
-  const document = await readJson(json, DOCUMENT_DEPTH, outline);
-  if (document.member(VERSION_VECTOR) === undefined) return document;
-  const members = splitObject(document.text).filter(({ name }) => name !== VERSION_VECTOR);
-  const body = yieldOnce(utf8Encode(joinObject(members)));
-  return readJson({ body }, DOCUMENT_DEPTH, outline);
+  return withoutVersionVector(await readJson(json, DOCUMENT_DEPTH, outline), outline);
 }
 
-async function* yieldOnce(bytes: Uint8Array): AsyncIterable<Uint8Array> {
-  yield bytes;
+async function withoutVersionVector(
+  document: JsonValue,
+  outline: OutlineDocument,
+): Promise<JsonValue> {
+  if (document.member(VERSION_VECTOR) === undefined) return document;
+  const members = splitObject(document.text).filter(({ name }) => name !== VERSION_VECTOR);
+  const limits = { depthMax: DOCUMENT_DEPTH, nestingMax: DOCUMENT_NESTING_MAX };
+  return outline(utf8Encode(joinObject(members)), limits);
 }
 
 /** Reads the JSON of a response, or of a part of it, scanned to nesting level `depthMax`. */
