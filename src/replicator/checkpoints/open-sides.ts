@@ -80,7 +80,7 @@ export function askSide(
   baseId: string,
   signal: AbortSignal,
 ): Promise<AskedSide> {
-  return bothOf(endpoint, readLog(endpoint, baseId, signal), signal);
+  return settled(endpoint, endpoint.info(signal), readLog(endpoint, baseId, signal));
 }
 
 /** Like `askSide`, for a source, whose log the account need not be allowed to read. */
@@ -89,15 +89,17 @@ export function askSource(
   baseId: string,
   signal: AbortSignal,
 ): Promise<AskedSide> {
-  return bothOf(source, readLog(source, baseId, signal).catch(noneIfReadOnly), signal);
+  const info = source.info(signal);
+  return settled(source, info, readLog(source, baseId, signal).catch(noneIfReadOnly));
 }
 
-async function bothOf(
+/** Combines both answers of an endpoint into one. */
+async function settled(
   endpoint: Endpoint,
-  reading: Promise<FoundLog | undefined>,
-  signal: AbortSignal,
+  infoAsked: Promise<EndpointInfo>,
+  logAsked: Promise<FoundLog | undefined>,
 ): Promise<AskedSide> {
-  const [info, log] = await Promise.allSettled([endpoint.info(signal), reading]);
+  const [info, log] = await Promise.allSettled([infoAsked, logAsked]);
   // If both requests fail, report the failure of the database information, which is more specific.
   if (info.status === "rejected") throw info.reason;
   if (log.status === "rejected") throw log.reason;
