@@ -1,13 +1,11 @@
 /** `tandem conflicts` on a database of a running node. */
-import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { tandem as run } from "../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 /** More leaves than one request of the command reads. */
 const MANY = Array.from({ length: 70 }, (_, at) => `1-${String(at).padStart(2, "0")}`);
 
@@ -21,17 +19,7 @@ beforeAll(async () => {
 afterAll(() => processes.close());
 
 async function tandem(...flags: string[]) {
-  const child = spawn(process.execPath, [MAIN, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
-  const textOf = async (stream: AsyncIterable<Buffer>) => {
-    let text = "";
-    for await (const chunk of stream) text += chunk;
-    return text;
-  };
-  const [out, errors, [code]] = await Promise.all([
-    textOf(child.stdout),
-    textOf(child.stderr),
-    once(child, "exit"),
-  ]);
+  const { code, output: out, errors } = await run(flags);
   return { code, out, errors };
 }
 

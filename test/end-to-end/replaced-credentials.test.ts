@@ -2,14 +2,12 @@
  * A server rejects a password, from an operator's view: the account is listed with its reason and
  * next attempt, and jobs immediately log in with a new password.
  */
-import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { Processes } from "../support/open-process.ts";
+import { tandem as run } from "../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const ADMIN = "admin:admin-password";
 const JOBS = 3;
 
@@ -68,13 +66,12 @@ test("a rejected login is listed until an operator replaces the password", async
   expect(metrics).toMatch(/^tandem_logins_attempts\S*\{verdict="refused"\} 1$/m);
   expect(metrics).not.toContain("jan");
 
-  const tandem = (args: readonly string[]) =>
-    new Promise<string>((resolve, reject) => {
-      const flags = ["--server", node.url.replace("://", `://${ADMIN}@`)];
-      execFile(process.execPath, [MAIN, ...args, ...flags], (error, output, errors) =>
-        error === null ? resolve(output) : reject(new Error(errors)),
-      );
-    });
+  const server = node.url.replace("://", `://${ADMIN}@`);
+  const tandem = async (args: readonly string[]) => {
+    const { code, output, errors } = await run([...args, "--server", server]);
+    if (code !== 0) throw new Error(errors);
+    return output;
+  };
   const words = (text: string) => text.replace(/\s+/g, " ");
   expect(words(await tandem(["jobs", "logins"]))).toContain("Name or password is incorrect");
   const waits = /waits until \S+ to log in at \S+ as "jan": the login was rejected/;

@@ -1,12 +1,10 @@
 /** Secrets in every accepted form work, and appear only in responses to authorized users. */
-import { execFile } from "node:child_process";
 import { readdirSync, readFileSync, renameSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
-import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { secretsBelow, secretsIn } from "../support/find-secrets.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { tandem, tandemProcess } from "../support/tandem-command.ts";
 
 const processes = new Processes();
 const directory = processes.directory();
@@ -33,7 +31,6 @@ const SECRETS = {
 const ALL = Object.values(SECRETS);
 const ADMIN_PASSWORD = "admin-of-this-node";
 const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
-const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 /** Number of jobs with secrets. Each of them is requested twice: by a document and without one. */
 const FORMS = 12;
 
@@ -221,8 +218,7 @@ test("a command replaces the key while the node serves requests", async () => {
   const key = readFileSync(join(directory, "data.key"), "utf8");
   const server = here.url.replace("://", `://admin:${ADMIN_PASSWORD}@`);
   const flags = ["secrets", "rotate", "--json", "--server", server];
-  const { stdout } = await promisify(execFile)(process.execPath, [MAIN, ...flags]);
-  const after = JSON.parse(stdout);
+  const after = JSON.parse((await tandem(flags)).output);
   expect(after.rotation).toMatchObject({ state: "done", unneeded_keys: [before.sealing_key] });
   expect(after.keys_here).toEqual([after.sealing_key]);
   expect(after.sealing_key).not.toBe(before.sealing_key);
@@ -266,12 +262,11 @@ test("a command changes the password of a user's jobs, without the password in i
   const server = here.url.replace("://", `://admin:${ADMIN_PASSWORD}@`);
   const replace = (...more: string[]) => {
     const flags = ["secrets", "replace", "--json", "--server", server, "--host", there.url];
-    const child = promisify(execFile)(process.execPath, [
-      MAIN,
-      ...[...flags, "--username", "jan", "--password-file", "-", ...more],
-    ]);
-    child.child.stdin?.end("Kw7-the-next-password\n");
-    return child.then(({ stdout }) => JSON.parse(stdout));
+    const typed = ["--username", "jan", "--password-file", "-"];
+    const input = "Kw7-the-next-password\n";
+    return tandemProcess([...flags, ...typed, ...more], { input }).then(({ output }) =>
+      JSON.parse(output),
+    );
   };
   // Five jobs match. For each of the two forms of the password, one job has a document and one has
   // none. The fifth job has a document.

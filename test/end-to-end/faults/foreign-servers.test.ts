@@ -2,14 +2,11 @@
  * The `tandem` command with servers other than Tandem, and with servers that send invalid
  * responses.
  */
-import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
-
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
+import { type Ran, tandem as run } from "../../support/tandem-command.ts";
 
 interface Answer {
   readonly status?: number;
@@ -33,16 +30,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.close());
 
-/** Runs a command. Resolves to its output and exit code. */
-function tandem(command: string): Promise<{ code: number; output: string; errors: string }> {
-  const flags = [...command.split(" "), "--server", url];
-  const env = { ...process.env, NETRC: "/none" };
-  return new Promise((resolve) => {
-    const child = execFile(process.execPath, [MAIN, ...flags], { env }, (_, output, errors) =>
-      resolve({ code: child.exitCode ?? -1, output, errors }),
-    );
-  });
-}
+const tandem = (command: string): Promise<Ran> => run([...command.split(" "), "--server", url]);
 
 test("text sent by a server cannot control the terminal", async () => {
   answer = { status: 400, body: '{"error":"bad\\u001b[2J","reason":"no\\u009b31m"}' };

@@ -2,18 +2,14 @@
  * `tandem backup` of a running node, `tandem restore` on another node when the first is gone, and
  * `tandem store compact`.
  */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { cpSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { onceThere } from "../../support/changes-feed.ts";
 import { canMountMemory, memoryDisk, withMount } from "../../support/mounts.ts";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
 import { load, sampleLines } from "../../support/sample-data.ts";
-
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
+import { tandem as run } from "../../support/tandem-command.ts";
 
 const INI = `
 [replicator]
@@ -27,14 +23,9 @@ park_after_sec = 1
 const processes = new Processes();
 afterAll(() => processes.close());
 
-/** Runs the command until it exits. */
 async function tandem(...flags: string[]): Promise<{ code: number; text: string }> {
-  const child = spawn(process.execPath, [MAIN, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
-  let text = "";
-  child.stdout.on("data", (chunk) => (text += chunk));
-  child.stderr.on("data", (chunk) => (text += chunk));
-  const [code] = await once(child, "exit");
-  return { code, text };
+  const { code, output, errors } = await run(flags);
+  return { code, text: output + errors };
 }
 
 /**

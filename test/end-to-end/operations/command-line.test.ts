@@ -2,17 +2,16 @@
  * The `tandem` command from a user's view: error messages, exit codes, and commands that talk to a
  * server.
  */
-import { execFile, spawn, spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { MAIN, type Ran, tandem as run, tandemProcess } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const processes = new Processes();
 const folder = mkdtempSync(join(tmpdir(), "tandem-test-"));
 let node: TandemProcess;
@@ -33,30 +32,21 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-interface Ran {
-  readonly code: number;
-  readonly output: string;
-  readonly errors: string;
-}
-
-function tandem(flags: readonly string[], more: Record<string, string> = {}): Promise<Ran> {
-  // Ignores the `.netrc` of the user who runs the tests.
-  const env = { ...process.env, NETRC: join(folder, "none"), ...more };
-  return new Promise((resolve) => {
-    const child = execFile(process.execPath, [MAIN, ...flags], { env }, (_, output, errors) =>
-      resolve({ code: child.exitCode ?? -1, output, errors }),
-    );
-    // The command gets no input from stdin.
-    child.stdin?.end();
-  });
-}
+const tandem = (flags: readonly string[], more: Record<string, string> = {}): Promise<Ran> =>
+  run(flags, { environment: more });
 
 describe("failures are reported in a sentence", () => {
   test("a port used by another program", async () => {
     const other = createServer().listen(0, "127.0.0.1");
     await new Promise((resolve) => other.once("listening", resolve));
     const { port } = other.address() as { port: number };
-    const ran = await tandem(["serve", "--port", String(port), "--data-dir", join(folder, "a")]);
+    const ran = await tandemProcess([
+      "serve",
+      "--port",
+      String(port),
+      "--data-dir",
+      join(folder, "a"),
+    ]);
     other.close();
     expect(ran).toMatchObject({
       code: 1,
@@ -67,7 +57,7 @@ describe("failures are reported in a sentence", () => {
   test.each([["file"], ["file/below"]])("a data folder whose path is %s", async (path) => {
     writeFileSync(join(folder, "file"), "");
     const dataDirectory = join(folder, path);
-    expect(await tandem(["serve", "--port", "0", "--data-dir", dataDirectory])).toEqual({
+    expect(await tandemProcess(["serve", "--port", "0", "--data-dir", dataDirectory])).toEqual({
       code: 2,
       output: "",
       errors: `tandem: data folder ${dataDirectory}: the path or one of its parents is a file\n`,
@@ -90,9 +80,8 @@ describe("failures are reported in a sentence", () => {
   ])(
     "serve %j ends with exit code %i, which is 2 if a restart cannot help",
     async (flags, code, sentence) => {
-      const ran = await tandem(["serve", "--data-dir", join(folder, "b"), ...flags], {
-        COUCHDB_USER: "adm",
-        COUCHDB_PASSWORD: "pass",
+      const ran = await tandemProcess(["serve", "--data-dir", join(folder, "b"), ...flags], {
+        environment: { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" },
       });
       expect(ran.code).toBe(code);
       expect(ran.errors).toContain(sentence);

@@ -2,12 +2,10 @@
  * Two processes share a store. One is drained, and the other takes its jobs. A killed process is
  * shown as dead.
  */
-import { execFile } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { onceAnswered, Processes, type TandemProcess } from "../../support/open-process.ts";
+import { type Ran, tandem as run } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const JOBS = 6;
 
 const processes = new Processes();
@@ -58,15 +56,8 @@ async function nodeOnce(
   return found as NodeView;
 }
 
-function tandem(...flags: readonly string[]): Promise<{ output: string; errors: string }> {
-  return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [MAIN, "nodes", ...flags, "--server", one.url],
-      (_error, output, errors) => resolve({ output, errors }),
-    );
-  });
-}
+const tandem = (...flags: readonly string[]): Promise<Ran> =>
+  run(["nodes", ...flags, "--server", one.url]);
 
 test("a drained node hands its jobs to another node, and accepts no jobs until it is undrained", async () => {
   await nodeOnce(other, ({ id, state, jobs }) => id !== null && state === "running" && jobs === 0);

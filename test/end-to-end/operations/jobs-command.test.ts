@@ -2,11 +2,10 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { MAIN, type Ran, tandem as run } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const ADMIN = { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" };
 const FOLLOW = "_replicator/follow";
 const processes = new Processes();
@@ -43,33 +42,21 @@ async function ask(method: string, path: string, body?: unknown) {
   return { status: response.status, body: (await response.json()) as any };
 }
 
-interface Ran {
-  readonly code: number;
-  readonly output: string;
-  readonly errors: string;
-}
-
-const tandem = (...flags: readonly string[]) => run([MAIN, "jobs", ...flags]);
-
-/** Runs Node.js with these arguments, and types `input`, if any. */
-function run(
-  flags: readonly string[],
-  { environment = {}, input = "" }: { readonly environment?: object; readonly input?: string } = {},
-): Promise<Ran> {
-  return new Promise((resolve) => {
-    const env = { ...process.env, ...environment };
-    const child = execFile(process.execPath, flags, { env }, (_error, output, errors) =>
-      resolve({ code: child.exitCode ?? -1, output, errors }),
-    );
-    child.stdin?.end(input);
-  });
-}
+const tandem = (...flags: readonly string[]): Promise<Ran> => run(["jobs", ...flags]);
+const narrow = { environment: { COLUMNS: "60" } };
 
 /** Runs a command that treats its pipes as a terminal, which echoes and edits what is typed. */
 function onTerminal(input: string, ...flags: readonly string[]): Promise<Ran> {
   const pretend = "for (const s of [process.stdin, process.stderr]) s.isTTY = true;";
   const load = ["--import", `data:text/javascript,${encodeURIComponent(pretend)}`];
-  return run([...load, MAIN, "jobs", ...flags, "--server", server], { input });
+  return new Promise((resolve) => {
+    const child = execFile(
+      process.execPath,
+      [...load, MAIN, "jobs", ...flags, "--server", server],
+      (_error, output, errors) => resolve({ code: child.exitCode ?? -1, output, errors }),
+    );
+    child.stdin?.end(input);
+  });
 }
 
 function stateOnce(documentId: string, state: string) {
@@ -138,7 +125,7 @@ test.each([
 
 test("settings and errors fit into the width of the output", async () => {
   const lines = async (...flags: string[]) => {
-    const ran = await run([MAIN, ...flags, "--server", server], { environment: { COLUMNS: "60" } });
+    const ran = await run([...flags, "--server", server], narrow);
     return (ran.output + ran.errors).split("\n");
   };
   const settings = await lines("config", "list");
@@ -152,8 +139,8 @@ test("settings and errors fit into the width of the output", async () => {
 });
 
 test("events fit into the width of the output", async () => {
-  const flags = [MAIN, "jobs", "events", "--job", "_replicator/broken", "--server", server];
-  const { output } = await run(flags, { environment: { COLUMNS: "60" } });
+  const flags = ["jobs", "events", "--job", "_replicator/broken", "--server", server];
+  const { output } = await run(flags, narrow);
   expect(output).toMatch(/_replicator\/broken\S* *\n {4}\S/);
   expect(output.split("\n").filter((line) => line.length > 60)).toEqual([]);
 });

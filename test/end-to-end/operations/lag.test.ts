@@ -1,10 +1,8 @@
 /** The real program shows operators the lag of a job and its cause. */
-import { execFile } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { tandem as run } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const processes = new Processes();
 let node: TandemProcess;
 
@@ -28,11 +26,8 @@ function write(database: string, prefix: string, count: number) {
   return node.call("POST", `/${database}/_bulk_docs`, { docs });
 }
 
-function tandem(...flags: readonly string[]): Promise<string> {
-  return new Promise((resolve) => {
-    const whole = [MAIN, "jobs", ...flags, "--server", node.url];
-    execFile(process.execPath, whole, (_error, output) => resolve(output));
-  });
+async function tandem(...flags: readonly string[]): Promise<string> {
+  return (await run(["jobs", ...flags, "--server", node.url])).output;
 }
 
 test("a paused job with 300 pending changes reports this number, and the time since the job fell behind", async () => {

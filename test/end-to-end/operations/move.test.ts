@@ -2,14 +2,12 @@
  * `tandem move`, with every command of docs/coming-from-couchdb.md. One server plays the old
  * CouchDB, and jobs move between it and another server.
  */
-import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
 import { pageCommands } from "../../support/pages/page-commands.ts";
+import { type Ran, tandem as run } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const PAGE = readFileSync(new URL("../../../docs/coming-from-couchdb.md", import.meta.url), "utf8");
 const UUID = "00112233445566778899aabbccddeeff";
 const OTHER_UUID = "ffeeddccbbaa99887766554433221100";
@@ -29,20 +27,8 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-interface Ran {
-  readonly code: number;
-  readonly output: string;
-  readonly errors: string;
-}
-
-function tandem(server: TandemProcess, words: readonly string[]): Promise<Ran> {
-  const env = { ...process.env, TANDEM_SERVER: server.url };
-  return new Promise((resolve) => {
-    const child = execFile(process.execPath, [MAIN, ...words], { env }, (_, output, errors) =>
-      resolve({ code: child.exitCode ?? -1, output, errors }),
-    );
-  });
-}
+const tandem = (server: TandemProcess, words: readonly string[]): Promise<Ran> =>
+  run(words, { environment: { TANDEM_SERVER: server.url } });
 
 const move = (...words: readonly string[]) => tandem(node, ["move", ...words, "--from", old.url]);
 

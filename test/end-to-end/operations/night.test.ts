@@ -2,7 +2,7 @@
  * An incident at night: jobs fail in eighteen ways, next to healthy jobs. The failing jobs are
  * found with their causes and reported in groups. One command fixes each group.
  */
-import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -17,8 +17,8 @@ import { closedPort } from "../../support/closed-port.ts";
 import { type HttpProxy, type Intercept, openHttpProxy } from "../../support/faults/http-proxy.ts";
 import { call, Processes, type TandemProcess } from "../../support/open-process.ts";
 import { patience } from "../../support/runner/patience.ts";
+import { tandem as run } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const support = (name: string) =>
   fileURLToPath(new URL(`../../support/faults/${name}`, import.meta.url));
 const fixture = (name: string) =>
@@ -413,12 +413,9 @@ async function openBlackHole(behind: string) {
 }
 
 async function tandem(...flags: readonly string[]): Promise<string> {
-  const command = [MAIN, ...flags, "--server", node.url];
-  return new Promise((resolve, reject) => {
-    execFile(process.execPath, command, (error, output) =>
-      error === null ? resolve(output) : reject(error),
-    );
-  });
+  const { code, output, errors } = await run([...flags, "--server", node.url]);
+  if (code !== 0) throw new Error(errors);
+  return output;
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.

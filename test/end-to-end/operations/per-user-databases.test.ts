@@ -2,15 +2,13 @@
  * Runs every command of docs/per-user-databases.md between processes, and checks every text of the
  * page.
  */
-import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
 import { pageCommands, pageJson } from "../../support/pages/page-commands.ts";
+import { tandem } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const PAGE = readFileSync(new URL("../../../docs/per-user-databases.md", import.meta.url), "utf8");
 const COUNT = 5;
 
@@ -50,17 +48,13 @@ async function askSource(method: string, path: string, body?: object): Promise<v
 
 /** Runs commands one after the other, and returns the output of each command. */
 async function run(block: readonly (readonly string[])[]): Promise<readonly string[]> {
-  const env = { ...process.env, NETRC: join(folder, "none"), TANDEM_SERVER: node.url };
+  const environment = { TANDEM_SERVER: node.url };
   const outputs: string[] = [];
   for (const words of block) {
-    const ran = await new Promise<readonly [number | null, string]>((resolve) => {
-      const options = { env, cwd: folder };
-      const child = execFile(process.execPath, [MAIN, ...words], options, (_, output, errors) =>
-        resolve([child.exitCode, output + errors]),
-      );
-    });
-    expect([words.join(" "), ...ran]).toEqual([words.join(" "), 0, ran[1]]);
-    outputs.push(ran[1]);
+    const { code, output, errors } = await tandem(words, { environment, directory: folder });
+    const text = output + errors;
+    expect([words.join(" "), code, text]).toEqual([words.join(" "), 0, text]);
+    outputs.push(text);
   }
   return outputs;
 }

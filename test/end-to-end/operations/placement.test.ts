@@ -1,12 +1,10 @@
 /** Three nodes with different labels share a store. Jobs run on the nodes that `run_on` selects. */
-import { execFile } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { onceAnswered, Processes, type TandemProcess } from "../../support/open-process.ts";
+import { tandem as run } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const LABELS = { berlin: "site:berlin, disk:ssd", paris: "site:paris", plain: "" };
 type Name = keyof typeof LABELS;
 const REASON =
@@ -62,12 +60,10 @@ function runsOn(id: string, node: Name) {
   );
 }
 
-function tandem(...flags: readonly string[]): Promise<string> {
-  return new Promise((resolve, reject) => {
-    execFile(process.execPath, [MAIN, ...flags, "--server", plain().url], (error, output) =>
-      error === null ? resolve(output) : reject(error),
-    );
-  });
+async function tandem(...flags: readonly string[]): Promise<string> {
+  const { code, output, errors } = await run([...flags, "--server", plain().url]);
+  if (code !== 0) throw new Error(errors);
+  return output;
 }
 
 test("nodes show their labels", async () => {

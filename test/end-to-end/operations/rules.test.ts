@@ -3,10 +3,8 @@
  * are created and deleted, security objects change, and nodes are killed. `TANDEM_DATABASES=500`
  * runs a larger test.
  */
-import { execFile } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   type Answer,
@@ -15,8 +13,8 @@ import {
   type TandemProcess,
 } from "../../support/open-process.ts";
 import { pageCommands, pageJson } from "../../support/pages/page-commands.ts";
+import { tandem as run } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const PAGE = readFileSync(new URL("../../../docs/whole-servers.md", import.meta.url), "utf8");
 const COUNT = Number(process.env.TANDEM_DATABASES ?? 20);
 
@@ -63,17 +61,12 @@ async function fill(name: string): Promise<void> {
   await ask(source, "PUT", `/${name}/first`, { of: name });
 }
 
-function tandem(
+async function tandem(
   flags: readonly string[],
 ): Promise<{ readonly code: number; readonly output: string }> {
-  const [node] = nodes as [TandemProcess];
-  const env = { ...process.env, NETRC: join(folder, "none"), TANDEM_SERVER: node.url };
-  return new Promise((resolve) => {
-    const options = { env, cwd: folder };
-    const child = execFile(process.execPath, [MAIN, ...flags], options, (_, output, errors) =>
-      resolve({ code: child.exitCode ?? -1, output: output + errors }),
-    );
-  });
+  const environment = { TANDEM_SERVER: (nodes[0] as TandemProcess).url };
+  const { code, output, errors } = await run(flags, { environment, directory: folder });
+  return { code, output: output + errors };
 }
 
 /** Waits until the status of the rule matches. */

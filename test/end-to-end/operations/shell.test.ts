@@ -3,14 +3,13 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { deferred } from "../../support/deferred.ts";
 import { type HttpProxy, openHttpProxy } from "../../support/faults/http-proxy.ts";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
 import { load, sampleLines } from "../../support/sample-data.ts";
+import { MAIN, tandem } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const processes = new Processes();
 const films = sampleLines("films").slice(0, 200);
 let server: TandemProcess;
@@ -26,44 +25,49 @@ afterAll(async () => {
   await processes.close();
 });
 
+/** Runs a command to its end. `text` contains both outputs. */
+async function run(...flags: string[]) {
+  const { code, output, errors } = await tandem(flags);
+  return { code, output, text: output + errors };
+}
+
+/** Starts a command in its own process, for signals. */
 function start(...flags: string[]) {
   const child = spawn(process.execPath, [MAIN, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
   let text = "";
-  let output = "";
   child.stdout.on("data", (chunk) => (text += chunk));
-  child.stdout.on("data", (chunk) => (output += chunk));
   child.stderr.on("data", (chunk) => (text += chunk));
-  const ended = once(child, "exit").then(([code]) => ({ code, text, output }));
+  const ended = once(child, "exit").then(([code]) => ({ code, text }));
   return { child, ended };
 }
 
 test("verify reports documents that changed or are missing in a copy, and verify --repair copies them", async () => {
   const source = `${server.url}/films`;
   const target = `${server.url}/films-copy`;
-  const copied = await start("replicate", source, target, "--create-target").ended;
+  const copied = await run("replicate", source, target, "--create-target");
   expect(copied).toMatchObject({ code: 0, text: expect.stringMatching(/200 documents.*MB\/s/) });
   expect(copied.output).toMatch(/^200 documents copied, 0 failed, \d+\.\d s\n$/);
-  expect((await start("verify", source, target).ended).code).toBe(0);
+  expect((await run("verify", source, target)).code).toBe(0);
   const one = JSON.parse(films[0] as string)._id;
   const path = `/films/${encodeURIComponent(one)}`;
   const { body } = await server.call("GET", path);
   await server.call("PUT", path, { ...body, changed: true });
   await server.call("PUT", "/films/new", {});
-  const differing = await start("verify", source, target).ended;
+  const differing = await run("verify", source, target);
   expect(differing).toMatchObject({ code: 1, text: expect.stringContaining("2 differences") });
   expect(differing.text).toMatch(/^ {2}new 1-\w+ is not on the target$/m);
-  const repaired = await start("verify", source, target, "--repair").ended;
+  const repaired = await run("verify", source, target, "--repair");
   expect(repaired).toMatchObject({ code: 0, text: expect.stringContaining("2 documents copied") });
 });
 
 test("the message about a missing target contains the option that creates it", async () => {
   const source = `${server.url}/films`;
-  const copied = await start("replicate", source, `${server.url}/none`).ended;
+  const copied = await run("replicate", source, `${server.url}/none`);
   expect(copied.code).toBe(1);
   expect(copied.text).toContain(
     `could not open ${server.url}/none/; use --create-target to create the target`,
   );
-  const nothing = await start("replicate", `${server.url}/none`, source).ended;
+  const nothing = await run("replicate", `${server.url}/none`, source);
   expect(nothing.text).toContain(`could not open ${server.url}/none/\n`);
 });
 
@@ -78,7 +82,7 @@ test("a copy reports the number of omitted documents", async () => {
   await server.call("DELETE", `/partial/gone?rev=${body._rev}`);
   const limits = ["--skip-deleted", "--max-document-bytes", "50", "--max-attachment-bytes", "50"];
   const ends = [`${server.url}/partial`, `${server.url}/partial-copy`, "--create-target"];
-  const { code, text } = await start("replicate", ...ends, ...limits).ended;
+  const { code, text } = await run("replicate", ...ends, ...limits);
   expect(text).toMatch(/^2 skipped as requested$/m);
   expect(code).toBe(0);
   expect((await server.call("GET", "/partial-copy")).body.doc_count).toBe(1);
@@ -112,7 +116,7 @@ test("a comparison reports conflicts, deletions and attachments, whichever side 
     flag("AAED"),
   ]);
   const flags = [`${server.url}/one-side`, `${server.url}/other-side`, "--json"];
-  const { code, text } = await start("verify", ...flags).ended;
+  const { code, text } = await run("verify", ...flags);
   const lines = text
     .trimEnd()
     .split("\n")
@@ -173,7 +177,7 @@ test("attachments of equal length are compared by their bytes if one side stores
   expect(new Set(digests.map(({ length }) => length))).toEqual(new Set([text.length]));
   const verify = async (here: string, there: string) => {
     const ends = [here, there].map((name) => `${server.url}/${name}-texts`);
-    const { code, text: shown } = await start("verify", ...ends, "--json").ended;
+    const { code, text: shown } = await run("verify", ...ends, "--json");
     const lines = shown
       .trimEnd()
       .split("\n")
@@ -195,7 +199,7 @@ test.each([[[]], [["--json"]]] as const)(
     await server.call("PUT", `/${name}-guarded`);
     await server.call("PUT", `/${name}-guarded/_design/guard`, { validate_doc_update: refuse });
     const ends = [`${server.url}/${name}`, `${server.url}/${name}-guarded`];
-    const { code, text } = await start("replicate", ...ends, ...flags).ended;
+    const { code, text } = await run("replicate", ...ends, ...flags);
     expect(code).toBe(1);
     if (flags.length === 0) {
       expect(text).toMatch(/bad 1-\w+: forbidden: closed/);
@@ -207,10 +211,10 @@ test.each([[[]], [["--json"]]] as const)(
         history: [{ docs_written: 1, doc_write_failures: 1 }],
       });
     }
-    const whole = await start("replicate", ends[0] as string, `${ends[1]}-copy`, ...flags).ended;
+    const whole = await run("replicate", ends[0] as string, `${ends[1]}-copy`, ...flags);
     expect(whole.code).toBe(1);
     const all = [ends[0] as string, `${server.url}/${name}-all`, "--create-target", ...flags];
-    expect((await start("replicate", ...all).ended).code).toBe(0);
+    expect((await run("replicate", ...all)).code).toBe(0);
   },
 );
 
@@ -229,7 +233,7 @@ test("an attachment that differs within the same revision is reported as not rep
     await server.call("POST", `/${database}/_bulk_docs`, { new_edits: false, docs });
   }
   const repair = () =>
-    start("verify", `${server.url}/flags-here`, `${server.url}/flags-there`, "--repair").ended;
+    run("verify", `${server.url}/flags-here`, `${server.url}/flags-there`, "--repair");
   const first = await repair();
   expect([first.code, first.text]).toEqual([
     1,
@@ -251,7 +255,7 @@ test("a repair counts the documents that the target accepted, and lists the refu
   await server.call("PUT", "/guarded");
   await server.call("PUT", "/guarded/_design/guard", { validate_doc_update: refuse });
   const ends = [`${server.url}/guarded-source`, `${server.url}/guarded`];
-  const { code, text } = await start("verify", ...ends, "--repair").ended;
+  const { code, text } = await run("verify", ...ends, "--repair");
   expect(code).toBe(1);
   expect(text).toMatch(
     /^1 document copied again\n1 revision failed:\n {2}b\ufffdad 1-\w+: forbidden: closed \ufffd\[31m$/m,
@@ -273,10 +277,10 @@ test("failed documents of a run are retried by later runs until they arrive", as
     return { status: 201, body: '[{"id":"bad","error":"forbidden","reason":"closed"}]' };
   });
   const refused = { code: 1, text: expect.stringMatching(/bad 1-\w+: forbidden: closed/) };
-  expect(await start("replicate", source, target, "--create-target").ended).toMatchObject(refused);
-  expect(await start("replicate", source, target).ended).toMatchObject(refused);
+  expect(await run("replicate", source, target, "--create-target")).toMatchObject(refused);
+  expect(await run("replicate", source, target)).toMatchObject(refused);
   proxy.intercept((request, forward) => forward(request));
-  expect((await start("replicate", source, target).ended).code).toBe(0);
+  expect((await run("replicate", source, target)).code).toBe(0);
   expect((await server.call("GET", "/remembered-copy/bad")).status).toBe(200);
 });
 
@@ -295,7 +299,7 @@ test("an interrupted copy explains how to resume it, and can be resumed", async 
     text: expect.stringContaining("run the same command again"),
   });
   released.resolve();
-  expect((await start("replicate", `${server.url}/films`, target).ended).code).toBe(0);
+  expect((await run("replicate", `${server.url}/films`, target)).code).toBe(0);
 });
 
 test.each([["SIGINT"], ["SIGTERM"], ["SIGHUP"]] as const)(
@@ -325,7 +329,7 @@ describe("document ids can be read from a file", () => {
   const copy = (text: string, target: string) => {
     writeFileSync(file, text);
     const ends = [`${server.url}/lettered`, `${server.url}/${target}`, "--create-target"];
-    return start("replicate", ...ends, "--doc-ids", file).ended;
+    return run("replicate", ...ends, "--doc-ids", file);
   };
   beforeAll(() => load(server, "lettered", ['{"_id":"a"}', '{"_id":"b"}', '{"_id":"c"}']));
 
@@ -355,7 +359,7 @@ describe("document ids can be read from a file", () => {
 
 test("passwords are never printed", async () => {
   const source = "http://user:word-4711@127.0.0.1:1/films";
-  const { code, text } = await start("replicate", source, `${server.url}/none`).ended;
+  const { code, text } = await run("replicate", source, `${server.url}/none`);
   expect(code).toBe(1);
   expect(text).not.toContain("4711");
 });

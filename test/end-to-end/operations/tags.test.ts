@@ -1,10 +1,8 @@
 /** Tags of documents and rules, from an operator's view. */
-import { execFile } from "node:child_process";
-import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { tandem as run } from "../../support/tandem-command.ts";
 
-const MAIN = fileURLToPath(new URL("../../../dist/program/main.js", import.meta.url));
 const FOLLOW = { source: "a", target: "b", create_target: true, continuous: true };
 const processes = new Processes();
 let node: TandemProcess;
@@ -48,12 +46,10 @@ async function named(query: string): Promise<string[]> {
   return body.jobs.map(({ name }: { name: string }) => name).sort();
 }
 
-function tandem(...flags: readonly string[]): Promise<string> {
-  return new Promise((resolve, reject) => {
-    execFile(process.execPath, [MAIN, "jobs", ...flags, "--server", node.url], (error, output) =>
-      error === null ? resolve(output) : reject(error),
-    );
-  });
+async function tandem(...flags: readonly string[]): Promise<string> {
+  const { code, output, errors } = await run(["jobs", ...flags, "--server", node.url]);
+  if (code !== 0) throw new Error(errors);
+  return output;
 }
 
 test("jobs are listed by tags over HTTP and on the command line", async () => {
