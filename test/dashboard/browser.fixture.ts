@@ -107,7 +107,7 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
 }
 
 export async function violations(page: Page): Promise<readonly string[]> {
-  await page.evaluate(AXE);
+  if (!(await page.evaluate("'axe' in window"))) await page.evaluate(AXE);
   const tags = JSON.stringify(["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]);
   const found: unknown = await page.evaluate(
     `axe.run({ runOnly: { type: "tag", values: ${tags} } }).then(({ violations }) =>

@@ -5,7 +5,7 @@
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { afterAll, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { documentationPages, pageText, whyNotRun } from "../support/pages/page-blocks.ts";
 import {
   jsonValues,
@@ -37,7 +37,7 @@ test.each(pages)("the examples of %s get the documented responses", async (page)
   const examples = all.filter(({ script }) => whyNotRun(page, script) === undefined);
   expect(examples.some(({ answer }) => answer !== undefined)).toBe(true);
   const directory = processes.directory();
-  const node = await processes.open({ directory, ini: INI });
+  const node = await processes.openHere({ directory, ini: INI });
   const shell = pageShell(directory, node.url);
   for (const example of examples) await check(example, node, shell, directory);
   await node.stop();
@@ -45,7 +45,7 @@ test.each(pages)("the examples of %s get the documented responses", async (page)
 
 async function check(
   { script, answer }: PageExample,
-  node: TandemProcess,
+  node: TandemNode,
   shell: PageShell,
   directory: string,
 ): Promise<void> {

@@ -5,8 +5,10 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import type { Readable } from "node:stream";
+import { PassThrough, type Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
+import { createLogWriter } from "../../src/host/index.ts";
+import { openServer, readConfig } from "../../src/server/index.ts";
 import { AnnouncedEvents } from "./announced-events.ts";
 import { askUntil, patience } from "./runner/patience.ts";
 
@@ -31,25 +33,33 @@ export interface ProcessOptions {
   readonly handlesMax?: number;
 }
 
-export interface TandemProcess {
+/** Options that a node in the process of the tests can have. */
+export type HereOptions = Pick<
+  ProcessOptions,
+  "directory" | "ini" | "storeIni" | "port" | "environment"
+>;
+
+export interface TandemNode {
   readonly url: string;
   readonly port: number;
-  readonly child: ChildProcess;
-  /** Returns the output to standard error so far. */
+  /** Returns the log so far. */
   readonly log: () => string;
-  /** Events logged by the process and its child processes. */
+  /** Events logged by the node and its child processes. */
   readonly events: AnnouncedEvents;
   /** Sends a request with a JSON body and parses the JSON response. */
   call(method: string, path: string, body?: unknown): Promise<Answer>;
   /**
-   * Repeats the request `ask` after every event of this process, until `passes` accepts the
-   * response.
+   * Repeats the request `ask` after every event of this node, until `passes` accepts the response.
    */
   onceAnswered<T>(ask: () => Promise<T>, passes: (answer: T) => boolean): Promise<T>;
+  /** Stops the node gracefully. Resolves to the exit code of its process, if it has its own. */
+  stop(): Promise<number | null>;
+}
+
+export interface TandemProcess extends TandemNode {
+  readonly child: ChildProcess;
   /** Kills the process. */
   kill(): Promise<void>;
-  /** Stops the process gracefully. Resolves to the exit code. */
-  stop(): Promise<number | null>;
 }
 
 export interface Answer {
@@ -63,6 +73,7 @@ export class Processes {
   readonly #directories: string[] = [];
   readonly #children: TandemProcess[] = [];
   readonly #silent: ChildProcess[] = [];
+  readonly #here: TandemNode[] = [];
   readonly #cleanUps: (() => Promise<void>)[] = [];
 
   directory(): string {
@@ -75,6 +86,16 @@ export class Processes {
     const directory = options.directory ?? this.directory();
     const opened = await openProcess({ ...options, directory });
     this.#children.push(opened);
+    return opened;
+  }
+
+  /**
+   * Opens a node in the process of the tests, which takes a tenth of the time of a new process. It
+   * shares the event loop, the environment of Node.js and the garbage collector with the tests.
+   */
+  async openHere(options: HereOptions = {}): Promise<TandemNode> {
+    const opened = await openHere({ ...options, directory: options.directory ?? this.directory() });
+    this.#here.push(opened);
     return opened;
   }
 
@@ -91,11 +112,22 @@ export class Processes {
   }
 
   async close(): Promise<void> {
+    for (const node of this.#here) await node.stop();
     for (const child of this.#children) await child.kill();
     for (const child of this.#silent) await endProcess(child, "SIGKILL");
     for (const cleanUp of this.#cleanUps) await cleanUp();
     for (const directory of this.#directories) rmSync(directory, { recursive: true, force: true });
   }
+}
+
+/** Writes the configuration, if any, to the node's folder. Returns the name of the file. */
+function writeIni(
+  options: Pick<ProcessOptions, "ini" | "storeIni"> & { readonly directory: string },
+): string | undefined {
+  if (options.ini === undefined && options.storeIni === undefined) return undefined;
+  const file = join(options.directory, "tandem.ini");
+  writeFileSync(file, `${options.storeIni ?? ""}${options.ini ?? ""}`);
+  return file;
 }
 
 function spawnTandem(
@@ -104,11 +136,8 @@ function spawnTandem(
   const { directory, port = 0, environment = {} } = options;
   const flags = ["serve", "--port", String(port), "--data-dir", join(directory, "data")];
   flags.push(...(options.flags ?? []));
-  if (options.ini !== undefined || options.storeIni !== undefined) {
-    const file = join(directory, "tandem.ini");
-    writeFileSync(file, `${options.storeIni ?? ""}${options.ini ?? ""}`);
-    flags.push("--config", file);
-  }
+  const file = writeIni(options);
+  if (file !== undefined) flags.push("--config", file);
   const main = join(options.program ?? ROOT, "dist/program/main.js");
   const program = [process.execPath, main, ...flags];
   const { handlesMax } = options;
@@ -159,6 +188,38 @@ async function openProcess(
   };
 }
 
+async function openHere(
+  options: HereOptions & { readonly directory: string },
+): Promise<TandemNode> {
+  const configFile = writeIni(options);
+  const config = readConfig(
+    {
+      port: options.port ?? 0,
+      dataDirectory: join(options.directory, "data"),
+      ...(configFile === undefined ? {} : { configFile }),
+    },
+    { TANDEM_LOG_LEVEL: "debug", ...options.environment },
+  );
+  const destination = new PassThrough();
+  const events = new AnnouncedEvents(destination);
+  const level = () => config.log.level;
+  const server = await openServer(config, createLogWriter({ level, format: "json", destination }));
+  const url = server.url as string;
+  return {
+    url,
+    port: Number(new URL(url).port),
+    log: () => events.text,
+    events,
+    call: (method, path, body) => call(`${url}${path}`, method, body),
+    onceAnswered: (ask, passes) => onceAnswered([{ events }], ask, passes),
+    async stop() {
+      await server.stop();
+      destination.destroy();
+      return null;
+    },
+  };
+}
+
 /** Sends a request. A string as body is sent unchanged, and any other body is sent as JSON. */
 export async function call(url: string, method: string, body?: unknown): Promise<Answer> {
   const response = await fetch(url, {
@@ -175,7 +236,7 @@ export async function call(url: string, method: string, body?: unknown): Promise
  * response. Use this for state that changes with these events.
  */
 export async function onceAnswered<T>(
-  processes: readonly Pick<TandemProcess, "events">[],
+  processes: readonly Pick<TandemNode, "events">[],
   ask: () => Promise<T>,
   passes: (answer: T) => boolean,
 ): Promise<T> {
