@@ -3,13 +3,13 @@
  * field; the server keeps running.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Answer, Processes, type TandemProcess } from "../../support/open-process.ts";
+import { type Answer, Processes, type TandemNode } from "../../support/open-process.ts";
 
 const processes = new Processes();
-let node: TandemProcess;
+let node: TandemNode;
 
 beforeAll(async () => {
-  node = await processes.open({ ini: "[replicator]\nretries_per_request = 1\n" });
+  node = await processes.openHere({ ini: "[replicator]\nretries_per_request = 1\n" });
   await node.call("PUT", "/a");
 });
 afterAll(async () => {
@@ -165,7 +165,7 @@ test("invalid queries of the scheduler are refused with CouchDB's error and reas
 });
 
 test("a wrong password gets a 401 from this node, and from a job's endpoints", async () => {
-  const guarded = await processes.open({ ini: "[admins]\nanna = right\n" });
+  const guarded = await processes.openHere({ ini: "[admins]\nanna = right\n" });
   const ask = async (credentials: string | undefined, path: string): Promise<Answer> => {
     const headers: Record<string, string> =
       credentials === undefined ? {} : { authorization: `Basic ${btoa(credentials)}` };

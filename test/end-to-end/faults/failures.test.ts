@@ -2,20 +2,20 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../../support/compare.ts";
 import { type HttpProxy, type Intercept, openHttpProxy } from "../../support/faults/http-proxy.ts";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { load } from "../../support/sample-data.ts";
 
 const processes = new Processes();
 const proxies: HttpProxy[] = [];
-let here: TandemProcess;
-let there: TandemProcess;
+let here: TandemNode;
+let there: TandemNode;
 
 beforeAll(async () => {
   [here, there] = await Promise.all([
-    processes.open({
+    processes.openHere({
       ini: "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 2\n",
     }),
-    processes.open(),
+    processes.openHere(),
   ]);
 });
 afterAll(async () => {
@@ -23,7 +23,7 @@ afterAll(async () => {
   await processes.close();
 });
 
-async function proxyTo(server: TandemProcess): Promise<HttpProxy> {
+async function proxyTo(server: TandemNode): Promise<HttpProxy> {
   const proxy = await openHttpProxy(server.url);
   proxies.push(proxy);
   return proxy;

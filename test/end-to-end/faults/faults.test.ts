@@ -8,17 +8,17 @@ import {
   truncatedMultipart,
   unreliable,
 } from "../../support/faults/unreliable.ts";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { load, sampleLines } from "../../support/sample-data.ts";
 
 const processes = new Processes();
 const proxies: HttpProxy[] = [];
-let here: TandemProcess;
-let there: TandemProcess;
+let here: TandemNode;
+let there: TandemNode;
 
 beforeAll(async () => {
   const ini = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 2\n";
-  [here, there] = await Promise.all([processes.open({ ini }), processes.open()]);
+  [here, there] = await Promise.all([processes.openHere({ ini }), processes.openHere()]);
 });
 afterAll(async () => {
   for (const proxy of proxies) await proxy.close();

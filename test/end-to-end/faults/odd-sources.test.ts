@@ -13,14 +13,14 @@ import {
   openFakeSource,
   withRevisions,
 } from "../../support/fake-source.ts";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 
 const processes = new Processes();
-let node: TandemProcess;
+let node: TandemNode;
 let source: FakeSource;
 
 beforeAll(async () => {
-  [node, source] = await Promise.all([processes.open(), openFakeSource()]);
+  [node, source] = await Promise.all([processes.openHere(), openFakeSource()]);
 });
 afterAll(async () => {
   await processes.close();

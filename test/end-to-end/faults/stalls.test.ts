@@ -8,20 +8,20 @@ import {
   openHttpProxy,
   type ProxiedRequest,
 } from "../../support/faults/http-proxy.ts";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { load, sampleLines } from "../../support/sample-data.ts";
 
 const WORKER_COUNT = 4;
 const STALL_COUNT = 3;
 
 const processes = new Processes();
-let here: TandemProcess;
-let there: TandemProcess;
+let here: TandemNode;
+let there: TandemNode;
 let proxy: HttpProxy;
 
 beforeAll(async () => {
   const ini = "[replicator]\nstall_timeout_sec = 4\nconnection_timeout = 600000\n";
-  [here, there] = await Promise.all([processes.open({ ini }), processes.open()]);
+  [here, there] = await Promise.all([processes.openHere({ ini }), processes.openHere()]);
   await load(there, "films", sampleLines("films").slice(0, 100));
   proxy = await openHttpProxy(there.url);
   return () => proxy.close();
