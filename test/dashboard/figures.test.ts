@@ -44,6 +44,7 @@ import {
   type FormFields,
   fieldsOf,
   idFor,
+  NO_ENDPOINT,
   replicationOf,
   sequenceOf,
   withTrimmedName,
@@ -243,6 +244,8 @@ describe("the form of a replication", () => {
     comment: "kept",
     source: { url: "https://couch.example/a", auth: { basic: { username: "a", password: "s3" } } },
     target: "https://ann:s4@couch.example/b",
+    tags: { team: "billing", env: "prod" },
+    run_on: ["site:berlin"],
     continuous: true,
     selector: { type: "film" },
     since_seq: "5-xyz",
@@ -333,8 +336,10 @@ describe("the form of a replication", () => {
     const fields = fieldsOf(shown, "_replicator", "copy");
     expect(fields.target.login).toBe("kept");
     const withLogin = (login: "none" | "basic", address = fields.target.address) =>
-      documentOf({ ...fields, target: { address, login, username: "bob", secret: "new" } }, shown)
-        .target;
+      documentOf(
+        { ...fields, target: { ...NO_ENDPOINT, address, login, username: "bob", secret: "new" } },
+        shown,
+      ).target;
     expect(withLogin("none")).toBe("https://couch.example/b");
     expect(withLogin("none", "https://bob:new@couch.example/b")).toBe(
       "https://bob:new@couch.example/b",
@@ -367,8 +372,10 @@ describe("the form of a replication", () => {
   test("creates documents that the replicator accepts", () => {
     const fields = {
       ...{ ...EMPTY_FORM, id: "films" },
-      source: { address: "https://a.example/x", login: "bearer", username: "", secret: "t" },
-      target: { address: "films", login: "none", username: "", secret: "" },
+      source: { ...NO_ENDPOINT, address: "https://a.example/x", login: "bearer", secret: "t" },
+      target: { ...NO_ENDPOINT, address: "films" },
+      tags: " team:billing, env:prod ",
+      runOn: "site:berlin, ssd",
       selection: "doc_ids",
       selected: "a\nb\n",
       options: Object.fromEntries(
@@ -377,7 +384,63 @@ describe("the form of a replication", () => {
     } as const;
     const made = documentOf(fields);
     expect(made).toMatchObject({ doc_ids: ["a", "b"], weight: 100, use_checkpoints: true });
+    expect(parseReplication(made)).toMatchObject({
+      tags: { team: "billing", env: "prod" },
+      runOn: ["site:berlin", "ssd"],
+    });
+  });
+
+  test("creates endpoints with client credentials of OAuth, and keeps them in an edit", () => {
+    const client = {
+      ...NO_ENDPOINT,
+      address: "https://a.example/x",
+      login: "oauth2",
+      secret: "s3",
+      tokenUrl: "https://login.example/token",
+      clientId: "copier",
+    } as const;
+    const copy = { ...EMPTY_FORM, id: "films", target: { ...NO_ENDPOINT, address: "films" } };
+    const made = documentOf({ ...copy, source: client });
+    const oauth2 = {
+      token_url: "https://login.example/token",
+      client_id: "copier",
+      client_secret: "s3",
+    };
+    expect(made.source).toEqual({ url: "https://a.example/x", auth: { oauth2 } });
     expect(() => parseReplication(made)).not.toThrow();
+    const scoped = documentOf({ ...copy, source: { ...client, scope: "read write" } });
+    expect(scoped.source).toMatchObject({ auth: { oauth2: { scope: "read write" } } });
+    const fields = fieldsOf(scoped, "_replicator", "films");
+    expect(fields.source).toMatchObject({ login: "kept", secret: "" });
+    const moved = { ...fields, source: { ...fields.source, address: "https://b.example/x" } };
+    expect(documentOf(moved, scoped).source).toEqual({
+      ...(scoped.source as object),
+      url: "https://b.example/x",
+    });
+    for (const [member, field] of [
+      ["tokenUrl", "token_url"],
+      ["clientId", "client_id"],
+    ]) {
+      const lacking = { ...client, [member as string]: " " };
+      expect([...replicationOf({ ...copy, source: lacking }).errors.keys()]).toEqual([
+        `source.auth.oauth2.${field}`,
+      ]);
+    }
+  });
+
+  test.each([
+    ["billing", "Expected name:value, but found billing"],
+    ["a:1, a:2", "The tag a is given twice"],
+  ])("rejects the tags %s", (tags, message) => {
+    expect(() =>
+      documentOf({
+        ...EMPTY_FORM,
+        id: "a",
+        source: { ...NO_ENDPOINT, address: "a" },
+        target: { ...NO_ENDPOINT, address: "b" },
+        tags,
+      }),
+    ).toThrow(new FieldError("tags", message));
   });
 
   test.each(SCHEDULE_KINDS.filter((kind) => kind !== "none"))(
@@ -422,7 +485,7 @@ describe("the form of a replication", () => {
   test("reports every error with its field, and marks fields that are merely empty", () => {
     const { errors } = replicationOf({
       ...EMPTY_FORM,
-      target: { address: "https://b.example/x", login: "basic", username: "ann", secret: "" },
+      target: { ...NO_ENDPOINT, address: "https://b.example/x", login: "basic", username: "ann" },
       selection: "filter",
       selected: "no-function",
       queryParameters: "{",
@@ -557,8 +620,12 @@ describe("the form of a rule", () => {
   test("creates rules that the replicator accepts", () => {
     const fields = {
       ...ruleFieldsOf(NEW_RULE),
-      source: { address: "https://a.example", login: "basic", username: "ann", secret: "s" },
-      target: { address: "https://b.example/{db}", login: "none", username: "", secret: "" },
+      source: {
+        ...{ ...NO_ENDPOINT, address: "https://a.example" },
+        ...{ login: "basic", username: "ann", secret: "s" },
+      },
+      target: { ...NO_ENDPOINT, address: "https://b.example/{db}" },
+      tags: "team:billing",
       databases: " user-* \n\nteam-*",
       security: "matching",
       overwritten: "user-*",
@@ -575,6 +642,7 @@ describe("the form of a rule", () => {
       security: ["user-*"],
       delete: "stop",
       create_target: false,
+      tags: { team: "billing" },
       options: { weight: 200 },
     });
     const cleared = ruleOf({ ...ruleFieldsOf(document), security: "none", options: {} }, document);

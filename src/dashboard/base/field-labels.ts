@@ -16,6 +16,8 @@ const LABELS: ReadonlyMap<string, string> = new Map([
   ["attachments", "Largest attachment, bytes"],
   ["since_seq", "Start after sequence or at time"],
   ["schedule", "Schedule"],
+  ["tags", "Tags, name:value"],
+  ["run_on", "Labels of nodes"],
   ["databases", "Databases"],
   ["except", "Except"],
   ["design_documents", "Copy design documents"],
@@ -32,6 +34,11 @@ const OTHER_LABELS: ReadonlyMap<string, string> = new Map([
   ["database", "Database"],
   ["source.auth", "Source login"],
   ["target.auth", "Target login"],
+  ...["source", "target"].flatMap((side) => [
+    [`${side}.auth.oauth2.token_url`, "Token address"] as const,
+    [`${side}.auth.oauth2.client_id`, "Client id"] as const,
+    [`${side}.auth.oauth2.scope`, "Scope"] as const,
+  ]),
 ]);
 
 export function labelOf(field: string): string {

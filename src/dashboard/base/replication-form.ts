@@ -6,7 +6,7 @@ import { visibleJson } from "./json.ts";
 import { MASK, masked } from "./masked.ts";
 import { type ScheduleKind, scheduleKindOf } from "./schedules.ts";
 
-export const LOGINS = ["none", "kept", "basic", "bearer", "iam"] as const;
+export const LOGINS = ["none", "kept", "basic", "bearer", "iam", "oauth2"] as const;
 export type Login = (typeof LOGINS)[number];
 
 /** The fields of one endpoint. */
@@ -15,8 +15,12 @@ export interface EndpointFields {
   readonly address: string;
   readonly login: Login;
   readonly username: string;
-  /** A password, token or key, depending on `login`. */
+  /** A password, token, key or client secret, depending on `login`. */
   readonly secret: string;
+  /** Client credentials of OAuth. Empty with any other login. */
+  readonly tokenUrl: string;
+  readonly clientId: string;
+  readonly scope: string;
 }
 
 export const SELECTIONS = ["all", "doc_ids", "selector", "filter"] as const;
@@ -42,11 +46,23 @@ export interface FormFields {
   readonly sinceSequence: string;
   readonly scheduleKind: ScheduleKind;
   readonly schedule: string;
+  /** Tags as typed: `name:value`, separated by commas. */
+  readonly tags: string;
+  /** Labels that a node must have, separated by commas. */
+  readonly runOn: string;
   /** Options as typed, by name. Empty means the default. */
   readonly options: Readonly<Record<string, string>>;
 }
 
-const NO_ENDPOINT: EndpointFields = { address: "", login: "none", username: "", secret: "" };
+export const NO_ENDPOINT: EndpointFields = {
+  address: "",
+  login: "none",
+  username: "",
+  secret: "",
+  tokenUrl: "",
+  clientId: "",
+  scope: "",
+};
 
 export const EMPTY_FORM: FormFields = {
   database: "_replicator",
@@ -65,6 +81,8 @@ export const EMPTY_FORM: FormFields = {
   sinceSequence: "",
   scheduleKind: "none",
   schedule: "",
+  tags: "",
+  runOn: "",
   options: {},
 };
 
@@ -156,6 +174,25 @@ export const OPTION_MEMBERS: readonly Member<OptionFields>[] = [
   }),
 ];
 
+/** Fields of members that replications and rules share outside of `options`. */
+export type JobFields = Pick<FormFields, "tags" | "runOn">;
+
+export const JOB_MEMBERS: readonly Member<JobFields>[] = [
+  {
+    name: "tags",
+    shown: ({ tags }) => tags,
+    made: ({ tags }) => tagsOf(tags),
+  },
+  {
+    name: "run_on",
+    shown: ({ runOn }) => runOn,
+    made: ({ runOn }) => {
+      const labels = partsOf(runOn);
+      return labels.length === 0 ? undefined : labels;
+    },
+  },
+];
+
 const MEMBERS: readonly Member<FormFields>[] = [
   {
     name: "continuous",
@@ -189,6 +226,7 @@ const MEMBERS: readonly Member<FormFields>[] = [
     made: ({ sinceSequence }) =>
       sinceSequence.trim() === "" ? undefined : sequenceOf(sinceSequence),
   },
+  ...JOB_MEMBERS,
   ...OPTION_MEMBERS,
 ];
 
@@ -304,6 +342,15 @@ export function optionFieldsOf(document: Document): OptionFields {
   };
 }
 
+/** The fields that represent tags and labels. */
+export function jobFieldsOf({ tags, run_on: labels }: Document): JobFields {
+  const pairs = isJsonObject(tags) ? Object.entries(tags) : [];
+  return {
+    tags: pairs.map(([name, value]) => `${name}:${String(value)}`).join(", "),
+    runOn: isTexts(labels) ? labels.join(", ") : "",
+  };
+}
+
 /** The fields that represent the document. */
 export function fieldsOf(document: Document, database: string, id: string): FormFields {
   const selection = SELECTIONS.find((kind) => kind !== "all" && document[kind] !== undefined);
@@ -319,6 +366,7 @@ export function fieldsOf(document: Document, database: string, id: string): Form
     queryParameters: document.query_params === undefined ? "" : visibleJson(document.query_params),
     winningRevisionsOnly: document.winning_revs_only === true,
     sinceSequence: sequenceText(document.since_seq),
+    ...jobFieldsOf(document),
     ...optionFieldsOf(document),
   };
 }
@@ -417,7 +465,25 @@ export function endpointOf(side: string, fields: EndpointFields, original: unkno
   }
   if (login === "basic") return { url: address, auth: { basic: { username, password: secret } } };
   if (login === "bearer") return { url: address, auth: { bearer: { token: secret } } };
+  if (login === "oauth2") return { url: address, auth: { oauth2: clientOf(side, fields) } };
   return { url: address, auth: { iam: { api_key: secret } } };
+}
+
+/** Client credentials of OAuth. */
+function clientOf(side: string, { secret, tokenUrl, clientId, scope }: EndpointFields): unknown {
+  const [url, id, scopes] = [tokenUrl.trim(), clientId.trim(), scope.trim()];
+  if (url === "") {
+    throw new FieldError(`${side}.auth.oauth2.token_url`, "Enter the address of tokens", true);
+  }
+  if (id === "") {
+    throw new FieldError(`${side}.auth.oauth2.client_id`, "Enter the client id", true);
+  }
+  return {
+    token_url: url,
+    client_id: id,
+    client_secret: secret,
+    ...(scopes === "" ? {} : { scope: scopes }),
+  };
 }
 
 /** Removes a user whose password is masked: `https://ann:*****@host/` becomes `https://host/`. */
@@ -447,6 +513,27 @@ export function endpointFields(endpoint: unknown): EndpointFields {
 function addressOfEndpoint(endpoint: unknown): string {
   if (typeof endpoint === "string") return endpoint;
   return isJsonObject(endpoint) && typeof endpoint.url === "string" ? endpoint.url : "";
+}
+
+/** Throws a FieldError. */
+function tagsOf(text: string): Document | undefined {
+  const parts = partsOf(text);
+  if (parts.length === 0) return undefined;
+  const pairs = parts.map((part) => {
+    const [, name = "", value = ""] = /^([^:]+):(.+)$/s.exec(part) ?? [];
+    if (name === "") throw new FieldError("tags", `Expected name:value, but found ${part}`);
+    return [name.trim(), value.trim()] as const;
+  });
+  const twice = pairs.find(([name], index) => pairs.findIndex(([other]) => other === name) < index);
+  if (twice !== undefined) throw new FieldError("tags", `The tag ${twice[0]} is given twice`);
+  return objectOf(pairs);
+}
+
+function partsOf(text: string): readonly string[] {
+  return text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "");
 }
 
 function selectedText(kind: SelectionKind, value: unknown): string {

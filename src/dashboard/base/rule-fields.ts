@@ -6,6 +6,9 @@ import {
   endpointFields,
   endpointOf,
   FieldError,
+  JOB_MEMBERS,
+  type JobFields,
+  jobFieldsOf,
   type Made,
   type Member,
   madeOf,
@@ -18,7 +21,7 @@ import {
 export const SECURITY_KINDS = ["none", "created", "matching"] as const;
 export type SecurityKind = (typeof SECURITY_KINDS)[number];
 
-export interface RuleFields extends OptionFields {
+export interface RuleFields extends OptionFields, JobFields {
   readonly source: EndpointFields;
   readonly target: EndpointFields;
   /** Patterns, one per line. */
@@ -67,6 +70,7 @@ const MEMBERS: readonly Member<RuleFields>[] = [
     shown: ({ whenDeleted }) => whenDeleted,
     made: ({ whenDeleted }) => (whenDeleted === "stop" ? "stop" : undefined),
   },
+  ...JOB_MEMBERS,
 ];
 
 function patternsMember(
@@ -130,6 +134,7 @@ export function ruleFieldsOf(body: Body): RuleFields {
   const { security, concurrency } = body;
   return {
     ...optionFieldsOf(isJsonObject(body.options) ? body.options : {}),
+    ...jobFieldsOf(body),
     source: endpointFields(body.source),
     target: endpointFields(body.target),
     databases: textOfLines(body.databases),

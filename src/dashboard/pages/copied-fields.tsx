@@ -1,5 +1,10 @@
 /** The parts of the replication form that select what is copied, and when. */
-import type { FormFields, OptionFields, SelectionKind } from "../base/replication-form.ts";
+import type {
+  FormFields,
+  JobFields,
+  OptionFields,
+  SelectionKind,
+} from "../base/replication-form.ts";
 import { SCHEDULE_KINDS, SCHEDULES, type ScheduleKind } from "../base/schedules.ts";
 import { AreaField, CheckField, SelectField, TextField } from "../components/fields.tsx";
 
@@ -72,6 +77,28 @@ export function SkippedFields({
         isNumber
         onChange={(changed) => onChange({ attachmentBytesMax: changed })}
         note="skips documents with a larger attachment; empty: no limit"
+      />
+    </>
+  );
+}
+
+/** Tags of jobs, and labels of the nodes that run them. */
+export function TagFields({ fields: { tags, runOn }, onChange }: FieldsProps<JobFields>) {
+  return (
+    <>
+      <TextField
+        field="tags"
+        value={tags}
+        placeholder="team:billing, env:prod"
+        onChange={(text) => onChange({ tags: text })}
+        note="for filters, metrics and alerts; separated by commas"
+      />
+      <TextField
+        field="run_on"
+        value={runOn}
+        placeholder="site:berlin"
+        onChange={(text) => onChange({ runOn: text })}
+        note="that a node must have to run the job; separated by commas"
       />
     </>
   );

@@ -9,11 +9,13 @@ const LOGIN_WORDS: Readonly<Record<Login, string>> = {
   basic: "user and password",
   bearer: "bearer token",
   iam: "IAM key",
+  oauth2: "OAuth client",
 };
 const SECRET_WORDS: Readonly<Partial<Record<Login, string>>> = {
   basic: "password",
   bearer: "token",
   iam: "key",
+  oauth2: "client secret",
 };
 
 export function Endpoint({
@@ -64,6 +66,7 @@ export function Endpoint({
           onChange={(changed) => onChange({ ...fields, username: changed })}
         />
       )}
+      {login === "oauth2" && <ClientFields side={side} fields={fields} onChange={onChange} />}
       {secretWord !== undefined && (
         <TextField
           field={`${side}.auth`}
@@ -77,6 +80,43 @@ export function Endpoint({
       )}
       {children}
     </Part>
+  );
+}
+
+/** Client credentials of OAuth, without the secret. */
+function ClientFields({
+  side,
+  fields,
+  onChange,
+}: {
+  side: "source" | "target";
+  fields: EndpointFields;
+  onChange: (fields: EndpointFields) => void;
+}) {
+  const name = `${side}.auth.oauth2`;
+  return (
+    <>
+      <TextField
+        field={`${name}.token_url`}
+        isOfLogin
+        value={fields.tokenUrl}
+        placeholder="https://login.example/oauth2/token"
+        onChange={(tokenUrl) => onChange({ ...fields, tokenUrl })}
+      />
+      <TextField
+        field={`${name}.client_id`}
+        isOfLogin
+        value={fields.clientId}
+        onChange={(clientId) => onChange({ ...fields, clientId })}
+      />
+      <TextField
+        field={`${name}.scope`}
+        isOfLogin
+        value={fields.scope}
+        onChange={(scope) => onChange({ ...fields, scope })}
+        note="empty: the default of the token server"
+      />
+    </>
   );
 }
 

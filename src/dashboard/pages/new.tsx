@@ -44,7 +44,7 @@ import {
   useFirstError,
 } from "../components/fields.tsx";
 import { Problem } from "../components/text.tsx";
-import { ScheduleFields, SelectedFields, SkippedFields } from "./copied-fields.tsx";
+import { ScheduleFields, SelectedFields, SkippedFields, TagFields } from "./copied-fields.tsx";
 import { Endpoint, isOfLogin } from "./endpoint-fields.tsx";
 import { DocumentFinding, EndpointFinding, OtherFindings } from "./findings.tsx";
 import { type Checked, UNCHECKED, useCheck } from "./use-check.ts";
@@ -256,6 +256,9 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
                 change({ ...changed, continuous });
               }}
             />
+          </FoldedPart>
+          <FoldedPart title="Tags and nodes" isOpen={has("tags", "run_on")}>
+            <TagFields fields={fields} onChange={change} />
           </FoldedPart>
           <FoldedPart title="Options" isOpen={Object.keys(start.fields.options).length > 0}>
             <OptionFields values={fields.options} onChange={(options) => change({ options })} />

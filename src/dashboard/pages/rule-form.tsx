@@ -28,7 +28,7 @@ import {
   useFirstError,
 } from "../components/fields.tsx";
 import { Problem } from "../components/text.tsx";
-import { ScheduleFields, SkippedFields } from "./copied-fields.tsx";
+import { ScheduleFields, SkippedFields, TagFields } from "./copied-fields.tsx";
 import { Endpoint } from "./endpoint-fields.tsx";
 import { Plan } from "./rule-plan.tsx";
 
@@ -228,6 +228,9 @@ export function RuleForm({
           />
           <SkippedFields fields={fields} onChange={change} />
           <ScheduleFields fields={fields} onChange={change} />
+        </FoldedPart>
+        <FoldedPart title="Tags and nodes" isOpen={`${fields.tags}${fields.runOn}` !== ""}>
+          <TagFields fields={fields} onChange={change} />
         </FoldedPart>
         <FoldedPart title="Options" isOpen={Object.keys(fields.options).length > 0}>
           <OptionFields values={fields.options} onChange={(options) => change({ options })} />
