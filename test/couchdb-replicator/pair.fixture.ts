@@ -7,12 +7,12 @@ import {
   openHttpProxy,
   type ProxiedRequest,
 } from "../support/faults/http-proxy.ts";
-import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
+import { type Answer, Processes, type TandemNode } from "../support/open-process.ts";
 
 export interface Pair {
   /** Node that runs the replications and contains the source databases. */
-  readonly here: TandemProcess;
-  readonly there: TandemProcess;
+  readonly here: TandemNode;
+  readonly there: TandemNode;
   /** Proxies in front of `here` (`source`) and `there` (`target`). */
   readonly source: HttpProxy;
   readonly target: HttpProxy;
@@ -38,7 +38,7 @@ export interface Pair {
 
 export async function openPair(ini = ""): Promise<Pair> {
   const processes = new Processes();
-  const [here, there] = await Promise.all([processes.open({ ini }), processes.open()]);
+  const [here, there] = await Promise.all([processes.openHere({ ini }), processes.openHere()]);
   const [source, target] = await Promise.all([openHttpProxy(here.url), openHttpProxy(there.url)]);
   const body = (database: string, more: object = {}): object => ({
     source: `${source.url}/${database}`,
@@ -87,7 +87,7 @@ export async function openPair(ini = ""): Promise<Pair> {
 
 /** Writes documents as new edits. Throws unless all writes succeed. */
 export async function write(
-  node: TandemProcess,
+  node: TandemNode,
   database: string,
   docs: readonly object[],
 ): Promise<void> {
@@ -119,7 +119,7 @@ export function count(proxy: HttpProxy, method: string, path: RegExp): number {
 
 /** Returns the job of a replication document when it has one of these states. */
 export async function documentJob(
-  node: TandemProcess,
+  node: TandemNode,
   id: string,
   ...states: readonly string[]
 ): Promise<Answer["body"]> {

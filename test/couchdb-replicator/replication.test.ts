@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
-import { type Answer, Processes, type TandemProcess } from "../support/open-process.ts";
+import { type Answer, Processes, type TandemNode } from "../support/open-process.ts";
 import { documents, openPair, type Pair, write } from "./pair.fixture.ts";
 
 let pair: Pair;
@@ -267,7 +267,7 @@ test("compressed attachment replication: the attachment is copied in its compres
 describe("users", () => {
   const PASSWORD = "apple";
   const processes = new Processes();
-  let guarded: TandemProcess;
+  let guarded: TandemNode;
   const as = async (user: string, method: string, path: string, body?: unknown) => {
     const response = await fetch(guarded.url + path, {
       method,
@@ -283,7 +283,7 @@ describe("users", () => {
     `${guarded.url.replace("://", `://${user}:${PASSWORD}@`)}/${database}`;
 
   beforeAll(async () => {
-    guarded = await processes.open({
+    guarded = await processes.openHere({
       environment: { COUCHDB_USER: "admin", COUCHDB_PASSWORD: PASSWORD },
       ini: "[chttpd_auth]\niterations = 10\n",
     });

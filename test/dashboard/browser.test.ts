@@ -8,7 +8,7 @@ import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { JsonNumber } from "../../src/base/index.ts";
 import { closedPort } from "../support/closed-port.ts";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import {
   ask as askNode,
   CHROMIUM,
@@ -32,7 +32,7 @@ const HOSTILE_IDS = [
 const HOSTILE_REASON = "<script>alert(2)</script><img src=x onerror=alert(3)>";
 
 let processes: Processes;
-let node: TandemProcess;
+let node: TandemNode;
 let browser: Browser;
 
 function ask(method: string, path: string, body?: unknown) {
@@ -123,7 +123,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     // A run counts as a success after one second.
     const ini =
       "[chttpd_auth_lockout]\nmode = off\n[replicator]\nhealth_threshold_sec = 1\ncheckpoint_interval = 500\n";
-    node = await processes.open({ ...GUARDED, ini });
+    node = await processes.openHere({ ...GUARDED, ini });
     [browser] = await Promise.all([openBrowser(), makeTrouble()]);
   });
 
@@ -785,7 +785,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test("the page of nodes shows the state of each node", async () => {
-    const own = await processes.open(GUARDED);
+    const own = await processes.openHere(GUARDED);
     const { page, show } = await visit(browser, own.url, "root");
     await show("/nodes");
     await page.getByRole("row", { name: /running 0 \d+/ }).waitFor();

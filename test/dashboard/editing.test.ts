@@ -1,11 +1,11 @@
 /** Input in the forms of the dashboard is sent as shown. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { ask as askNode, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 let processes: Processes;
-let node: TandemProcess;
+let node: TandemNode;
 let browser: Browser;
 
 function ask(method: string, path: string, body?: unknown) {
@@ -38,7 +38,7 @@ const OUTCOME = /"_replication_/;
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
-    [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
+    [node, browser] = await Promise.all([processes.openHere(GUARDED), openBrowser()]);
     await ask("PUT", "/films");
     await ask("PUT", "/films/moon", {});
   });

@@ -2,14 +2,14 @@
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findFauxton } from "../support/fauxton.ts";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { CHROMIUM, GUARDED, openBrowser, openPage } from "./browser.fixture.ts";
 
 const FAUXTON = CHROMIUM === undefined ? undefined : findFauxton();
 const AUTHORIZATION = `Basic ${Buffer.from("root:secret").toString("base64")}`;
 
 let processes: Processes;
-let node: TandemProcess;
+let node: TandemNode;
 let browser: Browser;
 
 async function ask(method: string, path: string, body?: unknown) {
@@ -40,7 +40,7 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
     processes = new Processes();
     const environment = { ...GUARDED.environment, TANDEM_UTILS_DIR: FAUXTON as string };
     [node, browser] = await Promise.all([
-      processes.open({ ...GUARDED, environment }),
+      processes.openHere({ ...GUARDED, environment }),
       openBrowser(),
     ]);
     await ask("PUT", "/films");

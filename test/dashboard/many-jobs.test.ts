@@ -4,7 +4,7 @@
  */
 import type { Browser, CDPSession, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 const TOTAL = 100_000;
@@ -15,7 +15,7 @@ const REAL_INDEX = 3;
 const HEAP_BYTES_MAX = 45_000_000;
 
 let processes: Processes;
-let node: TandemProcess;
+let node: TandemNode;
 let browser: Browser;
 /** The node's real job. All other rows are copies of it. */
 let template: Readonly<Record<string, unknown>>;
@@ -23,7 +23,7 @@ let template: Readonly<Record<string, unknown>>;
 beforeAll(async () => {
   if (CHROMIUM === undefined) return;
   processes = new Processes();
-  [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
+  [node, browser] = await Promise.all([processes.openHere(GUARDED), openBrowser()]);
   await ask(node, "PUT", "/films");
   const good = { source: "films", target: "copy", create_target: true, continuous: true };
   await ask(node, "PUT", "/_replicator/good", good);

@@ -4,19 +4,19 @@ import type { AddressInfo } from "node:net";
 import { createServer } from "node:net";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 const LONG = "copy-of-the-database-of-a-team-in-a-department-with-a-very-long-name";
 
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   let processes: Processes;
-  let node: TandemProcess;
+  let node: TandemNode;
   let browser: Browser;
 
   beforeAll(async () => {
     processes = new Processes();
-    [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
+    [node, browser] = await Promise.all([processes.openHere(GUARDED), openBrowser()]);
     for (const end of ["00001", "00002"]) {
       const document = { source: `nowhere-${LONG}-${end}`, target: `${LONG}-${end}` };
       await ask(node, "PUT", `/_replicator/${LONG}-${end}`, document);

@@ -2,11 +2,11 @@
 import type { Browser, Page, Route } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Rule, RulePlan } from "../../src/contract/index.ts";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 let processes: Processes;
-let node: TandemProcess;
+let node: TandemNode;
 let browser: Browser;
 
 const USERS: Rule = {
@@ -78,7 +78,7 @@ async function mock(page: Page): Promise<Asked[]> {
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
-    [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
+    [node, browser] = await Promise.all([processes.openHere(GUARDED), openBrowser()]);
     const reader = { type: "user", name: "rita", roles: ["_tandem_reader"], password: "secret" };
     const authorization = `Basic ${Buffer.from("root:secret").toString("base64")}`;
     await fetch(`${node.url}/_users/org.couchdb.user:rita`, {

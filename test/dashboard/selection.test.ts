@@ -1,13 +1,13 @@
 /** Commands for selected jobs in a browser: which jobs are affected, and undo. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { ask as askNode, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 const JOBS = { films: ["f1", "f2", "f3"], books: ["b1", "b2"] };
 
 let processes: Processes;
-let node: TandemProcess;
+let node: TandemNode;
 let browser: Browser;
 
 const ask = (method: string, path: string, body?: unknown) => askNode(node, method, path, body);
@@ -15,7 +15,7 @@ const ask = (method: string, path: string, body?: unknown) => askNode(node, meth
 beforeAll(async () => {
   if (CHROMIUM === undefined) return;
   processes = new Processes();
-  [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
+  [node, browser] = await Promise.all([processes.openHere(GUARDED), openBrowser()]);
   for (const [source, ids] of Object.entries(JOBS)) {
     await ask("PUT", `/${source}`);
     for (const id of ids) {

@@ -4,11 +4,11 @@
  */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { ask as askNode, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts";
 
 let processes: Processes;
-let node: TandemProcess;
+let node: TandemNode;
 let browser: Browser;
 
 function ask(method: string, path: string, body?: unknown) {
@@ -21,7 +21,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   beforeAll(async () => {
     processes = new Processes();
     const ini = "[replicator]\nmax_jobs = 77\n";
-    [node, browser] = await Promise.all([processes.open({ ...GUARDED, ini }), openBrowser()]);
+    [node, browser] = await Promise.all([processes.openHere({ ...GUARDED, ini }), openBrowser()]);
     await ask("PUT", "/films");
     await ask("PUT", "/films/moon", {});
     const good = { source: "films", target: "copy", create_target: true, continuous: true };

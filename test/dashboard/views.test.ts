@@ -13,7 +13,7 @@ import {
   withoutView,
   withView,
 } from "../../src/dashboard/base/saved-views.ts";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { ask, CHROMIUM, GUARDED, openBrowser, openPage, visit } from "./browser.fixture.ts";
 
 /** Waits until the browser tab has this title. */
@@ -101,12 +101,12 @@ describe("saved views", () => {
 
 describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   let processes: Processes;
-  let node: TandemProcess;
+  let node: TandemNode;
   let browser: Browser;
 
   beforeAll(async () => {
     processes = new Processes();
-    [node, browser] = await Promise.all([processes.open(GUARDED), openBrowser()]);
+    [node, browser] = await Promise.all([processes.openHere(GUARDED), openBrowser()]);
     await ask(node, "PUT", "/films", undefined);
     await ask(node, "PUT", "/_users/org.couchdb.user:rita", {
       ...{ name: "rita", roles: ["_tandem_reader"], type: "user", password: "secret" },

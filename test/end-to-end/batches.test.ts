@@ -9,17 +9,17 @@ import {
   openHttpProxy,
   type ProxiedRequest,
 } from "../support/faults/http-proxy.ts";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 
 const PAIR_COUNT = 12;
 const IDS = ["one", "two", "three"];
 
 const processes = new Processes();
 const proxies: HttpProxy[] = [];
-let there: TandemProcess;
+let there: TandemNode;
 
 beforeAll(async () => {
-  there = await processes.open();
+  there = await processes.openHere();
 });
 afterAll(async () => {
   for (const proxy of proxies) await proxy.close();
@@ -34,7 +34,7 @@ const isBatch = ({ path }: ProxiedRequest): boolean => path.endsWith("/_tandem/_
  */
 async function copyPairs(name: string, intercept?: Intercept): Promise<readonly ProxiedRequest[]> {
   // A separate node, which does not share what other nodes have learned about the server.
-  const here = await processes.open();
+  const here = await processes.openHere();
   const proxy = await openHttpProxy(there.url, { takesBatches: true });
   proxies.push(proxy);
   if (intercept !== undefined) proxy.intercept(intercept);

@@ -3,17 +3,17 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { tandem as run } from "../support/tandem-command.ts";
 
 /** More leaves than one request of the command reads. */
 const MANY = Array.from({ length: 70 }, (_, at) => `1-${String(at).padStart(2, "0")}`);
 
 const processes = new Processes();
-let node: TandemProcess;
+let node: TandemNode;
 
 beforeAll(async () => {
-  node = await processes.open();
+  node = await processes.openHere();
 });
 
 afterAll(() => processes.close());

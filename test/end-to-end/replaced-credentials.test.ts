@@ -28,7 +28,7 @@ async function ask(url: string, method: string, body?: unknown) {
 
 test("a rejected login is listed until an operator replaces the password", async () => {
   const ini = "[admins]\nadmin = admin-password\n[replicator]\nmin_backoff_penalty_sec = 3600\n";
-  const far = await processes.open({ ini });
+  const far = await processes.openHere({ ini });
   await ask(`${far.url}/_users`, "PUT");
   const user = { name: "jan", password: "right-password", roles: [], type: "user" };
   await ask(`${far.url}/_users/org.couchdb.user:jan`, "PUT", user);
@@ -36,7 +36,7 @@ test("a rejected login is listed until an operator replaces the password", async
   const members = { names: ["jan"], roles: [] };
   await ask(`${far.url}/films/_security`, "PUT", { admins: { names: [], roles: [] }, members });
   await ask(`${far.url}/films/a`, "PUT", { title: "A" });
-  const node = await processes.open({ ini });
+  const node = await processes.openHere({ ini });
   const here = (path: string, method = "GET", body?: unknown) =>
     ask(`${node.url}${path}`, method, body);
   for (let number = 0; number < JOBS; number++) {

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 const run = promisify(execFile);
@@ -18,10 +18,10 @@ const BINARIES = join(require.resolve("@cloudant/couchbackup"), "..", "bin");
 const FILM_COUNT = 3_023;
 
 const processes = new Processes();
-let tandem: TandemProcess;
+let tandem: TandemNode;
 
 beforeAll(async () => {
-  tandem = await processes.open();
+  tandem = await processes.openHere();
   await load(tandem, "films", sampleLines("films"));
 });
 afterAll(() => processes.close());

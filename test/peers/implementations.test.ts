@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
 import { ODD_IDS, writeOddDocuments } from "../support/odd-documents.ts";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 import {
   CLOUDANT,
@@ -25,11 +25,11 @@ const ODD_COUNT = IDS.length + 3;
 
 const processes = new Processes();
 const proxies: HttpProxy[] = [];
-let tandem: TandemProcess;
+let tandem: TandemNode;
 
 beforeAll(async () => {
   const ini = "[couchdb]\nmax_document_size = 1000000\n[replicator]\nmin_backoff_penalty_sec = 1\n";
-  tandem = await processes.open({ ini });
+  tandem = await processes.openHere({ ini });
 });
 afterAll(async () => {
   for (const proxy of proxies) await proxy.close();
@@ -151,7 +151,7 @@ test("a target whose _local documents the account may not read is refused before
 test("a document above Cloudant's limit is listed, and the others arrive", async () => {
   const { name, url } = await open(CLOUDANT);
   const source = `${name}-large`;
-  const node = await processes.open();
+  const node = await processes.openHere();
   await load(node, source, FILMS);
   await node.call("PUT", `/${source}/large`, { text: "x".repeat(1_100_000) });
   const request = { source: `${node.url}/${source}`, target: url };

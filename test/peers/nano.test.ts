@@ -1,10 +1,10 @@
 /** `nano`, CouchDB's own client for Node.js. It works with Tandem as it does with CouchDB. */
 import nano from "nano";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 
 const processes = new Processes();
-let tandem: TandemProcess;
+let tandem: TandemNode;
 let server: nano.ServerScope;
 let films: nano.DocumentScope<Film>;
 
@@ -13,7 +13,7 @@ interface Film {
 }
 
 beforeAll(async () => {
-  tandem = await processes.open({ ini: "[admins]\nadm = pass\n" });
+  tandem = await processes.openHere({ ini: "[admins]\nadm = pass\n" });
 });
 afterAll(() => processes.close());
 

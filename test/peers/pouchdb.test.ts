@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { compare } from "../support/compare.ts";
 import { ODD_IDS, writeOddDocuments } from "../support/odd-documents.ts";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { load, sampleLines } from "../support/sample-data.ts";
 
 interface ReplicationResult {
@@ -31,10 +31,10 @@ const PouchDB: {
 } = createRequire(import.meta.url)("pouchdb");
 
 const processes = new Processes();
-let tandem: TandemProcess;
+let tandem: TandemNode;
 
 beforeAll(async () => {
-  tandem = await processes.open();
+  tandem = await processes.openHere();
 });
 afterAll(() => processes.close());
 

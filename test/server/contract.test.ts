@@ -10,18 +10,18 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Job } from "../../src/contract/index.ts";
 import { OPERATIONS } from "../../src/contract/operations.ts";
 import { closedPort } from "../support/closed-port.ts";
-import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { Processes, type TandemNode } from "../support/open-process.ts";
 import { openWholeApi, wholeRoutes } from "./whole-api.fixture.ts";
 
 let processes: Processes;
-let node: TandemProcess;
+let node: TandemNode;
 
 /** A rule that matches no databases. */
 const NO_DATABASE = { source: "local", target: "copy-{db}", databases: ["nothing-*"] };
 
 beforeAll(async () => {
   processes = new Processes();
-  node = await processes.open();
+  node = await processes.openHere();
   const host = `127.0.0.1:${await closedPort()}`;
   const validate = `function (doc) { throw { forbidden: "no" }; }`;
   await node.call("PUT", "/films");

@@ -1,7 +1,7 @@
 /** Bundled sample data. Each line contains one document. */
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
-import type { TandemProcess } from "./open-process.ts";
+import type { TandemNode } from "./open-process.ts";
 
 export function sampleLines(name: "films" | "countries"): string[] {
   const file = new URL(`../../demo/data/${name}.ndjson.gz`, import.meta.url);
@@ -10,7 +10,7 @@ export function sampleLines(name: "films" | "countries"): string[] {
 
 /** Creates a database, and loads documents into it in bulk. */
 export async function load(
-  server: Pick<TandemProcess, "call">,
+  server: Pick<TandemNode, "call">,
   database: string,
   lines: readonly string[],
 ): Promise<void> {

@@ -9,20 +9,20 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { MAIN, type Ran, tandem as run, tandemProcess } from "../../support/tandem-command.ts";
 
 const processes = new Processes();
 const folder = mkdtempSync(join(tmpdir(), "tandem-test-"));
-let node: TandemProcess;
+let node: TandemNode;
 /** A node without administrators. */
-let open: TandemProcess;
+let open: TandemNode;
 let environment: Record<string, string>;
 
 beforeAll(async () => {
   [node, open] = await Promise.all([
-    processes.open({ environment: { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" } }),
-    processes.open(),
+    processes.openHere({ environment: { COUCHDB_USER: "adm", COUCHDB_PASSWORD: "pass" } }),
+    processes.openHere(),
   ]);
   await open.call("PUT", "/a");
   environment = { TANDEM_SERVER: node.url, TANDEM_USER: "adm", TANDEM_PASSWORD: "pass" };

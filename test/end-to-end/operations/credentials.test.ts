@@ -1,25 +1,25 @@
 /** Many jobs of one user with a password share one session, and the password is never shown. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../../support/faults/http-proxy.ts";
-import { call, Processes, type TandemProcess } from "../../support/open-process.ts";
+import { call, Processes, type TandemNode } from "../../support/open-process.ts";
 import { load, sampleLines } from "../../support/sample-data.ts";
 
 const PASSWORD = "pass-word-0815";
 const processes = new Processes();
 const films = sampleLines("films").slice(0, 50);
-let here: TandemProcess;
-let there: TandemProcess;
+let here: TandemNode;
+let there: TandemNode;
 let proxy: HttpProxy;
 
 beforeAll(async () => {
   [here, there] = await Promise.all([
-    processes.open({
+    processes.openHere({
       environment: { TANDEM_LOG_LEVEL: "debug" },
       // A long interval, so that the session is not renewed when the server forgets it: on a slow
       // machine, the session may then be older than the default of this setting.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
-    processes.open({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),
+    processes.openHere({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),
   ]);
   proxy = await openHttpProxy(there.url);
   const authorization = `Basic ${btoa(`jan:${PASSWORD}`)}`;

@@ -1,13 +1,15 @@
 /** The real program shows operators the lag of a job and its cause. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { tandem as run } from "../../support/tandem-command.ts";
 
 const processes = new Processes();
-let node: TandemProcess;
+let node: TandemNode;
 
 beforeAll(async () => {
-  node = await processes.open({ ini: "[replicator]\nlag_interval_sec = 1\npark_after_sec = 0\n" });
+  node = await processes.openHere({
+    ini: "[replicator]\nlag_interval_sec = 1\npark_after_sec = 0\n",
+  });
 });
 afterAll(() => processes.close());
 

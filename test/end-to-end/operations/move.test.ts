@@ -4,7 +4,7 @@
  */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { pageCommands } from "../../support/pages/page-commands.ts";
 import { type Ran, tandem as run } from "../../support/tandem-command.ts";
 
@@ -14,12 +14,12 @@ const OTHER_UUID = "ffeeddccbbaa99887766554433221100";
 const ini = (uuid: string) => `[couchdb]\nuuid = ${uuid}\n[replicator]\npark_after_sec = 1\n`;
 
 const processes = new Processes();
-let old: TandemProcess;
-let node: TandemProcess;
+let old: TandemNode;
+let node: TandemNode;
 
 beforeAll(async () => {
-  old = await processes.open({ ini: ini(UUID) });
-  node = await processes.open({ ini: ini(UUID) });
+  old = await processes.openHere({ ini: ini(UUID) });
+  node = await processes.openHere({ ini: ini(UUID) });
   await old.call("PUT", "/films");
   await old.call("POST", "/films/_bulk_docs", {
     docs: Array.from({ length: 20 }, (_, index) => ({ _id: `film-${index}` })),
@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(() => processes.close());
 
-const tandem = (server: TandemProcess, words: readonly string[]): Promise<Ran> =>
+const tandem = (server: TandemNode, words: readonly string[]): Promise<Ran> =>
   run(words, { environment: { TANDEM_SERVER: server.url } });
 
 const move = (...words: readonly string[]) => tandem(node, ["move", ...words, "--from", old.url]);
@@ -50,7 +50,7 @@ function replication(target: string, more: object = {}): object {
  * Resolves when the job has copied everything: it has completed, or has written its checkpoint and
  * is parked.
  */
-function caughtUp(server: TandemProcess, id: string) {
+function caughtUp(server: TandemNode, id: string) {
   return server.onceAnswered(
     async () => (await server.call("GET", `/_tandem/jobs/_replicator%2F${id}`)).body,
     ({ parked, state }) => parked === true || state === "completed",
@@ -65,7 +65,7 @@ async function readCounts(id: string): Promise<readonly number[]> {
   return body.runs.map(({ docs_read }: { readonly docs_read: number }) => docs_read);
 }
 
-const jobCount = async (server: TandemProcess) =>
+const jobCount = async (server: TandemNode) =>
   (await server.call("GET", "/_scheduler/jobs")).body.total_rows;
 
 test("replications are adopted, continue from their checkpoints, and can be returned to the old server", async () => {
@@ -158,7 +158,7 @@ test("documents keep every number and the order of members when they are moved a
   await old.call("PUT", database);
   const made = await old.call("PUT", `${database}/exact`, `{${ends},${selector},${members}}`);
   expect(made.status).toBe(201);
-  const textAt = async ({ url }: TandemProcess) => (await fetch(`${url}${database}/exact`)).text();
+  const textAt = async ({ url }: TandemNode) => (await fetch(`${url}${database}/exact`)).text();
   const where = ["--database", "b/_replicator"];
   expect((await move("take", ...where)).output).toContain("1 taken, paused");
   const taken = await textAt(node);

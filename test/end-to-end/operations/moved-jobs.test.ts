@@ -2,17 +2,17 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { parseReplication, replicationId } from "../../../src/replicator/index.ts";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { load, sampleLines } from "../../support/sample-data.ts";
 
 const UUID = "00112233445566778899aabbccddeeff";
 const processes = new Processes();
 const films = sampleLines("films").slice(0, 30);
-let node: TandemProcess;
+let node: TandemNode;
 
 beforeAll(async () => {
   const ini = `[couchdb]\nuuid = ${UUID}\n[tandem]\nnode_name = couchdb@old-host\n`;
-  node = await processes.open({ ini });
+  node = await processes.openHere({ ini });
 });
 afterAll(() => processes.close());
 

@@ -5,7 +5,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { pageCommands, pageJson } from "../../support/pages/page-commands.ts";
 import { tandem } from "../../support/tandem-command.ts";
 
@@ -14,17 +14,17 @@ const COUNT = 5;
 
 const processes = new Processes();
 const folder = processes.directory();
-let source: TandemProcess;
-let target: TandemProcess;
-let node: TandemProcess;
+let source: TandemNode;
+let target: TandemNode;
+let node: TandemNode;
 
 beforeAll(async () => {
   const environment = { COUCHDB_USER: "admin", COUCHDB_PASSWORD: "secret" };
   const ini = "[replicator]\npark_after_sec = 1\n";
   [source, target, node] = await Promise.all([
-    processes.open({ environment }),
-    processes.open({ environment }),
-    processes.open({ ini }),
+    processes.openHere({ environment }),
+    processes.openHere({ environment }),
+    processes.openHere({ ini }),
   ]);
 });
 afterAll(() => processes.close());

@@ -6,17 +6,17 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { deferred } from "../../support/deferred.ts";
 import { type HttpProxy, openHttpProxy } from "../../support/faults/http-proxy.ts";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { load, sampleLines } from "../../support/sample-data.ts";
 import { MAIN, tandem } from "../../support/tandem-command.ts";
 
 const processes = new Processes();
 const films = sampleLines("films").slice(0, 200);
-let server: TandemProcess;
+let server: TandemNode;
 let proxy: HttpProxy;
 
 beforeAll(async () => {
-  server = await processes.open();
+  server = await processes.openHere();
   proxy = await openHttpProxy(server.url);
   await load(server, "films", films);
 });

@@ -1,14 +1,14 @@
 /** Tags of documents and rules, from an operator's view. */
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Processes, type TandemProcess } from "../../support/open-process.ts";
+import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { tandem as run } from "../../support/tandem-command.ts";
 
 const FOLLOW = { source: "a", target: "b", create_target: true, continuous: true };
 const processes = new Processes();
-let node: TandemProcess;
+let node: TandemNode;
 
 beforeAll(async () => {
-  node = await processes.open({ ini: "[tandem]\nmetric_tags = team\n" });
+  node = await processes.openHere({ ini: "[tandem]\nmetric_tags = team\n" });
   await ask("PUT", "/a");
   await ask("PUT", "/_replicator/follow", { ...FOLLOW, tags: { team: "billing", env: "prod" } });
   const broken = { source: "nowhere", target: "b", tags: { team: "sales" } };
