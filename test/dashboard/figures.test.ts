@@ -621,8 +621,11 @@ describe("the form of a rule", () => {
     const fields = {
       ...ruleFieldsOf(NEW_RULE),
       source: {
-        ...{ ...NO_ENDPOINT, address: "https://a.example" },
-        ...{ login: "basic", username: "ann", secret: "s" },
+        ...NO_ENDPOINT,
+        address: "https://a.example",
+        login: "basic",
+        username: "ann",
+        secret: "s",
       },
       target: { ...NO_ENDPOINT, address: "https://b.example/{db}" },
       tags: "team:billing",
