@@ -11,6 +11,7 @@
  *   job-log        events of jobs, and their last runs
  *   job-lists      lists of jobs, their index and counts
  *   alerts         notifications about jobs
+ *   chains         jobs that wait for others (`after`)
  *   job-watching   outages, backlogs, parked jobs, removed jobs whose run has not ended
  *   job-changes    adding, replacing and removing jobs; ownership of a replication
  *   failures       lists of documents that did not arrive
@@ -36,6 +37,8 @@ export { AlertWatch } from "./alerts/alert-watch.ts";
 export type { Budget } from "./budgets/budget.ts";
 export { BudgetInvalidError, budgetView, parseBudget } from "./budgets/budget.ts";
 export { Budgets } from "./budgets/budgets.ts";
+export { ChainJobs } from "./chains/chain-jobs.ts";
+export { awaitedNames, CHAIN_TYPE, Chains } from "./chains/chains.ts";
 export { isMissing } from "./checkpoints/open-sides.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./checkpoints/own-checkpoint.ts";
 export type { ReplicationLog } from "./checkpoints/replication-log.ts";

@@ -336,6 +336,24 @@ const ROWS = {
     "(1)",
     "a source of parked jobs that does not respond",
   ),
+  chainWait: keyRow<{ jobId: string; name: string }>(
+    73,
+    ["jobId", "name"],
+    "(1)",
+    "a job that waits for the job of this name (`after`)",
+  ),
+  chainWaiter: keyRow<{ name: string; jobId: string }>(
+    74,
+    ["name", "jobId"],
+    "(1, owner, seesAll, count)",
+    "the rows of 73 by name, with the rights of the waiting job, and the count (75) when it began to wait",
+  ),
+  chainReached: keyRow<{ name: string }>(
+    75,
+    ["name"],
+    "(1, count)",
+    "how often the job of this name has completed or caught up while others waited for it (74)",
+  ),
 };
 
 /** Numbers of the key ranges that contained the job index in older versions: 17 to 20. */

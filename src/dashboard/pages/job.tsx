@@ -33,6 +33,7 @@ const EVENTS_WAIT_MS = 500;
 const HELD_BACK: Readonly<Record<string, string>> = {
   paused: "Paused by an operator.",
   storage: "The disk of this server is full.",
+  after: "The job waits until other jobs have completed or caught up.",
   placement: "No running node has all labels that the job requires.",
   outage: "A server is unreachable and is probed periodically.",
   backoff: "Waiting to retry after a failure.",
@@ -330,6 +331,11 @@ function Definition({ job }: { job: Job }) {
         {job.run_on.length > 0 && (
           <Fact name="Runs on nodes with">
             <Foreign text={job.run_on.join(", ")} />
+          </Fact>
+        )}
+        {job.after.length > 0 && (
+          <Fact name="Starts after">
+            <Foreign text={job.after.join(", ")} />
           </Fact>
         )}
         <Fact name="Added">
