@@ -88,6 +88,11 @@ export type { JobMeasure } from "./job-lists/job-measures.ts";
 export type { JobEntry } from "./job-lists/job-views.ts";
 export { documentView, jobView, taskView } from "./job-lists/job-views.ts";
 export type { FailingCount, TagStates } from "./job-lists/status-counts.ts";
+export {
+  TOPOLOGY_EDGES_MAX,
+  TOPOLOGY_JOBS_MAX,
+  TopologyBuilder,
+} from "./job-lists/topology.ts";
 export { JobEventLog } from "./job-log/job-event-log.ts";
 export type { JobRun } from "./job-log/job-run.ts";
 export { JobRuns } from "./job-log/job-runs.ts";
