@@ -219,6 +219,13 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
   );
 }
 
+/** Why a job waits for other jobs or for a node; undefined if it does not. */
+function waitReason({ held_back_by, info }: Job): string | undefined {
+  if (held_back_by !== "after" && held_back_by !== "placement") return undefined;
+  const reason = info?.error ?? info?.after;
+  return typeof reason === "string" ? reason : undefined;
+}
+
 function Figures({ job }: { job: Job }) {
   const progress = progressOf(job);
   const figure = (name: string) => {
@@ -256,7 +263,7 @@ function Figures({ job }: { job: Job }) {
             <span title={HELD_BACK[job.held_back_by]}>
               <strong>{job.held_back_by}</strong>
               <br />
-              {HELD_BACK[job.held_back_by]}
+              <Foreign text={waitReason(job) ?? HELD_BACK[job.held_back_by] ?? ""} />
             </span>
           )}
         </Fact>
