@@ -340,19 +340,19 @@ const ROWS = {
     73,
     ["jobId", "name"],
     "(1)",
-    "a job that waits for the job of this name (`after`)",
+    "`jobId` waits for the job of this name (`after`)",
   ),
   chainWaiter: keyRow<{ name: string; jobId: string }>(
     74,
     ["name", "jobId"],
     "(1, owner, seesAll, count)",
-    "the rows of 73 by name, with the rights of the waiting job, and the count (75) when it began to wait",
+    "the same by name, with the rights of the waiting job, and the count (75) at its beginning",
   ),
   chainReached: keyRow<{ name: string }>(
     75,
     ["name"],
     "(1, count)",
-    "how often the job of this name has completed or caught up while others waited for it (74)",
+    "how often the job of this name was reached while others waited",
   ),
 };
 
