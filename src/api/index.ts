@@ -53,6 +53,7 @@ export type { RulesParts } from "./replication/rules.ts";
 export { ruleRoutes } from "./replication/rules.ts";
 export type { SchedulerParts } from "./replication/scheduler.ts";
 export { schedulerRoutes } from "./replication/scheduler.ts";
+export { type TopologyParts, topologyRoutes } from "./replication/topology.ts";
 export type { WorkersParts } from "./replication/workers.ts";
 export { workersRoutes } from "./replication/workers.ts";
 export type { NodeConfiguration } from "./server/node-configuration.ts";

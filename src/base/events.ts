@@ -240,6 +240,8 @@ export interface Events {
     readonly requestId: string | undefined;
     readonly error: string;
   };
+  /** Jobs that wait for this one (`after`) were not released; this is retried. */
+  "replication.release-failed": { readonly name: string; readonly error: string };
   /** The watcher of a source lost its connection; it reconnects after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
   /** How sources of parked jobs are watched: by the server's feed, or by polling. */

@@ -34,6 +34,7 @@ import type {
   RulePlan,
   RulesPage,
   RunPage,
+  Topology,
 } from "../contract/index.ts";
 import {
   type CountOptions,
@@ -140,6 +141,8 @@ export interface Client {
     ): Promise<RetriedDocuments>;
     /** Groups failing jobs by cause, or by a tag. */
     readonly failing: List<FailingQuery, FailingGroup, FailingPage>;
+    /** Returns which databases the jobs copy from and to. */
+    topology(filter?: JobFilter, options?: Signaled): Promise<Topology>;
     /** Lists accounts whose logins have to wait. */
     readonly logins: List<RowRange, GatedLoginPage["logins"][number], GatedLoginPage>;
     /** Applies an action to one job. */
@@ -249,6 +252,8 @@ export function clientOf(requests: Requests): Client {
         return { ...(parseJson(text) as RetriedFailures), isDone: status !== ACCEPTED };
       },
       failing: list("_tandem/failing", "groups"),
+      topology: (filter = {}, { signal } = {}) =>
+        requests.ask("GET", "_tandem/topology", { query: filter, signal }),
       logins: list("_tandem/logins", "logins"),
       command: (action, name, { signal, why } = {}) =>
         requests.ask("POST", `${job(name)}/_${action}`, { body: { why }, signal }),

@@ -2,6 +2,7 @@
  * The contract of the API below `/_tandem/`: schemas of its JSON, the types of the same names, and
  * its OpenAPI document. The API, the command line and the dashboard share it.
  */
+
 export type { ConflictCounts, ConflictPage, ConflictRow } from "./conflicts.ts";
 export type {
   AlertDelivery,
@@ -77,6 +78,7 @@ export type {
 } from "./rules.ts";
 export type { Done } from "./schema.ts";
 export type { SecretsStatus } from "./secrets.ts";
+export type { Topology, TopologyEdge } from "./topology.ts";
 export type { UpgradeStatus } from "./upgrade.ts";
 export {
   FAILURE_CLASSES,

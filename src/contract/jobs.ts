@@ -99,6 +99,7 @@ export const Job = exactly({
   rule: nullable(text, { description: "the rule that created the job" }),
   tags: recordOf(text),
   run_on: described(listOf(text), "labels that a node must have to run the job"),
+  after: described(listOf(text), "names of the jobs for which the job waits before its first run"),
   error_count: count,
   failing: flag,
   failing_since: nullable(time),

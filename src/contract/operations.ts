@@ -46,6 +46,7 @@ import {
   text,
 } from "./schema.ts";
 import { SecretsStatus } from "./secrets.ts";
+import { Topology } from "./topology.ts";
 import { UpgradeStatus } from "./upgrade.ts";
 
 /** Body of a command. */
@@ -133,6 +134,10 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
     answer: CommandedJobs,
   },
   "GET /_tandem/failing": { summary: "Group failing jobs by cause", answer: FailingPage },
+  "GET /_tandem/topology": {
+    summary: "Show which databases jobs copy from and to",
+    answer: Topology,
+  },
   "GET /_tandem/logins": {
     summary: "List accounts whose logins have to wait",
     answer: GatedLoginPage,

@@ -224,6 +224,7 @@ export const QUERIES = {
     skip,
     group_by: { kind: "text", meaning: "'tag:NAME': groups by the values of a tag" },
   },
+  "GET /_tandem/topology": JOB_FILTERS,
   "GET /_tandem/conflicts": { limit: { ...limit, min: 1, cap: 1_000, default: 100 }, bookmark },
   "GET /_tandem/databases/{database}/conflicts": {
     limit: { ...limit, min: 1, cap: 200, default: 100 },

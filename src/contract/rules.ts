@@ -64,6 +64,11 @@ export const RuleDefinition = exactly({
   options: optional(described(recordOf(json), "options of the replications")),
   tags: optional(described(recordOf(text), "tags of the jobs")),
   run_on: optional(described(listOf(text), "labels that a node must have to run the jobs")),
+  after: optional(
+    Type.Union([text, listOf(text)], {
+      description: "names of jobs for which each job waits, with {db} for its database",
+    }),
+  ),
   concurrency: optional(described(count, "maximum number of jobs running at a time")),
   delete: optional(oneOf(["keep", "stop"])),
   proxy: optional(text),

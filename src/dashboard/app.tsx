@@ -25,6 +25,7 @@ import { RulesPage } from "./pages/rules.tsx";
 import { ServersPage } from "./pages/servers.tsx";
 import { SettingsPage } from "./pages/settings.tsx";
 import { StartPage } from "./pages/start.tsx";
+import { TopologyPage } from "./pages/topology.tsx";
 
 const TICK_MS = 1_000;
 const THEMES = ["system", "light", "dark"] as const;
@@ -208,6 +209,7 @@ const NAMES: ReadonlyMap<string | undefined, string> = new Map([
   ...MENU,
   NEW,
   ["new-rule", "New rule"],
+  ["topology", "Topology"],
 ]);
 
 /** Sets the title of a page. The page, a later sibling, may set a more specific one. */
@@ -225,6 +227,7 @@ function Page({ view: { segments, query } }: { view: View }) {
   if (first === "new") return <NewPage query={query} />;
   if (first === "nodes") return <NodesPage />;
   if (first === "servers") return <ServersPage query={query} />;
+  if (first === "topology") return <TopologyPage query={query} />;
   if (first === "rules" && second !== undefined) {
     return <RulePage key={second} name={second} query={query} />;
   }

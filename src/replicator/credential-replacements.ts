@@ -16,6 +16,7 @@ import {
 import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
+import type { Chains } from "./chains/chains.ts";
 import { type Entitlement, isDetour, isEntitled } from "./credential-entitlement.ts";
 import { rewrite } from "./documents/replication-document.ts";
 import type { JobFilter } from "./job-lists/job-filter.ts";
@@ -122,6 +123,7 @@ export interface CredentialReplacementsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly controls: JobControls;
+  readonly chains: Chains;
   readonly databases: DatabaseRegistry;
   readonly lists: JobLists;
   readonly loginGates: Pick<StoredLoginGates, "open">;
@@ -354,7 +356,7 @@ export class CredentialReplacements {
     data: ReplicationJobData,
     decider: Decider,
   ): Promise<void> {
-    const { jobs, controls, runtime } = this.#parts;
+    const { jobs, controls, runtime, chains } = this.#parts;
     const action = "replace-credentials";
     const control = await controls.get(tx, job.id);
     const nowMs = runtime.clock.nowMs();
@@ -365,7 +367,8 @@ export class CredentialReplacements {
     const isWaiting = job.state === "pending" && !control.isPaused && !hasEnded(data.state);
     if (job.state === "running") await jobs.resubmit(tx, job, nowSec, undefined, request);
     else if (isWaiting) {
-      await jobs.resubmit(tx, job, Math.min(job.scheduledAtSec, nowSec), undefined, request);
+      const dueSec = Math.min(job.scheduledAtSec, await chains.dueSec(tx, job.id));
+      await jobs.resubmit(tx, job, dueSec, undefined, request);
     } else await jobs.setRequest(tx, job, request);
     const trace = jobTrace(runtime.trace, describeJob(job.id, data));
     const { userName, why } = decider;

@@ -11,6 +11,7 @@
  *   job-log        events of jobs, and their last runs
  *   job-lists      lists of jobs, their index and counts
  *   alerts         notifications about jobs
+ *   chains         jobs that wait for others (`after`)
  *   job-watching   outages, backlogs, parked jobs, removed jobs whose run has not ended
  *   job-changes    adding, replacing and removing jobs; ownership of a replication
  *   failures       lists of documents that did not arrive
@@ -36,6 +37,8 @@ export { AlertWatch } from "./alerts/alert-watch.ts";
 export type { Budget } from "./budgets/budget.ts";
 export { BudgetInvalidError, budgetView, parseBudget } from "./budgets/budget.ts";
 export { Budgets } from "./budgets/budgets.ts";
+export { ChainJobs } from "./chains/chain-jobs.ts";
+export { awaitedNames, CHAIN_TYPE, Chains } from "./chains/chains.ts";
 export { isMissing } from "./checkpoints/open-sides.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./checkpoints/own-checkpoint.ts";
 export type { ReplicationLog } from "./checkpoints/replication-log.ts";
@@ -85,6 +88,11 @@ export type { JobMeasure } from "./job-lists/job-measures.ts";
 export type { JobEntry } from "./job-lists/job-views.ts";
 export { documentView, jobView, taskView } from "./job-lists/job-views.ts";
 export type { FailingCount, TagStates } from "./job-lists/status-counts.ts";
+export {
+  TOPOLOGY_EDGES_MAX,
+  TOPOLOGY_JOBS_MAX,
+  TopologyBuilder,
+} from "./job-lists/topology.ts";
 export { JobEventLog } from "./job-log/job-event-log.ts";
 export type { JobRun } from "./job-log/job-run.ts";
 export { JobRuns } from "./job-log/job-runs.ts";

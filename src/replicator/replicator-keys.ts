@@ -336,6 +336,24 @@ const ROWS = {
     "(1)",
     "a source of parked jobs that does not respond",
   ),
+  chainWait: keyRow<{ jobId: string; name: string }>(
+    73,
+    ["jobId", "name"],
+    "(1)",
+    "`jobId` waits for the job of this name (`after`)",
+  ),
+  chainWaiter: keyRow<{ name: string; jobId: string }>(
+    74,
+    ["name", "jobId"],
+    "(1, owner, seesAll, count)",
+    "the same by name, with the rights of the waiting job, and the count (75) at its beginning",
+  ),
+  chainReached: keyRow<{ name: string }>(
+    75,
+    ["name"],
+    "(1, count)",
+    "how often the job of this name was reached while others waited",
+  ),
 };
 
 /** Numbers of the key ranges that contained the job index in older versions: 17 to 20. */

@@ -36,9 +36,10 @@ import { ClusterEndpoints } from "./nodes/cluster-endpoints.ts";
 import { NodeLabels } from "./nodes/node-labels.ts";
 import { Nodes } from "./nodes/nodes.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
+import { refuseShortNames } from "./request/after.ts";
 import type { Replication } from "./request/replication.ts";
 import { type ReplicationIdContext, transientJobId } from "./request/replication-id.ts";
-import { checkRunOn } from "./request/run-on.ts";
+import { checkFormat } from "./request/run-on.ts";
 import { Rules, type RulesParts } from "./rules/rules.ts";
 import { LAST_CHECKPOINT_MS_MAX } from "./run/replication-run.ts";
 
@@ -200,9 +201,10 @@ export class Replicator {
     const { kv, jobs, controls, runtime } = this.#parts;
     const { userName, vouched, isAdmin: wasAdmin, requestId } = requester;
     const authority: Authority = { userName, vouched, wasAdmin };
+    refuseShortNames(replication.after);
     const id = this.transientId(replication, requester);
     await kv.transact(async (tx) => {
-      await checkRunOn(tx, replication.runOn, this.#parts.hasPlacement);
+      await checkFormat(tx, replication, this.#parts.hasPlacement);
       const existing = await jobs.get(tx, jobName(id));
       if (existing !== undefined) {
         const again = { replication, ...authority };
@@ -347,16 +349,17 @@ export class Replicator {
 
   /** Yields all jobs by id, optionally of one `_replicator` database. */
   async *entries(databaseUuid?: string): AsyncIterable<JobEntry> {
-    const { kv, jobs, backlogs } = this.#parts;
+    const { kv, jobs, backlogs, chains } = this.#parts;
     const prefix = databaseUuid === undefined ? "" : persistentJobId(databaseUuid, "");
     let afterId: string | undefined = prefix === "" ? undefined : prefix;
     for (;;) {
       const from = afterId === undefined ? {} : { afterId };
-      const { page, workers, known, unplaced } = await kv.read(async (tx) => {
+      const { page, workers, known, unplaced, reasons } = await kv.read(async (tx) => {
         const listed = await jobs.list(tx, REPLICATION_JOB_TYPE, { ...from, limit: PAGE_ROWS_MAX });
         return {
           page: listed,
           unplaced: await this.nodeLabels.unplaced(tx, listed.entries),
+          reasons: await chains.reasons(tx, listed.entries),
           workers: await jobs.workers.members(tx.snapshot),
           known: await backlogs.getMany(
             tx.snapshot,
@@ -368,7 +371,8 @@ export class Replicator {
       for (const [index, job] of page.entries.entries()) {
         if (!job.id.startsWith(prefix)) return;
         const worker = workerOf.get(job.worker ?? "");
-        yield entryOf(job, worker, known[index], unplaced.has(job.id));
+        const [isUnplaced, awaits] = [unplaced.has(job.id), reasons.get(job.id)];
+        yield entryOf(job, worker, known[index], { isUnplaced, awaits });
       }
       if (page.stoppedBy === "exhausted") return;
       afterId = page.entries.at(-1)?.id;
@@ -376,12 +380,13 @@ export class Replicator {
   }
 
   async #entry(tx: ReadTransaction, jobId: string): Promise<JobEntry | undefined> {
-    const { jobs, backlogs } = this.#parts;
+    const { jobs, backlogs, chains } = this.#parts;
     const job = await jobs.get(tx, jobName(jobId));
     if (job === undefined) return undefined;
     const worker = job.worker === undefined ? undefined : jobs.workers.member(tx, job.worker);
-    const unplaced = await this.nodeLabels.unplaced(tx, [job]);
-    return entryOf(job, await worker, await backlogs.get(tx, jobId), unplaced.has(jobId));
+    const isUnplaced = (await this.nodeLabels.unplaced(tx, [job])).has(jobId);
+    const awaits = (await chains.reasons(tx, [job])).get(jobId);
+    return entryOf(job, await worker, await backlogs.get(tx, jobId), { isUnplaced, awaits });
   }
 
   /** Calls `decide` at each event of the job until it returns a value. Returns that value. */

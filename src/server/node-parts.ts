@@ -26,6 +26,9 @@ import {
   Backlogs,
   BacklogWatch,
   Budgets,
+  CHAIN_TYPE,
+  ChainJobs,
+  Chains,
   CleanUp,
   ClockSteps,
   COMMAND_TYPE,
@@ -127,6 +130,13 @@ export function joinNodeParts({
   const runs = new JobRuns(subspace);
   const parked = new ParkedJobs(subspace, jobs);
   const halted = new HaltedRuns({ runtime, kv, jobs, subspace, config });
+  const chains: Chains = new Chains({
+    runtime,
+    jobs,
+    subspace,
+    findDatabase: (tx, name) => databases.find(tx, name),
+    findRule: (tx, name) => ruleStore.get(tx, name),
+  });
   const loginGates = new StoredLoginGates({ runtime, kv, subspace, seal });
   const owned = {
     runtime,
@@ -139,6 +149,7 @@ export function joinNodeParts({
     events,
     parked,
     halted,
+    chains,
     loginGates,
     hasPlacement: (tx: ReadTransaction) => format.includes(tx, PLACEMENT_FORMAT),
   };
@@ -278,6 +289,7 @@ export function joinReplication(
     ...RULE_TYPES.map((type) => new RuleFollowers(watching, type)),
     parts.indexBuilds,
     new CommandJobs({ ...parts, bulk: parts.replicator.bulk }),
+    new ChainJobs(parts),
     new Questions({
       ...parts,
       checks: new ReplicationChecks({ ...parts, endpoints }),
@@ -322,13 +334,14 @@ export function followLocalRules(
   { endpoints, renewer, nodeName: node, processId, program }: FollowLocalRulesOptions,
 ) {
   const { runtime, config, ruleStore: store } = parts;
-  const types = [LOCAL_RULE_TYPE, COMMAND_TYPE];
+  const types = [LOCAL_RULE_TYPE, COMMAND_TYPE, CHAIN_TYPE];
   const leaseMs = config.workerLeaseSec * 1000;
   const worker = new JobWorker({ ...parts, renewer, node, processId, types, leaseMs, program });
   const watching = { ...parts, store, endpoints, pace: new SweepPace(runtime.clock) };
   const slotlessJobs = new SlotlessJobs(parts, [
     new RuleFollowers(watching, LOCAL_RULE_TYPE),
     new CommandJobs({ ...parts, bulk: parts.replicator.bulk }),
+    new ChainJobs(parts),
   ]);
   return {
     name: "replicator.local-rules",

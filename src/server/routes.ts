@@ -30,6 +30,8 @@ import {
   schedulerRoutes,
   secretsRoutes,
   sessionRoutes,
+  type TopologyParts,
+  topologyRoutes,
   upgradeRoutes,
   type WorkersParts,
   workersRoutes,
@@ -43,7 +45,8 @@ export function routes(
     BudgetRoutesParts &
     CheckParts &
     RulesParts &
-    EventsParts & {
+    EventsParts &
+    TopologyParts & {
       readonly authentication: Authentication;
       readonly cookies: SessionCookies;
       readonly configuration: NodeConfiguration;
@@ -66,6 +69,7 @@ export function routes(
     ...nodesRoutes(parts),
     ...rollupRoutes(parts),
     ...failingRoutes(parts.replicator),
+    ...topologyRoutes(parts),
     ...loginRoutes(parts.replicator),
     ...failureRoutes(parts),
     ...jobRoutes(parts),

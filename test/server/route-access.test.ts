@@ -166,6 +166,7 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
       "GET /_tandem/rules",
       "GET /_tandem/rules/{name}",
       "GET /_tandem/secrets",
+      "GET /_tandem/topology",
       "GET /_tandem/settings",
       "GET /_tandem/upgrade",
       "GET /_tandem/workers",

@@ -2,6 +2,7 @@
 import { Utf8Text } from "../../src/base/index.ts";
 import { ActivityMonitor } from "../../src/jobs/index.ts";
 import { JOB_TYPES } from "../../src/replicator/index.ts";
+import type { NodeTraits } from "../simulation/kernel/simulated-node.ts";
 import { World } from "../simulation/kernel/world.ts";
 import { composeNode, type NodeParts } from "./compose-node.ts";
 import { ADMIN } from "./open-node.ts";
@@ -9,13 +10,18 @@ import { ADMIN } from "./open-node.ts";
 export interface VirtualNodeOptions extends Omit<NodeParts, "runtime" | "kv"> {
   /** A simulated world that the node shares with other nodes. */
   readonly world?: World;
+  readonly traits?: Partial<NodeTraits>;
 }
 
-export function openVirtualNode({ world = new World("node"), ...options }: VirtualNodeOptions) {
+export function openVirtualNode({
+  world = new World("node"),
+  traits = {},
+  ...options
+}: VirtualNodeOptions) {
   /** Names of all events in the world from now on. */
   const names: string[] = [];
   world.listeners.push((name) => names.push(name));
-  const simulated = world.openNode();
+  const simulated = world.openNode(traits);
   const { runtime, kv } = simulated;
   const node = composeNode({ ...options, runtime, kv });
   const { databases, jobs, replicator, scheduler, cleanUp, indexFolder } = node;

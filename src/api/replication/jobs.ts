@@ -16,6 +16,7 @@ import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import {
+  awaitedNames,
   BULK_ACTIONS,
   type BulkAction,
   type CommandOutcome,
@@ -245,6 +246,7 @@ export async function jobRows(
       rule: entry.data.rule ?? null,
       tags: entry.data.replication?.tags ?? {},
       run_on: entry.data.replication?.runOn ?? [],
+      after: awaitedNames(entry.data),
     };
     const troubles = {
       error_count: errorCount,

@@ -84,6 +84,7 @@ export function printJob(answer: unknown): string {
     ["owner", job.user ?? "-"],
     ["tags", tagsOf(job)],
     ["runs on nodes with", placementOf(job)],
+    ["starts after", awaitedBy(job)],
     ["node", job.node ?? "-"],
     ["lag", lagOf(job)],
     ["pending changes", String(job.pending ?? "-")],
@@ -117,6 +118,10 @@ function tagsOf({ tags }: Job): string {
 
 function placementOf({ run_on: labels = [] }: Partial<Job>): string {
   return labels.length === 0 ? "any labels" : labels.join(", ");
+}
+
+function awaitedBy({ after: names = [] }: Partial<Job>): string {
+  return names.length === 0 ? "-" : names.join(", ");
 }
 
 /** The job's state for operators, followed by the state in the queue if that differs. */

@@ -6,7 +6,7 @@
 import type { Command } from "commander";
 import { parseJson } from "../../base/index.ts";
 import { type JobAction, withQuery } from "../../client/index.ts";
-import { EVENT_FILTERS, JOB_FILTERS, type JobPage } from "../../contract/index.ts";
+import { EVENT_FILTERS, JOB_FILTERS, type JobPage, type Topology } from "../../contract/index.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import { type ConfirmFlags, commandJobs, printCommands, undoCommand } from "./bulk-commands.ts";
@@ -24,6 +24,7 @@ import {
 import { printLogins } from "./logins.ts";
 import type { Printer, TypedServer } from "./server-client.ts";
 import { askServer, given, withServer } from "./server-command.ts";
+import { printTopology } from "./topology.ts";
 
 /** Job filters whose options take a value, with the placeholder for the value in the help. */
 const VALUE_FILTERS = {
@@ -110,6 +111,17 @@ export function addJobsCommand(program: Command): void {
         return [jobs, (answer) => printFailingGroups(answer) + rules];
       }),
     );
+  withFilters(define("topology", "show which databases jobs copy from and to, and loops")).action(
+    (flags: Flags) =>
+      askServer(flags, async (server) => {
+        const topology = await server.jobs.topology(query(flags, []));
+        const { edges } = answerWith<Topology>(topology, { edges: "array" });
+        return [
+          topology,
+          edges.length > 0 ? printTopology : await nothingFound(server, "jobs", flags),
+        ];
+      }),
+  );
   define("logins", "accounts whose next login has to wait, because the server rejected a login")
     .option("--limit <number>", "maximum number of accounts (default 100)")
     .option("--skip <number>", "number of accounts to skip")

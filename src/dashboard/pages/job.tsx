@@ -33,6 +33,7 @@ const EVENTS_WAIT_MS = 500;
 const HELD_BACK: Readonly<Record<string, string>> = {
   paused: "Paused by an operator.",
   storage: "The disk of this server is full.",
+  after: "The job waits until other jobs have completed or caught up.",
   placement: "No running node has all labels that the job requires.",
   outage: "A server is unreachable and is probed periodically.",
   backoff: "Waiting to retry after a failure.",
@@ -218,6 +219,13 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
   );
 }
 
+/** Why a job waits for other jobs or for a node; undefined if it does not. */
+function waitReason({ held_back_by, info }: Job): string | undefined {
+  if (held_back_by !== "after" && held_back_by !== "placement") return undefined;
+  const reason = info?.error ?? info?.after;
+  return typeof reason === "string" ? reason : undefined;
+}
+
 function Figures({ job }: { job: Job }) {
   const progress = progressOf(job);
   const figure = (name: string) => {
@@ -255,7 +263,7 @@ function Figures({ job }: { job: Job }) {
             <span title={HELD_BACK[job.held_back_by]}>
               <strong>{job.held_back_by}</strong>
               <br />
-              {HELD_BACK[job.held_back_by]}
+              <Foreign text={waitReason(job) ?? HELD_BACK[job.held_back_by] ?? ""} />
             </span>
           )}
         </Fact>
@@ -330,6 +338,11 @@ function Definition({ job }: { job: Job }) {
         {job.run_on.length > 0 && (
           <Fact name="Runs on nodes with">
             <Foreign text={job.run_on.join(", ")} />
+          </Fact>
+        )}
+        {job.after.length > 0 && (
+          <Fact name="Starts after">
+            <Foreign text={job.after.join(", ")} />
           </Fact>
         )}
         <Fact name="Added">

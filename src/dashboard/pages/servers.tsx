@@ -34,6 +34,7 @@ export function ServersPage({ query }: { query: Query }) {
         {endpoints.value !== undefined && (
           <span class="section-note">{formatCount(endpoints.value.total, "server")}</span>
         )}
+        <a href={linkTo(["topology"])}>Topology</a>
       </div>
       <Problem error={endpoints.error ?? otherBudgets.error ?? groups.error} />
       {endpoints.value !== undefined && endpoints.value.total > 0 && (

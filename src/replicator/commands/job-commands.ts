@@ -116,6 +116,7 @@ export class JobCommands {
     job: Job,
     { control, command }: { readonly control: JobControl; readonly command: Command },
   ): Promise<CommandOutcome> {
+    const { chains } = this.#parts;
     const schedule = async (dueAtSec: number): Promise<"done"> => {
       this.#note(tx, job, control, command);
       await this.#parts.jobs.resubmit(tx, job, dueAtSec);
@@ -141,11 +142,13 @@ export class JobCommands {
         return scheduleAs(NEVER_SEC, restarted(decodeJob(job)));
       case "due":
       case "due-soon":
-        return schedule(this.#nowSec());
+        return schedule(await chains.dueSec(tx, job.id));
       case "again":
+        // A retried job no longer waits for others.
+        await chains.end(tx, job.id);
         return scheduleAs(this.#nowSec(), restarted(decodeJob(job)));
       case "restart":
-        return scheduleAs(this.#nowSec(), begunAnew(decodeJob(job)));
+        return scheduleAs(await chains.dueSec(tx, job.id), begunAnew(decodeJob(job)));
       case "restart-later":
         return scheduleAs(NEVER_SEC, begunAnew(decodeJob(job)));
       case "replace":

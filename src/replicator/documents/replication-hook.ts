@@ -37,6 +37,7 @@ import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import type { StoredLoginGates } from "../logins/stored-login-gates.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { adminOnlyRefusal } from "../request/admin-only.ts";
+import { refuseSelf } from "../request/after.ts";
 import {
   type Members,
   type ReplicationInvalidError,
@@ -44,7 +45,7 @@ import {
 } from "../request/parse-fields.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import type { ReplicationIdContext } from "../request/replication-id.ts";
-import { checkRunOn, type HasPlacement } from "../request/run-on.ts";
+import { checkFormat, type HasPlacement } from "../request/run-on.ts";
 import { authorityOfEdit, UNRECORDED, unrecordedAuthority } from "./leaf-authority.ts";
 import { MASK, withStoredSecrets } from "./masked-secrets.ts";
 import type { RemovedDatabases } from "./removed-databases.ts";
@@ -141,7 +142,8 @@ export class ReplicationHook implements DatabaseHook {
     const body = withOwner(unmasked.body, members.owner, context);
     const accepted = { ...edit, body, authority };
     if (documentState(members) === "failed") return { edit: accepted };
-    const asked = await this.#parse(tx, members, authority);
+    const place = { database: database.name, id: edit.id };
+    const asked = await this.#parse(tx, members, authority, place);
     if (asked.refusal !== undefined) return { rejected: "forbidden", reason: asked.refusal.reason };
     const followUp = (winner: Document): Promise<void> =>
       this.#updateJob(tx, database, winner, context, { members, asked });
@@ -181,7 +183,8 @@ export class ReplicationHook implements DatabaseHook {
     // the document was imported, and states an outcome on another server.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     const isKept = stored !== undefined && isOwnJob && pausing === undefined;
-    const asked = parsed?.asked ?? (await this.#parse(tx, members, authority));
+    const place = { database: database.name, id: document.id };
+    const asked = parsed?.asked ?? (await this.#parse(tx, members, authority, place));
     const { replication } = asked;
     if (isKept) {
       if (replication !== undefined) await amendJob(this.#parts, tx, existing, replication);
@@ -263,10 +266,16 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   /** Returns the request, or why it is rejected: malformed, or missing permission. */
-  async #parse(tx: ReadTransaction, members: Members, authority: Authority): Promise<Asked> {
+  async #parse(
+    tx: ReadTransaction,
+    members: Members,
+    authority: Authority,
+    document: { readonly database: string; readonly id: string },
+  ): Promise<Asked> {
     try {
       const replication = parseReplication(members, this.#parts.config);
-      await checkRunOn(tx, replication.runOn, this.#parts.hasPlacement);
+      await checkFormat(tx, replication, this.#parts.hasPlacement);
+      refuseSelf(replication.after, document);
       const reason = mayNameSecrets(authority) ? undefined : adminOnlyRefusal(replication);
       if (reason === undefined) return { replication, refusal: undefined };
       return { replication: undefined, refusal: { error: "forbidden", reason } };

@@ -2,6 +2,7 @@
 import { append, type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { Key, KeyValueStore, Transaction } from "../../kv/index.ts";
+import type { Chains } from "../chains/chains.ts";
 import type { ReplicationOwnership } from "../job-changes/replication-ownership.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
 import type { JobEntry } from "../job-lists/job-views.ts";
@@ -25,6 +26,7 @@ export interface JobFailuresParts {
   readonly failureLists: FailureLists;
   readonly index: JobIndex;
   readonly controls: JobControls;
+  readonly chains: Chains;
 }
 
 /** Outcome of a retry request. Unless it is `done`, a node will process the list later. */
@@ -136,7 +138,7 @@ export class JobFailures {
       readonly ids: readonly string[] | undefined;
     },
   ): Promise<boolean> {
-    const { runtime, jobs, ownership, failureLists, controls } = this.#parts;
+    const { jobs, ownership, failureLists, controls, chains } = this.#parts;
     const { jobId, baseId, request, ids } = asked;
     const type = REPLICATION_JOB_TYPE;
     const name = { type, id: jobId };
@@ -150,7 +152,7 @@ export class JobFailures {
     const job = await jobs.get(tx, name);
     if (job === undefined) return false;
     if ((await stepFor(tx, controls, job, "try-list")) === "due") {
-      await jobs.resubmit(tx, name, Math.floor(runtime.clock.nowMs() / 1000));
+      await jobs.resubmit(tx, name, await chains.dueSec(tx, jobId));
     }
     return isPaused;
   }

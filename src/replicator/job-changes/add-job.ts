@@ -4,7 +4,8 @@ import type { Clock } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import { type Jobs, NO_LABELS } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
-import { NEVER_SEC } from "../jobs/decide.ts";
+import type { Chains } from "../chains/chains.ts";
+import { AWAITING_SEC, NEVER_SEC } from "../jobs/decide.ts";
 import {
   type Asked,
   type JobOutcome,
@@ -25,6 +26,7 @@ export interface AddJobParts {
   readonly ownership: ReplicationOwnership;
   readonly ids: ReplicationIdContext;
   readonly loginGates: Pick<StoredLoginGates, "open">;
+  readonly chains: Chains;
 }
 
 /** The requested replication, its requester, and the document or rule it comes from. */
@@ -46,7 +48,7 @@ export type EndedElsewhere = JobOutcome &
  * retried.
  */
 export async function addEndedJob(
-  { runtime, jobs }: Pick<AddJobParts, "runtime" | "jobs">,
+  { runtime, jobs, chains }: Pick<AddJobParts, "runtime" | "jobs" | "chains">,
   tx: Transaction,
   jobId: string,
   origin: JobOrigin,
@@ -60,6 +62,7 @@ export async function addEndedJob(
     group: groupOf(data),
     labels: data.replication?.runOn ?? NO_LABELS,
   });
+  await chains.noteReached(tx, jobId, data, undefined);
 }
 
 interface AddOptions {
@@ -72,7 +75,7 @@ interface AddOptions {
  * Adds a job with an unused id, and returns its data. With `isPaused`, the job is not scheduled.
  */
 export async function addJob(
-  { runtime, jobs, ownership, ids, loginGates }: AddJobParts,
+  { runtime, jobs, ownership, ids, loginGates, chains }: AddJobParts,
   tx: Transaction,
   jobId: string,
   origin: JobOrigin,
@@ -87,15 +90,16 @@ export async function addJob(
     await loginGates.open(tx, replication.target, false);
   }
   ownership.register(tx, replicationId, { jobId, userName, vouched });
+  const awaits = await chains.begin(tx, jobId, data);
+  const nowSec = Math.floor(nowMs / 1000);
+  const firstSec = awaits ? AWAITING_SEC : firstRunSec(scheduleOf(replication), nowSec);
   await jobs.add(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encodeProgress(data), {
     request: encodeRequest(data),
     group: groupOf(data),
     labels: replication?.runOn ?? NO_LABELS,
     // An unpaused job is due now rather than at time 0: its waiting time counts from its due time,
     // and jobs that have been due for longer run first.
-    scheduledAtSec: isPaused
-      ? NEVER_SEC
-      : firstRunSec(scheduleOf(replication), Math.floor(nowMs / 1000)),
+    scheduledAtSec: isPaused ? NEVER_SEC : firstSec,
   });
   return data;
 }

@@ -1,6 +1,7 @@
 /** Removes a job and all its records, and halts its run (`halted-runs.ts`). */
 import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
+import type { Chains } from "../chains/chains.ts";
 import type { Backlogs } from "../job-lists/backlogs.ts";
 import type { JobEventLog } from "../job-log/job-event-log.ts";
 import type { JobRuns } from "../job-log/job-runs.ts";
@@ -21,6 +22,7 @@ export interface RemoveJobParts {
   readonly parked: ParkedJobs;
   readonly halted: HaltedRuns;
   readonly events: JobEventLog;
+  readonly chains: Chains;
 }
 
 const NOTHING_PENDING = {
@@ -30,12 +32,12 @@ const NOTHING_PENDING = {
 } as const;
 
 export async function removeJob(
-  { jobs, ownership, controls, backlogs, runs, parked, halted, events }: RemoveJobParts,
+  { jobs, ownership, controls, backlogs, runs, parked, halted, events, chains }: RemoveJobParts,
   tx: Transaction,
   job: Job,
 ): Promise<void> {
   const data = decodeJob(job);
-  const { replicationId, userName, vouched, rule } = data;
+  const { replicationId, userName, vouched, rule, replication } = data;
   const status = jobStatus(job.id, job, data, askedStatus(data, true), NOTHING_PENDING);
   events.noteFormer(tx, job.id, { name: jobName(job.id, data), rule, status });
   await ownership.release(tx, replicationId, { jobId: job.id, userName, vouched });
@@ -46,4 +48,5 @@ export async function removeJob(
   backlogs.remove(tx, job.id);
   runs.remove(tx, job.id);
   await parked.remove(tx, job.id);
+  if (replication?.after !== undefined) await chains.end(tx, job.id);
 }

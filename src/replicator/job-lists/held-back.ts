@@ -1,7 +1,7 @@
 /** Why a job is not copying, or not copying faster. */
 import { type Jobs, type Labels, NO_LABELS } from "../../jobs/index.ts";
 import type { ReadTransaction, Subspace } from "../../kv/index.ts";
-import { NEVER_SEC } from "../jobs/decide.ts";
+import { AWAITING_SEC, NEVER_SEC } from "../jobs/decide.ts";
 import { hasEnded, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { groupOf } from "../jobs/replication-group.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
@@ -11,6 +11,7 @@ import type { JobEntry } from "./job-views.ts";
 
 /**
  * - paused: by an operator
+ * - after: until other jobs have completed or caught up
  * - storage: the store's disk is full, so that no progress can be saved
  * - placement: no node that accepts jobs has the labels in `run_on`
  * - outage: waits for an unreachable server
@@ -24,6 +25,7 @@ import type { JobEntry } from "./job-views.ts";
  */
 export type HeldBackBy =
   | "paused"
+  | "after"
   | "storage"
   | "placement"
   | "outage"
@@ -60,6 +62,7 @@ export function heldBackBy(
   if (isUnplaced) return "placement";
   if (data.state === "parked" || (!isRunning && hasEnded(state))) return undefined;
   if (!isRunning && scheduledAtSec >= NEVER_SEC) return "paused";
+  if (!isRunning && scheduledAtSec === AWAITING_SEC) return "after";
   if (isStoreFull) return "storage";
   if (isRunning) return data.waitsFor;
   if (scheduledAtSec > nowSec) {

@@ -36,7 +36,7 @@ import {
   type JobOrder,
   type JobPosition,
 } from "./job-list-plan.ts";
-import type { JobEntry } from "./job-views.ts";
+import type { AwaitReason, JobEntry } from "./job-views.ts";
 
 /** Rows read per transaction. */
 const CHUNK_ROWS_MAX = 200;
@@ -89,6 +89,9 @@ export interface JobListsParts {
   readonly subspace: Subspace;
   /** Returns the ids of the jobs that no node may run. */
   readonly unplaced: (tx: ReadTransaction, jobs: readonly Job[]) => Promise<ReadonlySet<string>>;
+  readonly chains: {
+    reasons(tx: ReadTransaction, jobs: readonly Job[]): Promise<ReadonlyMap<string, AwaitReason>>;
+  };
 }
 
 export class JobLists {
@@ -291,8 +294,12 @@ export class JobLists {
       found.map(({ id }) => id),
     );
     const unplaced = await this.#parts.unplaced(tx, found);
+    const reasons = await this.#parts.chains.reasons(tx, found);
     return found.map((job, index) =>
-      entryOf(job, workers.get(job.worker ?? ""), known[index], unplaced.has(job.id)),
+      entryOf(job, workers.get(job.worker ?? ""), known[index], {
+        isUnplaced: unplaced.has(job.id),
+        awaits: reasons.get(job.id),
+      }),
     );
   }
 }
@@ -301,13 +308,16 @@ export function entryOf(
   job: Job,
   worker: Worker | undefined,
   stored: Backlog | undefined,
-  isUnplaced = false,
+  { isUnplaced, awaits }: Pick<JobEntry, "isUnplaced" | "awaits"> = {
+    isUnplaced: false,
+    awaits: undefined,
+  },
 ): JobEntry {
   const { id: jobId, scheduledAtSec } = job;
   const data = isReadable(job) ? decodeJob(job) : unreadableJobData();
   const backlog = isUnread(stored, data.failing) ? undefined : stored;
   const state = replicationState(job, data);
-  return { jobId, data, state, worker, scheduledAtSec, backlog, isUnplaced };
+  return { jobId, data, state, worker, scheduledAtSec, backlog, isUnplaced, awaits };
 }
 
 /** Returns the number of rows to read next, given the share of matches so far. */

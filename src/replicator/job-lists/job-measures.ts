@@ -4,7 +4,7 @@ import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Subspace } from "../../kv/index.ts";
 import type { JobRun } from "../job-log/job-run.ts";
 import type { JobRuns } from "../job-log/job-runs.ts";
-import { NEVER_SEC } from "../jobs/decide.ts";
+import { AWAITING_SEC } from "../jobs/decide.ts";
 import { type CopyRates, hasEnded } from "../jobs/job-data.ts";
 import { lagSec } from "./backlog.ts";
 import { HeldBack, type HeldBackBy } from "./held-back.ts";
@@ -25,7 +25,10 @@ export interface JobMeasure extends CopyRates {
   /** Number of pending changes; null if unknown. */
   readonly pending: number | null;
   readonly heldBackBy: HeldBackBy | undefined;
-  /** When a waiting job is due; undefined if it is running, paused or ended. */
+  /**
+   * When a waiting job is due; undefined if it is running, paused, waiting for
+   * others, or ended.
+   */
   readonly nextTryMs: number | undefined;
 }
 
@@ -69,8 +72,8 @@ export class JobMeasures {
   }
 }
 
-/** Returns when a waiting job is due; undefined if it is running, paused or ended. */
+/** Returns `JobMeasure.nextTryMs`. */
 function nextTryMsOf({ state, scheduledAtSec }: JobEntry): number | undefined {
-  const waits = state !== "running" && !hasEnded(state) && scheduledAtSec < NEVER_SEC;
+  const waits = state !== "running" && !hasEnded(state) && scheduledAtSec < AWAITING_SEC;
   return waits ? scheduledAtSec * 1000 : undefined;
 }

@@ -16,6 +16,13 @@ import { noNodeReason } from "../request/run-on.ts";
 import { isoTime } from "../times.ts";
 import { type Backlog, isUnread } from "./backlog.ts";
 
+/** Why a job waits for others (`after`). */
+export interface AwaitReason {
+  /** Problem that keeps the job from ever starting; undefined if there is none. */
+  readonly error: "cycle" | "no_job" | "failed_job" | undefined;
+  readonly reason: string;
+}
+
 /** A job for display. */
 export interface JobEntry {
   readonly jobId: string;
@@ -29,6 +36,8 @@ export interface JobEntry {
   readonly backlog: Backlog | undefined;
   /** Whether the job waits because no node that accepts jobs has the labels in `run_on`. */
   readonly isUnplaced: boolean;
+  /** Why the job waits for others; undefined if it does not. */
+  readonly awaits: AwaitReason | undefined;
 }
 
 /** Number of pending changes at the last check; null if unknown. */
@@ -134,12 +143,14 @@ export function taskView(entry: JobEntry, serverUrl: string): Json {
 }
 
 /**
- * Returns the member `info`: why no node may run the job; the job's failure, if the job has one and
- * is not running; or else its statistics.
+ * Returns the member `info`: why no node may run the job, or why it waits for others; the job's
+ * failure, if the job has one and is not running; or else its statistics.
  */
 function info(entry: JobEntry): Json {
-  const { data, state, isUnplaced } = entry;
+  const { data, state, isUnplaced, awaits } = entry;
   if (isUnplaced) return { error: `no_node: ${noNodeReason(data.replication?.runOn ?? [])}` };
+  if (awaits?.error !== undefined) return { error: `${awaits.error}: ${awaits.reason}` };
+  if (awaits !== undefined) return { ...scheduledStatistics(entry), after: awaits.reason };
   const failure = failureOf(data);
   if (failure === undefined || state === "running") return scheduledStatistics(entry);
   return { error: `${failure.error}: ${failure.reason}` };

@@ -19,6 +19,7 @@ import {
   type Subspace,
   unpackTuple,
 } from "../../kv/index.ts";
+import type { Chains } from "../chains/chains.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { Endpoints } from "../endpoints/endpoints.ts";
 import { backlogAsked } from "../job-lists/backlog.ts";
@@ -60,6 +61,7 @@ export interface BacklogWatchParts {
   readonly parked: ParkedJobs;
   readonly controls: JobControls;
   readonly backlogs: Backlogs;
+  readonly chains: Chains;
   readonly endpoints: Endpoints;
   readonly subspace: Subspace;
   /** Labels of this node, which does not ask for jobs that it may not run. */
@@ -242,7 +244,7 @@ export class BacklogWatch {
 
   /** Stores the count, unless the job has run meanwhile. */
   async #note({ jobId, data }: Question, pending: number): Promise<void> {
-    const { runtime, kv, jobs, backlogs } = this.#parts;
+    const { runtime, kv, jobs, backlogs, chains } = this.#parts;
     await kv.transact(
       async (tx) => {
         const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
@@ -254,6 +256,7 @@ export class BacklogWatch {
         const isSame = before?.pending === pending && before.sinceMs === after.sinceMs;
         if (isSame && before.seenMs >= lastUpdatedMs) return;
         await backlogs.set(tx, jobId, after);
+        await chains.noteReached(tx, jobId, data, after);
       },
       { whenUnknown: "retry" },
     );

@@ -13,7 +13,7 @@
 import type { Runtime } from "../../base/index.ts";
 import type { Job, Jobs, WorkerId } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
-import { NEVER_SEC, parkedSecMax } from "../jobs/decide.ts";
+import { AWAITING_SEC, parkedSecMax } from "../jobs/decide.ts";
 import { REPLICATION_JOB_TYPE, type ReplicationJobData } from "../jobs/job-data.ts";
 import { decodeJob, encodeProgress, isReadable } from "../jobs/job-data-record.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -106,7 +106,7 @@ export class ClockSteps {
   /** Whether the job is scheduled for the future, so that its due time may need a correction. */
   #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
     const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
-    return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < NEVER_SEC;
+    return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < AWAITING_SEC;
   }
 
   /** Whether a parked job is due no later than a job that is parked now. */
@@ -152,7 +152,7 @@ export function dueAfterStep(
   nowMs: number,
 ): number | undefined {
   const nowSec = Math.floor(nowMs / 1000);
-  if (lastUpdatedMs < nowMs + STEP_MS_MIN || dueSec <= nowSec || dueSec >= NEVER_SEC) {
+  if (lastUpdatedMs < nowMs + STEP_MS_MIN || dueSec <= nowSec || dueSec >= AWAITING_SEC) {
     return undefined;
   }
   const schedule = scheduleOf(replication);

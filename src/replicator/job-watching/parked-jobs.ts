@@ -15,6 +15,7 @@ import {
   unpackTuple,
   type Watch,
 } from "../../kv/index.ts";
+import { CHAIN_TYPE } from "../chains/chains.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { LOCAL_RULE_TYPE, RULE_TYPE } from "../jobs/rule-jobs.ts";
@@ -38,6 +39,7 @@ export const JOB_TYPES = [
   LOCAL_RULE_TYPE,
   QUESTION_TYPE,
   COMMAND_TYPE,
+  CHAIN_TYPE,
 ] as const;
 
 /** A parked job, and the update sequence of the source when the job was parked. */

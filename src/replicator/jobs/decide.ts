@@ -20,6 +20,9 @@ import {
 /** Due time of a paused job: CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
 
+/** Due time of a job that waits for others (`chains/`), which make it due. */
+export const AWAITING_SEC = NEVER_SEC - 1;
+
 /**
  * Relative jitter of the parking time. Jobs that were parked together thus do not become due
  * together.

@@ -7,6 +7,7 @@ import { hasJsonNumber, printJson } from "../../base/index.ts";
 import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../../contract/index.ts";
 import { checkSelector, ProtocolError } from "../../protocol/index.ts";
 import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../replicator-config.ts";
+import { parseAfter } from "./after.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
 import {
   boolean,
@@ -46,6 +47,7 @@ export function parseReplication(
   const schedule = parts.schedule();
   const tags = parts.tags();
   const runOn = parts.runOn();
+  const after = parts.after();
   return {
     source: parts.source(),
     target: parts.target(),
@@ -60,6 +62,7 @@ export function parseReplication(
     ...(schedule === undefined ? {} : { schedule }),
     ...(tags === undefined ? {} : { tags }),
     ...(runOn === undefined ? {} : { runOn }),
+    ...(after === undefined ? {} : { after }),
     options: parseOptions(members, config.options),
   };
 }
@@ -101,6 +104,7 @@ function partsOf(members: Members, { protocols }: ParseConfig) {
     schedule: () => parseScheduleMember(members),
     tags: () => parseTags(members.tags),
     runOn: () => parseRunOn(members.run_on),
+    after: () => parseAfter(members.after),
   };
 }
 

@@ -11,6 +11,7 @@ import type {
   TlsSettings,
 } from "../../http-client/index.ts";
 import type { Labels } from "../../jobs/index.ts";
+import type { After } from "./after.ts";
 import type { Tags } from "./tags.ts";
 
 /** Selection of documents. The source filters the documents, or this node if the source cannot. */
@@ -112,6 +113,8 @@ export interface Replication {
   readonly tags?: Tags;
   /** Labels that a node must have to run the job; any node may run it if absent. */
   readonly runOn?: Labels;
+  /** Names of jobs for which the job waits before its first run. */
+  readonly after?: After;
   /** Schedule (`schedule.ts`); runs immediately if absent. */
   readonly schedule?: string;
   /**

@@ -4,10 +4,12 @@ import {
   LABEL_RULE,
   type Labels,
   labelSet,
+  NO_LABELS,
   REQUIRED_LABELS_MAX,
 } from "../../jobs/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { ReplicationInvalidError, shown } from "./parse-fields.ts";
+import type { Replication } from "./replication.ts";
 
 /**
  * Returns the labels in a document, body or rule; undefined if any node may run the job. Throws a
@@ -34,21 +36,22 @@ export function parseRunOn(given: unknown): Labels | undefined {
   return given.length === 0 ? undefined : labelSet(given as readonly string[]);
 }
 
-/** Whether the format of the store has jobs that require labels. */
+/** Whether the format of the store has jobs that require labels or wait for other jobs. */
 export type HasPlacement = (tx: ReadTransaction) => Promise<boolean>;
 
 /**
- * Throws a ReplicationInvalidError for labels that nodes of an older version would ignore, as long
- * as such nodes may share the store.
+ * Throws a ReplicationInvalidError for `run_on` and `after` as long as nodes of an older version,
+ * which would ignore them, may share the store.
  */
-export async function checkRunOn(
+export async function checkFormat(
   tx: ReadTransaction,
-  runOn: Labels | undefined,
+  { runOn = NO_LABELS, after = [] }: Pick<Replication, "runOn" | "after">,
   hasPlacement: HasPlacement,
 ): Promise<void> {
-  if (runOn === undefined || runOn.length === 0 || (await hasPlacement(tx))) return;
+  if ((runOn.length === 0 && after.length === 0) || (await hasPlacement(tx))) return;
+  const name = runOn.length > 0 ? "run_on" : "after";
   throw new ReplicationInvalidError(
-    "`run_on` requires a newer format of the store; run `tandem upgrade --enable` once all nodes have this version",
+    `\`${name}\` requires a newer format of the store; run \`tandem upgrade --enable\` once all nodes have this version`,
   );
 }
 

@@ -5,6 +5,7 @@ import { isSystemName, UntrustedName } from "../../databases/index.ts";
 import { type Labels, NO_LABELS } from "../../jobs/index.ts";
 import { Glob } from "../jobs/glob.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
+import { type After, parseAfter } from "../request/after.ts";
 import { parseEndpoint, type Side } from "../request/parse-endpoint.ts";
 import {
   boolean,
@@ -65,6 +66,7 @@ const MEMBERS = [
   "delete",
   "tags",
   "run_on",
+  "after",
   ...PROXIES,
 ];
 
@@ -90,6 +92,11 @@ export interface Rule {
   readonly overwritten: readonly Glob[];
   /** Labels that a node must have to run the jobs, and to list the databases of a server. */
   readonly runOn: Labels;
+  /**
+   * Names of jobs for which each job waits before its first run; `{db}` is its database. Undefined
+   * for none.
+   */
+  readonly after: After | undefined;
   /** Members shared by all replications, including the endpoints without their URLs. */
   readonly common: Members & { readonly source: Members; readonly target: Members };
   /**
@@ -119,6 +126,7 @@ export function parseRule(members: Members, config: Config): Rule {
     whenDeleted: parseChoice(members, "delete", ["keep", "stop"]),
     concurrency: parseConcurrency(members.concurrency),
     runOn: parseRunOn(members.run_on) ?? NO_LABELS,
+    after: parseAfter(members.after),
     ...parseSecurity(members),
     common: { ...commonMembers(members, config), source: source.others, target: target.others },
   };
@@ -153,14 +161,18 @@ export function ruleReplication(
   targetUrl: string,
   config: Config,
 ): Replication {
-  const { common, sourceUrl, copiesSecurity } = rule;
+  const { common, sourceUrl, copiesSecurity, after } = rule;
   const url = sourceUrl === undefined ? name : at(sourceUrl, name);
   const members = {
     ...common,
     source: { ...common.source, url },
     target: { ...common.target, url: targetUrl },
   };
-  const replication = parseReplication(members, config);
+  const names = after?.map((text) => text.replace("{db}", () => name));
+  const replication = {
+    ...parseReplication(members, config),
+    ...(names === undefined ? {} : { after: names }),
+  };
   if (!copiesSecurity) return replication;
   const overwritesSecurity = mayOverwrite(rule, name, targetUrl);
   return { ...replication, copiesSecurity, ...(overwritesSecurity ? { overwritesSecurity } : {}) };

@@ -17,13 +17,14 @@ import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { ruleGroup } from "../jobs/replication-group.ts";
 import { LOCAL_RULE_TYPE, newRuleUuid, RULE_TYPE, RULE_TYPES } from "../jobs/rule-jobs.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
+import { checkRuleAfter } from "../request/after.ts";
 import {
   type Members,
   ReplicationInvalidError,
   replicationMembers,
 } from "../request/parse-fields.ts";
 import type { Replication } from "../request/replication.ts";
-import { checkRunOn, type HasPlacement } from "../request/run-on.ts";
+import { checkFormat, type HasPlacement } from "../request/run-on.ts";
 import { parseTags, type Tags } from "../request/tags.ts";
 import { parseRule, type Rule, sampleReplication } from "./rule.ts";
 import type { RuleFailure } from "./rule-progress.ts";
@@ -166,7 +167,7 @@ export class Rules {
     return kv.transact(async (tx): Promise<PutOutcome> => {
       const stored = await store.get(tx, name);
       const { whole, rule } = this.#checked(name, members, stored?.content?.members);
-      await checkRunOn(tx, rule.runOn, this.#parts.hasPlacement);
+      await checkFormat(tx, sampleReplication(rule, this.#parts.config), this.#parts.hasPlacement);
       const before = stored?.content?.members;
       if (before !== undefined && printJson(before) === printJson(whole)) return "same";
       if (stored === undefined) {
@@ -280,7 +281,9 @@ export class Rules {
     const unmasked = withStoredSecrets(body, before);
     if (unmasked.kind === "refused") throw new RuleSecretError(unmasked.reason);
     const whole = replicationMembers(unmasked.body.text);
-    return { whole, rule: parseRule(whole, this.#parts.config) };
+    const rule = parseRule(whole, this.#parts.config);
+    checkRuleAfter(rule.after, name);
+    return { whole, rule };
   }
 }
 

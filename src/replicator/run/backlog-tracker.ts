@@ -10,6 +10,11 @@ export class BacklogTracker {
     return this.#stored;
   }
 
+  /** Whether this run has measured that all known changes have arrived. */
+  get isCaughtUp(): boolean {
+    return this.#measured !== undefined && this.#measured.sinceMs === undefined;
+  }
+
   noteStored(backlog: Backlog | undefined): void {
     this.#stored = backlog;
   }

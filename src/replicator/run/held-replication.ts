@@ -14,6 +14,7 @@ import {
   NO_LABELS,
 } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
+import type { Chains } from "../chains/chains.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import {
   clearDocumentState,
@@ -99,6 +100,7 @@ export interface HeldReplicationParts {
   readonly runs: JobRuns;
   readonly parked: ParkedJobs;
   readonly halted: HaltedRuns;
+  readonly chains: Chains;
   readonly removedDatabases: Pick<RemovedDatabases, "has" | "removeHalted">;
   readonly config: ReplicatorConfig;
 }
@@ -129,6 +131,8 @@ export class HeldReplication {
    * the start of this run.
    */
   readonly #lostRun: JobRun | undefined;
+  /** Whether this run has stored that the job has caught up, and woken the jobs that wait for it. */
+  #hasNotedReached = false;
   /** Whether other jobs wanted the replication at the start. */
   #hasRivals = false;
   #stored: ReplicationJobData;
@@ -436,10 +440,11 @@ export class HeldReplication {
 
   /** Stores the progress. Throws if the job is lost. */
   async update(): Promise<void> {
-    const { runtime, kv, jobs, backlogs } = this.parts;
+    const { runtime, kv, jobs, backlogs, chains } = this.parts;
     const endsRestart = isCheckpointed(this.#phase);
     const stored = this.#data;
     const backlog = this.#backlogToStore();
+    const caughtUp = this.#caughtUp(backlog);
     const begins = isStartUnstored(this.#phase);
     // Recording the start must not be repeated, so an unknown outcome is checked. Storing progress
     // may be repeated.
@@ -449,15 +454,26 @@ export class HeldReplication {
       if (begins) await this.#recordStart(tx);
       if (endsRestart) await this.#endRestart(tx);
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
+      if (caughtUp !== undefined) await chains.noteReached(tx, this.held.id, stored, caughtUp);
       return jobs.getTypeTimeout(tx, this.held.type);
     };
     this.#learnTimeout(await kv.transact(store, { whenUnknown }));
     this.#noteStored(stored);
     if (begins) this.#phase = phaseAfter(this.#phase, "store");
     if (backlog !== undefined) this.#backlog.noteStored(backlog);
+    if (caughtUp !== undefined) this.#hasNotedReached = true;
     runtime.trace.event("replication.reported", { jobId: this.held.id });
     // The run has a checkpoint, so the next run must not apply the restart position again.
     if (endsRestart) this.#control = { ...this.#control, restartAt: undefined };
+  }
+
+  /**
+   * Returns the stored backlog if it says that the job has caught up, and this was not so before,
+   * or jobs that wait for this may not have been woken by this run.
+   */
+  #caughtUp(backlog: Backlog | undefined): Backlog | undefined {
+    if (backlog !== undefined) return backlog.sinceMs === undefined ? backlog : undefined;
+    return this.#hasNotedReached || !this.#backlog.isCaughtUp ? undefined : this.#backlog.stored;
   }
 
   #write(tx: Transaction, data: ReplicationJobData): Promise<void> {
@@ -481,7 +497,7 @@ export class HeldReplication {
     before: ReplicationJobData = this.#data,
     leaving: AbortSignal = AbortSignal.abort(),
   ): Promise<void> {
-    const { runtime, jobs, databases, config, events, outages, backlogs } = this.parts;
+    const { runtime, jobs, databases, config, events, outages, backlogs, chains } = this.parts;
     const nowMs = runtime.clock.nowMs();
     const nowSec = Math.floor(nowMs / 1000);
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
@@ -518,6 +534,7 @@ export class HeldReplication {
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
       await this.#writeRuns(tx, run === undefined ? [] : [run]);
       if (ending.kind === "caught-up") await this.#park(tx, ending.updateSequence);
+      await chains.noteReached(tx, this.held.id, data, backlog ?? this.#backlog.stored);
     });
     this.#data = data;
     if (ending.kind === "caught-up")

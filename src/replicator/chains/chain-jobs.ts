@@ -1,0 +1,72 @@
+/** Releases the jobs that waited for one that has completed or caught up (`chains.ts`). */
+import { abortWith, errorCode } from "../../base/index.ts";
+import {
+  type HeartbeatParts,
+  type HeldJob,
+  type Job,
+  type SlotlessJobType,
+  showLife,
+} from "../../jobs/index.ts";
+import { CHAIN_TYPE, type Chains } from "./chains.ts";
+
+/** Number of jobs released per transaction. */
+const RELEASED_MAX = 50;
+
+export interface ChainJobsParts extends HeartbeatParts {
+  readonly chains: Pick<Chains, "release">;
+}
+
+export class ChainJobs implements SlotlessJobType {
+  readonly type = CHAIN_TYPE;
+  readonly #parts: ChainJobsParts;
+
+  constructor(parts: ChainJobsParts) {
+    this.#parts = parts;
+  }
+
+  async run(held: HeldJob, { data }: Pick<Job, "data">, signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const unfollow = abortWith(signal, over);
+    const life = showLife(this.#parts, held, over.signal).catch((error) => over.abort(error));
+    try {
+      await this.#release(held, typeof data.owner === "string" ? data.owner : null, over.signal);
+    } catch (error) {
+      // Another node has the job, or will get it after the activity timeout.
+      const code = errorCode(error);
+      if (code !== "JOBS_HALTED" && code !== "JOBS_WORKER_EXPELLED" && !over.signal.aborted) {
+        const fields = { name: held.id, error: String(error) };
+        this.#parts.runtime.trace.event("replication.release-failed", fields);
+      }
+    } finally {
+      unfollow();
+      over.abort(OVER);
+      await life;
+    }
+  }
+
+  async #release(held: HeldJob, owner: string | null, signal: AbortSignal): Promise<void> {
+    const { kv, jobs, chains, runtime } = this.#parts;
+    let after: string | undefined;
+    do {
+      const from = after;
+      after = await kv.transact(
+        async (tx) => {
+          await jobs.verify(tx, held);
+          const isStopping = signal.aborted;
+          const page = { after: from, limit: RELEASED_MAX };
+          const last = isStopping ? undefined : await chains.release(tx, held.id, owner, page);
+          if (last !== undefined) return last;
+          const isAgain = isStopping || (await jobs.isResubmitted(tx, held));
+          if (isStopping) await jobs.resubmit(tx, held, Math.floor(runtime.clock.nowMs() / 1000));
+          await jobs.finish(tx, held);
+          if (!isAgain) await jobs.remove(tx, held);
+          return undefined;
+        },
+        { whenUnknown: "check" },
+      );
+    } while (after !== undefined);
+  }
+}
+
+/** Abort reason, created once: creating the default one costs more than the abort itself. */
+const OVER = new Error("The release has ended");
