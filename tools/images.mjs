@@ -281,8 +281,8 @@ mkdir -p "$(dirname "$FDB_CLUSTER_FILE")" /var/fdb/data /var/fdb/logs
 echo "$FDB_CLUSTER_FILE_CONTENTS" > "$FDB_CLUSTER_FILE"
 address=127.0.0.1
 if [ "$FDB_NETWORKING_MODE" = container ]; then address=$(hostname --ip-address); fi
-exec fdbserver --listen-address=0.0.0.0:4500 --public-address="$address:4500" \\
-  --datadir=/var/fdb/data --logdir=/var/fdb/logs --cluster-file="$FDB_CLUSTER_FILE"
+exec fdbserver --listen_address=0.0.0.0:4500 --public_address="$address:4500" \\
+  --datadir=/var/fdb/data --logdir=/var/fdb/logs --cluster_file="$FDB_CLUSTER_FILE"
 `,
     { mode: 0o755 },
   );
