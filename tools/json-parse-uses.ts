@@ -33,6 +33,7 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "databases/security/security-object.ts": FIELDS,
   "documents/design-codes.ts": "checks whether a value is truthy in JavaScript",
   "documents/design-filter.ts": "builds an argument for a JavaScript function",
+  "documents/resolve-conflict.ts": OWN_RECORD,
   "host/backup/format.ts": OWN_RECORD,
   "host/sandbox/code.ts": "reads an error of a JavaScript function",
   "host/sandbox/prelude.ts": "runs inside the JavaScript sandbox",
