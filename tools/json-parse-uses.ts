@@ -10,6 +10,7 @@ const STRINGS = "reads strings only";
 
 export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "api/access/session.ts": STRINGS,
+  "api/databases/conflict-policy.ts": OWN_RECORD,
   "api/databases/databases.ts": FIELDS,
   "api/documents/bulk-documents.ts": STRINGS,
   "api/documents/purge.ts": "reads revision lists, and the number of purges to list",

@@ -84,6 +84,7 @@ export type {
 } from "./hooks.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";
 export { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "./records/database-keys.ts";
+export type { UnresolvedRecord as Unresolved } from "./records/resolution-record.ts";
 export { isRevision } from "./revisions/revision.ts";
 export type { MissingRevisions } from "./revisions/revision-questions.ts";
 export type {
