@@ -122,7 +122,7 @@ interface UndoPlan {
   readonly lost: number;
 }
 
-/** Undefined if the document is deleted. `restored` are revisions that later undos have written. */
+/** Undefined if the document is deleted. `restored`: new revisions by the ones that they restore. */
 async function undoPlan(
   tx: Transaction,
   database: Database,

@@ -6,6 +6,7 @@ import type {
   ResolutionPage,
   UndoneResolutions,
 } from "../../contract/index.ts";
+import { percentEncode } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { quoted } from "../terminal/quoted.ts";
 import { table } from "../terminal/table.ts";
@@ -73,7 +74,7 @@ export function addConflictPolicyCommands(conflicts: Command): void {
 }
 
 function pathOf(database: string): string {
-  return `/_tandem/databases/${encodeURIComponent(database)}/conflicts`;
+  return `/_tandem/databases/${percentEncode(database)}/conflicts`;
 }
 
 function readSource(file: string): string {
