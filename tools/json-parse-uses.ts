@@ -10,6 +10,7 @@ const STRINGS = "reads strings only";
 
 export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "api/access/session.ts": STRINGS,
+  "api/databases/conflict-policy.ts": OWN_RECORD,
   "api/databases/databases.ts": FIELDS,
   "api/documents/bulk-documents.ts": STRINGS,
   "api/documents/purge.ts": "reads revision lists, and the number of purges to list",
@@ -33,6 +34,7 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "databases/security/security-object.ts": FIELDS,
   "documents/design-codes.ts": "checks whether a value is truthy in JavaScript",
   "documents/design-filter.ts": "builds an argument for a JavaScript function",
+  "documents/resolve-conflict.ts": OWN_RECORD,
   "host/backup/format.ts": OWN_RECORD,
   "host/sandbox/code.ts": "reads an error of a JavaScript function",
   "host/sandbox/prelude.ts": "runs inside the JavaScript sandbox",

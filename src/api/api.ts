@@ -12,6 +12,7 @@ import type { ApiParts } from "./api-parts.ts";
 import { changesRoutes } from "./changes/changes.ts";
 import { databaseUpdatesRoutes } from "./changes/database-updates.ts";
 import { timeSequenceRoutes } from "./changes/time-sequences.ts";
+import { conflictPolicyRoutes } from "./databases/conflict-policy.ts";
 import { conflictRoutes } from "./databases/conflicts.ts";
 import { databaseListRoutes } from "./databases/database-lists.ts";
 import { databaseRoutes } from "./databases/databases.ts";
@@ -101,6 +102,7 @@ export function apiRoutes(parts: ApiParts, members: BatchMembers): readonly Rout
     ...databaseListRoutes(parts),
     ...databaseRoutes(parts),
     ...conflictRoutes(parts),
+    ...conflictPolicyRoutes(parts),
     ...documentRoutes(parts),
     ...formUploadRoutes(parts),
     ...attachmentRoutes(parts),

@@ -84,6 +84,19 @@ export interface Events {
   "counts.reported": { readonly rowCount: number };
   /** Bodies of earlier revisions were deleted. */
   "databases.swept": { readonly database: string; readonly bodyCount: number };
+  /** The policy of a database resolved a conflict. */
+  "databases.conflict-resolved": {
+    readonly database: string;
+    readonly documentId: string;
+    readonly resolve: string;
+    readonly removedCount: number;
+  };
+  /** The policy of a database left a conflict. */
+  "databases.conflict-left": {
+    readonly database: string;
+    readonly documentId: string;
+    readonly reason: string;
+  };
   /** Documents were purged some time after their deletion, or counted in a dry run. */
   "databases.tombstones-purged": {
     readonly database: string;

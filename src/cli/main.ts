@@ -13,6 +13,7 @@ import { addMoveCommand } from "./move/move.ts";
 import { addAlertsCommand } from "./server/alerts.ts";
 import { addBudgetsCommand } from "./server/budgets.ts";
 import { addConfigCommands } from "./server/config.ts";
+import { addConflictPolicyCommands } from "./server/conflict-policy.ts";
 import { addEndpointsCommand } from "./server/endpoints.ts";
 import { addJobsCommand } from "./server/jobs.ts";
 import { addNodesCommand } from "./server/nodes.ts";
@@ -68,6 +69,8 @@ escapeOutputs();
 const program = new Command("tandem")
   .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")
   .version(VERSION)
+  // Otherwise `tandem conflicts` would parse options of its commands as its own.
+  .enablePositionalOptions()
   .configureHelp({ minWidthToWrap: HELP_TEXT_WIDTH_MIN })
   .showHelpAfterError("Try it with --help for a list of options.")
   // Usage errors exit with 2, help and version with 0; subcommands inherit this.
@@ -149,8 +152,9 @@ program
     return flags.all === true ? verifyAll(source, target, flags) : verify(source, target, flags);
   });
 
-program
+const conflicts = program
   .command("conflicts")
+  .enablePositionalOptions()
   .description("list the documents of a database that have conflicts")
   .argument("<url>", "URL of a database of any CouchDB")
   .option("--since <seq>", "read only changes after this update sequence")
@@ -158,6 +162,8 @@ program
   .action(async (url, flags) => {
     await (await import("./replicate/conflicts.ts")).listConflicts(url, flags);
   });
+
+addConflictPolicyCommands(conflicts);
 
 // Commands end when the reader of their output exits. `serve` does not, because a node must outlive
 // the reader of its startup messages.

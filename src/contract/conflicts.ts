@@ -1,4 +1,5 @@
 /** Schemas of documents with conflicts. */
+import { Type } from "@sinclair/typebox";
 import {
   count,
   described,
@@ -6,6 +7,8 @@ import {
   flag,
   listOf,
   nullable,
+  oneOf,
+  optional,
   type Shape,
   text,
   time,
@@ -30,6 +33,9 @@ export const ConflictRow = exactly({
   job_id: nullable(text, {
     description: "the job of this server that wrote the conflicting revision; null: another writer",
   }),
+  unresolved: nullable(exactly({ time, reason: text }), {
+    description: "why the policy leaves the conflict; null: there is none, or it is still to come",
+  }),
 });
 export type ConflictRow = Shape<typeof ConflictRow>;
 
@@ -40,3 +46,47 @@ export const ConflictPage = exactly({
   conflicts: listOf(ConflictRow),
 });
 export type ConflictPage = Shape<typeof ConflictPage>;
+
+export const ConflictPolicy = exactly({
+  resolve: oneOf(["last_write", "longest_history", "remote", "function"]),
+  field: optional(
+    described(text, "for last_write: path of a member with a number, or a time of ISO 8601"),
+  ),
+  function: optional(
+    described(text, "for function: a JavaScript function of the list of leaves, winner first"),
+  ),
+});
+
+export const ConflictPolicyStatus = exactly({
+  policy: nullable(ConflictPolicy),
+  since: nullable(time),
+});
+export type ConflictPolicyStatus = Shape<typeof ConflictPolicyStatus>;
+
+export const ResolutionRow = exactly({
+  id: text,
+  time,
+  resolve: text,
+  kept: described(text, "the leaf that won"),
+  result: described(text, "the leaf afterwards: kept, or a revision that follows it"),
+  removed: described(listOf(text), "the deleted leaves"),
+});
+export type ResolutionRow = Shape<typeof ResolutionRow>;
+
+export const ResolutionPage = exactly({ bookmark, resolutions: listOf(ResolutionRow) });
+export type ResolutionPage = Shape<typeof ResolutionPage>;
+
+export const UndoRequest = exactly({
+  ids: optional(described(listOf(text), "only these documents")),
+  since: optional(described(time, "only resolutions since this time")),
+});
+
+export const UndoneResolutions = exactly({
+  ok: Type.Literal(true),
+  resolutions: described(count, "resolutions taken back"),
+  revisions: described(count, "revisions written"),
+  lost: described(count, "leaves whose bodies are no longer stored"),
+  kept: described(count, "resolutions in the log whose document is deleted or refuses the write"),
+  more: described(flag, "whether another request continues"),
+});
+export type UndoneResolutions = Shape<typeof UndoneResolutions>;

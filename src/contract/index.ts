@@ -2,8 +2,15 @@
  * The contract of the API below `/_tandem/`: schemas of its JSON, the types of the same names, and
  * its OpenAPI document. The API, the command line and the dashboard share it.
  */
-
-export type { ConflictCounts, ConflictPage, ConflictRow } from "./conflicts.ts";
+export type {
+  ConflictCounts,
+  ConflictPage,
+  ConflictPolicyStatus,
+  ConflictRow,
+  ResolutionPage,
+  ResolutionRow,
+  UndoneResolutions,
+} from "./conflicts.ts";
 export type {
   AlertDelivery,
   BulkCommand,

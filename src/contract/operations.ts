@@ -1,6 +1,14 @@
 /** The operations of the API: one entry for each method and path. */
 import { Type } from "@sinclair/typebox";
-import { ConflictCounts, ConflictPage } from "./conflicts.ts";
+import {
+  ConflictCounts,
+  ConflictPage,
+  ConflictPolicy,
+  ConflictPolicyStatus,
+  ResolutionPage,
+  UndoneResolutions,
+  UndoRequest,
+} from "./conflicts.ts";
 import { COUCHDB_OPERATIONS } from "./couchdb-operations.ts";
 import {
   AlertDelivery,
@@ -149,6 +157,28 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
   "GET /_tandem/databases/{database}/conflicts": {
     summary: "List documents with conflicts",
     answer: ConflictPage,
+  },
+  "GET /_tandem/databases/{database}/conflicts/policy": {
+    summary: "Show how conflicts are resolved",
+    answer: ConflictPolicyStatus,
+  },
+  "PUT /_tandem/databases/{database}/conflicts/policy": {
+    summary: "Set how conflicts are resolved",
+    body: ConflictPolicy,
+    answer: Done,
+  },
+  "DELETE /_tandem/databases/{database}/conflicts/policy": {
+    summary: "Do not resolve conflicts",
+    answer: Done,
+  },
+  "GET /_tandem/databases/{database}/conflicts/resolutions": {
+    summary: "List resolutions of conflicts, newest first",
+    answer: ResolutionPage,
+  },
+  "POST /_tandem/databases/{database}/conflicts/_undo": {
+    summary: "Take resolutions of conflicts back, and remove the policy",
+    body: UndoRequest,
+    answer: UndoneResolutions,
   },
   "GET /_tandem/events": { summary: "Follow events of jobs", answer: undefined },
   "GET /_tandem/events/_past": { summary: "List past events of jobs", answer: PastPage },

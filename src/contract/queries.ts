@@ -230,6 +230,10 @@ export const QUERIES = {
     limit: { ...limit, min: 1, cap: 200, default: 100 },
     bookmark,
   },
+  "GET /_tandem/databases/{database}/conflicts/resolutions": {
+    limit: { ...limit, min: 1, cap: 1_000, default: 100 },
+    bookmark,
+  },
   "GET /_tandem/logins": { limit: { ...limit, cap: 1_000, default: 100 }, skip },
   "POST /_tandem/credentials/_replace": { ...JOB_FILTERS, dry_run: dryRun },
   "POST /_tandem/replications/_check": {

@@ -150,6 +150,7 @@ export class DatabaseRegistry {
     // Fires the watches of changes feeds, which then detect the removal.
     tx.clear(database.keys.changed.key({}));
     tx.clear(this.#keys.conflictCount.key({ name }));
+    tx.clear(this.#keys.conflictPolicy.key({ name }));
     const nowMs = this.#runtime.clock.nowMs();
     removeInBackground(tx, database.keys.everything, { kind: "database", subject: name, nowMs });
     forgetState(tx, database.uuid);
@@ -168,6 +169,19 @@ export class DatabaseRegistry {
     const entries = page.entries.map(({ key, value }) => {
       return { name: this.#keys.conflictCount.unpack(key).name, count: decodeCounter(value) };
     });
+    return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  /** Databases with a policy for conflicts, in byte order of their names, after `after`. */
+  async conflictPolicies(
+    tx: ReadTransaction,
+    { after, limit }: { readonly after?: string | undefined; readonly limit: number },
+  ): Promise<Page<string>> {
+    const { begin, end } = this.#keys.conflictPolicy.range();
+    const last = after === undefined ? undefined : this.#keys.conflictPolicy.key({ name: after });
+    const range = { begin: last === undefined ? begin : firstGreaterThan(last), end };
+    const page = await tx.snapshot.getRangePage(range, { limit });
+    const entries = page.entries.map(({ key }) => this.#keys.conflictPolicy.unpack(key).name);
     return { entries, stoppedBy: page.stoppedBy };
   }
 

@@ -28,6 +28,7 @@ import { Documents } from "./documents/documents.ts";
 import { LeafWriter } from "./documents/leaf-writer.ts";
 import { LocalDocuments } from "./documents/local-documents.ts";
 import { type KeepOldBodies, OldBodies } from "./documents/old-bodies.ts";
+import { Resolutions } from "./documents/resolutions.ts";
 import type { DatabaseHook, HookedDatabase, WriteContext } from "./hooks.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
 import { bodySeals } from "./records/body-seals.ts";
@@ -70,6 +71,7 @@ export class Database implements HookedDatabase {
   readonly changes: ChangesFeed;
   readonly local: LocalDocuments;
   readonly conflicts: Conflicts;
+  readonly resolutions: Resolutions;
   readonly purges: DocumentPurger;
   readonly times: Times;
   readonly tombstones: Tombstones;
@@ -116,6 +118,8 @@ export class Database implements HookedDatabase {
     this.allDocuments = new AllDocuments(keys, reader);
     this.local = new LocalDocuments(keys, assertExists);
     this.conflicts = conflicts;
+    const policyKey = registryKeys.conflictPolicy.key({ name });
+    this.resolutions = new Resolutions(runtime.clock, { keys, policyKey, assertExists });
     this.oldBodies = oldBodies;
     this.bodyRenewal = new BodyRenewal({ keys, reader, sealOf, assertExists });
     this.purges = new DocumentPurger({

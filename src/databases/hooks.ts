@@ -79,6 +79,8 @@ export interface WriteContext extends SecuritySubject {
   readonly replicator?: symbol;
   /** The replication job that writes. */
   readonly jobId?: string | undefined;
+  /** Time until which the bodies of replaced leaves stay readable. Default: the setting's. */
+  readonly keepUntilMs?: number | undefined;
   /** If set, replication jobs added by the write wait for an operator. */
   readonly pausing?: Pausing;
 }

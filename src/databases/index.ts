@@ -73,6 +73,8 @@ export type {
 export type { Conflict } from "./documents/conflicts.ts";
 export type { Purge } from "./documents/document-purger.ts";
 export { BODY_BYTES_MAX } from "./documents/leaf-writer.ts";
+export type { Resolution } from "./documents/resolutions.ts";
+export { RESOLUTIONS_MAX } from "./documents/resolutions.ts";
 export type {
   DatabaseHook,
   EditVerdict,
@@ -82,9 +84,17 @@ export type {
 } from "./hooks.ts";
 export { checkDocumentId, isDatabaseName } from "./names.ts";
 export { DATABASE_KEY_SHAPES, REGISTRY_KEY_SHAPES } from "./records/database-keys.ts";
+export type { UnresolvedRecord as Unresolved } from "./records/resolution-record.ts";
 export { isRevision } from "./revisions/revision.ts";
 export type { MissingRevisions } from "./revisions/revision-questions.ts";
-export type { Refusal, Sandbox, SandboxCall, SelectorCall, Share } from "./sandbox.ts";
+export type {
+  Refusal,
+  Sandbox,
+  SandboxCall,
+  SandboxResult,
+  SelectorCall,
+  Share,
+} from "./sandbox.ts";
 export { SandboxError, shareOf, shareOfIndexes } from "./sandbox.ts";
 export { SECURITY_ADMIN_ONLY, SECURITY_BYTES_MAX } from "./security/security.ts";
 export type { SecuritySubject } from "./security/security-object.ts";

@@ -39,8 +39,10 @@ export interface SandboxCall {
    *   filter      whether the function returned a truthy value
    *   view        whether the function called `emit`
    *   validate    null, or a `Refusal` for the error that the function threw
+   *   resolve     the function's argument is an array of all arguments of the run; index of the
+   *               element that it returned unchanged, another object as JSON text, or null
    */
-  readonly kind: "filter" | "view" | "validate";
+  readonly kind: "filter" | "view" | "validate" | "resolve";
   /** Path of the function's source in the document. */
   readonly path: readonly string[];
   /** Leading arguments of each run: a JSON array, or separate JSON texts if they are long. */
@@ -67,6 +69,9 @@ export interface Refusal {
   readonly reason: string;
 }
 
+/** Result of one run, depending on the kind of the call. */
+export type SandboxResult = boolean | Refusal | number | JsonText | null;
+
 /** A document to be matched against a selector. */
 export interface SelectorCall {
   /** The selector, which must compile. */
@@ -81,11 +86,12 @@ export interface SelectorCall {
 export interface Sandbox {
   /**
    * Returns a result for each run, in order. Throws a SandboxError if the source does not compile,
-   * if a filter or view function throws, or if a limit is reached; rejects with the signal's
+   * if a function other than `validate` throws, or if a limit is reached; rejects with the signal's
    * reason.
    */
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
+  call(call: SandboxCall & { readonly kind: "resolve" }): Promise<(number | JsonText | null)[]>;
   /**
    * Returns whether the document matches. Throws a SandboxError if a limit is reached, and the
    * signal's reason if it aborts.

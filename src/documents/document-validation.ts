@@ -91,9 +91,12 @@ export async function transactValidated<T>(
   for (let attempt = 0; attempt < ATTEMPT_COUNT_MAX; attempt++) {
     try {
       return await kv.transact(async (tx) => {
-        const result = await body(tx, validation);
-        validation.requireVerdicts(tx);
-        return result;
+        try {
+          return await body(tx, validation);
+        } finally {
+          // An error may be due to an edit without a verdict.
+          validation.requireVerdicts(tx);
+        }
       }, options);
     } catch (error) {
       if (!(error instanceof VerdictsMissing)) throw error;

@@ -1,11 +1,16 @@
 /**
  * Documents between the store and the wire, for the API and the replicator: rendering them as text,
- * parsing text into edits, and validation by design documents.
+ * parsing text into edits, validation by design documents, and resolution of conflicts.
  *
  * Reading order: stored-document.ts, document-edits.ts, write-edits.ts, document-validation.ts,
- * design-filter.ts.
+ * design-filter.ts, resolve-conflict.ts.
  */
 export { type BatchSizes, batchesOf } from "./batches.ts";
+export {
+  type ConflictPolicy,
+  checkConflictDatabase,
+  parseConflictPolicy,
+} from "./conflict-policy.ts";
 export { DesignCodes } from "./design-codes.ts";
 export type { FilterName, FilterRequest } from "./design-filter.ts";
 export { openDesignFilter, parseFilterName } from "./design-filter.ts";
@@ -18,6 +23,7 @@ export { DocumentSelector, type SelectorLimits } from "./document-selector.ts";
 export { transactValidated, VALIDATION_HOOK } from "./document-validation.ts";
 export type { RefusedBatch } from "./refused-batch.ts";
 export { splitRefused, writeInHalves } from "./refused-batch.ts";
+export { type ConflictParts, ConflictResolution, callFunction } from "./resolve-conflict.ts";
 export { documentArgument, type SandboxArgument } from "./sandbox-run.ts";
 export type { DescribedAttachment, WholeAttachment } from "./stage-attachment.ts";
 export { CONTENT_TYPE_DEFAULT, stageAttachment, stageAttachments } from "./stage-attachment.ts";
@@ -29,6 +35,7 @@ export {
   storedDocumentPieces,
   writeStoredDocument,
 } from "./stored-document.ts";
+export { type UndoSelection, undoResolutions } from "./undo-resolutions.ts";
 export { writeEdits } from "./write-edits.ts";
 export type { RefusedOutcome } from "./write-refusal.ts";
 export { isWritten, writeRefusal } from "./write-refusal.ts";

@@ -7,6 +7,7 @@ import { AlertWatch } from "../replicator/index.ts";
 import { AlertSender } from "./alerts/alert-sender.ts";
 import type { AssembledNode } from "./assemble-node.ts";
 import { AutoPurger } from "./auto-purger.ts";
+import { ConflictResolver } from "./conflict-resolver.ts";
 import { RULE_ALERTS_FORMAT } from "./formats.ts";
 import { SUBSPACES, USER_DATABASES_KEY } from "./layout.ts";
 import { CountReporter } from "./metrics/count-reporter.ts";
@@ -44,6 +45,7 @@ export function commonServices({
   kv,
   config,
   parts,
+  functions,
   formats,
   rotation,
   reclaimer,
@@ -59,6 +61,7 @@ export function commonServices({
     reclaimer,
     new TimeRecorder(parts),
     new AutoPurger({ ...parts, settings: autoPurgeSettings(config.configuration) }),
+    new ConflictResolver({ runtime, kv, databases, functions }),
     budgets,
     parts.removedDatabases,
     parts.remover,

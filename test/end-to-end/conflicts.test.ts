@@ -23,6 +23,39 @@ async function tandem(...flags: string[]) {
   return { code, out, errors };
 }
 
+test("a policy resolves conflicts, and one command undoes it", async () => {
+  await node.call("PUT", "/news");
+  const docs = [
+    { _id: "one", _rev: "1-a", at: "2026-01-02" },
+    { _id: "one", _rev: "1-b", at: "2026-01-01" },
+  ];
+  await node.call("POST", "/news/_bulk_docs", { new_edits: false, docs });
+  const server = ["--server", node.url];
+  const policy = (...flags: string[]) => tandem("conflicts", "policy", "news", ...flags, ...server);
+  expect(await policy()).toMatchObject({ code: 0, out: "conflicts are not resolved\n" });
+  expect(await policy("last_write")).toMatchObject({
+    code: 2,
+    errors: expect.stringContaining("`field` must be the path of a member"),
+  });
+  expect(await policy("last_write", "--field", "at")).toMatchObject({ code: 0, out: "done\n" });
+  await node.events.event("databases.conflict-resolved");
+  expect(await tandem("conflicts", `${node.url}/news`)).toMatchObject({ code: 0 });
+  expect((await policy()).out).toMatch(/^last_write at, since /);
+  const list = await tandem("conflicts", "resolutions", "news", "--json", ...server);
+  expect(JSON.parse(list.out)).toMatchObject({
+    resolutions: [{ id: "one", kept: "1-a", removed: ["1-b"] }],
+  });
+  const shown = await tandem("conflicts", "resolutions", "news", ...server);
+  expect(shown.out).toMatch(/one +last_write +2-[0-9a-f]{32} +1-b/);
+  expect(await tandem("conflicts", "undo", "news", ...server)).toEqual({
+    code: 0,
+    out: "1 resolution undone: 1 revision written\n",
+    errors: "",
+  });
+  expect(await policy()).toMatchObject({ out: "conflicts are not resolved\n" });
+  expect(await tandem("conflicts", `${node.url}/news`)).toMatchObject({ code: 1 });
+});
+
 test("lists documents whose leaves are not deleted, the winner first, and the totals", async () => {
   await node.call("PUT", "/films");
   expect(await tandem("conflicts", `${node.url}/films`)).toEqual({

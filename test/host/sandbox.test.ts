@@ -115,6 +115,48 @@ describe("failures", () => {
   });
 });
 
+describe("functions that resolve conflicts", () => {
+  const resolve = (source: string, ...documents: readonly unknown[]) => {
+    const runs = [JSON.stringify(documents)];
+    return pool.call({ ...callOf(source), kind: "resolve", runs, shared: "[]" });
+  };
+
+  test.each([
+    ["function (docs) { return docs[1]; }", 1],
+    ["function (docs) { return { n: docs[0].n + docs.length }; }", '{"n":3}'],
+    ["function (docs) { docs[0].n = 5; return docs[0]; }", '{"n":5}'],
+    ["function (docs) { return null; }", null],
+    ["function (docs) { }", null],
+    [
+      "function (docs) { return { at: new Date('2026-01-01').getTime() }; }",
+      '{"at":1767225600000}',
+    ],
+  ])("%s returns %j", async (source, expected) => {
+    expect(await resolve(source, { n: 1 }, { n: 2 })).toEqual([expected]);
+  });
+
+  test("a long document is passed, and returned unchanged", async () => {
+    const long = [utf8Encode(JSON.stringify({ text: "é".repeat(100_000) }))];
+    const call = callOf("function (docs) { return docs[docs[1].text.length === 100000 ? 1 : 0]; }");
+    const runs = [[[utf8Encode("{}")], long]];
+    expect(await pool.call({ ...call, kind: "resolve", runs, shared: "[]" })).toEqual([1]);
+  });
+
+  test.each([
+    ["return [docs[0]]", "must return a document or null"],
+    ["return 'x'", "must return a document or null"],
+    ["return { at: Date.now() }", "Date.now is not available"],
+    ["return { at: new Date() }", "The current time is not available"],
+    ["return { at: Date() }", "The current time is not available"],
+    ["return { at: new (new Date(0).constructor)() }", "The current time is not available"],
+    ["return { n: Math.random() }", "Math.random is not available"],
+  ])("%s fails", async (body, reason) => {
+    await expect(resolve(`function (docs) { ${body}; }`, {}, {})).rejects.toMatchObject({
+      reason: expect.stringContaining(reason),
+    });
+  });
+});
+
 describe("limits", () => {
   const timeoutMs = 100;
 

@@ -235,6 +235,8 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
     MEMBER,
     [
       "GET /_tandem/databases/{database}/conflicts",
+      "GET /_tandem/databases/{database}/conflicts/policy",
+      "GET /_tandem/databases/{database}/conflicts/resolutions",
       "GET /{database}",
       "POST /{database}",
       "GET /{database}/_all_docs",
@@ -309,6 +311,9 @@ const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
   [
     DATABASE_ADMIN,
     [
+      "PUT /_tandem/databases/{database}/conflicts/policy",
+      "DELETE /_tandem/databases/{database}/conflicts/policy",
+      "POST /_tandem/databases/{database}/conflicts/_undo",
       "PUT /{database}/_auto_purge",
       "POST /{database}/_compact",
       "POST /{database}/_compact/{design}",

@@ -108,7 +108,7 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
     case "database":
       return method === "PUT" || method === "DELETE" ? "server-admin" : "database-member";
     case "database-setting":
-      return method === "PUT" ? "database-admin" : "database-member";
+      return isRead(method) ? "database-member" : "database-admin";
     case "all-documents":
       if (database === "_users" && settings.usersListed) return "database-member";
       return isSystemDatabase(database) ? "server-admin" : "database-member";

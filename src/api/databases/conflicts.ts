@@ -1,6 +1,6 @@
 /** `/_tandem/conflicts` and `/_tandem/databases/{db}/conflicts`. CouchDB has no counterpart. */
 import { type ConflictCounts, type ConflictPage, QUERIES } from "../../contract/index.ts";
-import type { Conflict, Leaf } from "../../databases/index.ts";
+import type { Conflict, Leaf, Unresolved } from "../../databases/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
@@ -44,22 +44,27 @@ async function listConflicts(parts: DatabaseParts, call: Call): Promise<ApiRespo
   return readDatabase(parts, call, async (tx, database) => {
     const { count, isComplete } = await database.conflicts.count(tx);
     const { entries, stoppedBy } = await database.conflicts.page(tx, { afterId, limit });
-    const leaves = await database.documents.leavesOf(
-      tx,
-      entries.map(({ id }) => id),
-    );
+    const ids = entries.map(({ id }) => id);
+    const leaves = await database.documents.leavesOf(tx, ids);
+    const unresolved = await database.resolutions.unresolved(tx, ids);
     const answer = {
       total_rows: count,
       complete: isComplete,
       bookmark: stoppedBy === "exhausted" ? null : (entries.at(-1)?.id ?? null),
-      conflicts: entries.flatMap((entry, index) => conflictView(entry, leaves[index] as Leaf[])),
+      conflicts: entries.flatMap((entry, index) => {
+        return conflictView(entry, leaves[index] as Leaf[], unresolved[index]);
+      }),
     } satisfies ConflictPage;
     return json(200, answer);
   });
 }
 
 /** Returns nothing for a document that is hidden from the reader. */
-function conflictView({ id, sinceMs, jobId }: Conflict, leaves: readonly Leaf[]) {
+function conflictView(
+  { id, sinceMs, jobId }: Conflict,
+  leaves: readonly Leaf[],
+  unresolved: Unresolved | undefined,
+) {
   const [winner, ...others] = leaves.filter(({ deleted }) => !deleted);
   if (winner === undefined) return [];
   return [
@@ -70,6 +75,9 @@ function conflictView({ id, sinceMs, jobId }: Conflict, leaves: readonly Leaf[])
       leaves: others.length + 1,
       since: sinceMs === undefined ? null : new Date(sinceMs).toISOString(),
       job_id: jobId ?? null,
+      unresolved: unresolved
+        ? { time: new Date(unresolved.timeMs).toISOString(), reason: unresolved.reason }
+        : null,
     },
   ];
 }

@@ -1,7 +1,13 @@
 /** Documents with conflicts, and their leaves. */
 import { printJson } from "../../base/index.ts";
-import type { ConflictCounts, ConflictPage } from "../../contract/index.ts";
-import { get, segmentOf, withQuery } from "./request.ts";
+import type {
+  ConflictCounts,
+  ConflictPage,
+  ConflictPolicyStatus,
+  ResolutionPage,
+  UndoneResolutions,
+} from "../../contract/index.ts";
+import { get, request, segmentOf, withQuery } from "./request.ts";
 
 /** Number of leaves that can be compared at a time. */
 export const COMPARED_MAX = 6;
@@ -21,8 +27,40 @@ export function readConflicts(
   bookmark: string | undefined,
   signal: AbortSignal,
 ): Promise<ConflictPage> {
-  const path = `_tandem/databases/${segmentOf(database)}/conflicts`;
-  return get(withQuery(path, { bookmark }), signal);
+  return get(withQuery(pathOf(database), { bookmark }), signal);
+}
+
+function pathOf(database: string): string {
+  return `_tandem/databases/${segmentOf(database)}/conflicts`;
+}
+
+export function readPolicy(database: string, signal: AbortSignal): Promise<ConflictPolicyStatus> {
+  return get(`${pathOf(database)}/policy`, signal);
+}
+
+export async function setPolicy(database: string, policy: object): Promise<void> {
+  await request("PUT", `${pathOf(database)}/policy`, { body: policy });
+}
+
+export async function removePolicy(database: string): Promise<void> {
+  await request("DELETE", `${pathOf(database)}/policy`);
+}
+
+/** The last resolutions. */
+export function readResolutions(database: string, signal: AbortSignal): Promise<ResolutionPage> {
+  return get(withQuery(`${pathOf(database)}/resolutions`, { limit: "20" }), signal);
+}
+
+/** Takes all resolutions back. */
+export async function undoResolutions(database: string): Promise<{ resolutions: number }> {
+  let resolutions = 0;
+  for (;;) {
+    const undone: UndoneResolutions = await request("POST", `${pathOf(database)}/_undo`, {
+      body: {},
+    });
+    resolutions += undone.resolutions;
+    if (!undone.more) return { resolutions };
+  }
 }
 
 /** Reads the first leaves of a document that are not deleted, the winner first. */

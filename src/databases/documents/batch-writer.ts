@@ -140,11 +140,12 @@ export class BatchWriter {
       }
     }
     const deltas = new CounterDeltas(this.#keys);
-    const { jobId } = batch.context;
+    const { jobId, keepUntilMs } = batch.context;
     const late: LateWrites = [];
     const outcomes = prepared.map((entry, index) => {
       if ("kind" in entry) return entry;
-      return this.#writer.carryOut(tx, state, entry, { deltas, jobId, left: lefts[index] }, late);
+      const counting = { deltas, jobId, keepUntilMs, left: lefts[index] };
+      return this.#writer.carryOut(tx, state, entry, counting, late);
     });
     deltas.apply(tx);
     this.#counts.finish(tx, state);

@@ -27,7 +27,8 @@ import {
 } from "../records/conflict-record.ts";
 import { decodeCounter } from "../records/counter-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
-import type { RevisionTree } from "../revisions/revision-tree.ts";
+import { formatRevision } from "../revisions/revision.ts";
+import type { LeafNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
@@ -94,15 +95,27 @@ export class Conflicts {
   /** Updates row and counters of a document whose tree has changed. */
   update(
     tx: Transaction,
-    { id, loaded }: { readonly id: string; readonly loaded: LoadedDocument },
+    {
+      id,
+      loaded,
+      before,
+    }: {
+      readonly id: string;
+      readonly loaded: LoadedDocument;
+      readonly before: ReadonlyMap<LeafNode, unknown>;
+    },
     { deltas, jobId }: { readonly deltas: CounterDeltas; readonly jobId: string | undefined },
   ): void {
     if (loaded.conflictRow === "unkept") return;
     const row = isConflicting(loaded.tree) ? "stored" : "absent";
     if (row === loaded.conflictRow) return;
-    if (row === "stored") this.#add(tx, id, { sinceMs: this.#clock.nowMs(), jobId }, deltas);
-    else {
+    if (row === "stored") {
+      const added = loaded.tree.leaves.find((leaf) => !leaf.leaf.deleted && !before.has(leaf));
+      const revision = added && formatRevision(added);
+      this.#add(tx, id, { sinceMs: this.#clock.nowMs(), jobId, revision }, deltas);
+    } else {
       tx.clear(this.#keys.conflict.key({ id }));
+      tx.clear(this.#keys.unresolved.key({ id }));
       deltas.addAt(this.#countKey, -1);
     }
     loaded.conflictRow = row;
@@ -121,6 +134,12 @@ export class Conflicts {
       return { id: this.#keys.conflict.unpack(key).id, ...decodeConflict(value) };
     });
     return { entries, stoppedBy: page.stoppedBy };
+  }
+
+  /** The row of a document; undefined if it has no conflict. */
+  async find(tx: ReadTransaction, id: string): Promise<ConflictRecord | undefined> {
+    const value = await tx.get(this.#keys.conflict.key({ id }));
+    return value && decodeConflict(value);
   }
 
   async count(tx: ReadTransaction): Promise<ConflictCount> {

@@ -19,11 +19,13 @@ import type { LeafNode, LeafState, RevisionTree } from "../revisions/revision-tr
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
 import type { Conflicts } from "./conflicts.ts";
 
-/** Counters affected by a change, and its author. */
+/** Counters affected by a change, its author, and what it must keep. */
 export interface Counting {
   readonly deltas: CounterDeltas;
   /** The replication job that writes the change. */
   readonly jobId: string | undefined;
+  /** Time until which the bodies of replaced leaves must stay readable. */
+  readonly keepUntilMs?: number | undefined;
   /** Partial count that includes the document's stored change. */
   readonly left: Key | undefined;
 }
@@ -80,7 +82,7 @@ export class DocumentIndexes {
       tx.set(this.#keys.winner.key({ id }), encodeWinnerRecord(winner));
     }
     if (!isAlive && before.wasDeleted === false) tx.clear(this.#keys.winner.key({ id }));
-    this.#conflicts.update(tx, { id, loaded }, counting);
+    this.#conflicts.update(tx, { id, loaded, before: before.leaves }, counting);
     count(counting.deltas, tree, before);
   }
 

@@ -191,7 +191,7 @@ export class DocumentWriter {
       if (after?.has(leaf)) continue;
       const left = leafAttachments.get(leaf) ?? [];
       const old = { revision: leaf, leaf: leafState, attachments: left };
-      if (this.#oldBodies.keep(tx, edit.id, old)) continue;
+      if (this.#oldBodies.keep(tx, edit.id, old, counting.keepUntilMs)) continue;
       this.#leaves.drop(tx, edit.id, leaf, leafState, { attachments: left, kept: attachments });
       state.droppedKeyCount +=
         leafState.bodyChunkCount + leafState.attachmentChunkCount + left.length;

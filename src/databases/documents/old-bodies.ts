@@ -85,8 +85,8 @@ export class OldBodies {
   }
 
   /**
-   * Keeps the records of a superseded leaf. Returns false if they are not kept; the caller then
-   * clears them.
+   * Keeps the records of a superseded leaf, at least until `untilMs`, also from a compaction.
+   * Returns false if they are not kept; the caller then clears them.
    */
   keep(
     tx: Transaction,
@@ -100,14 +100,15 @@ export class OldBodies {
       readonly leaf: LeafState;
       readonly attachments: readonly Attachment[];
     },
+    untilMs?: number,
   ): boolean {
-    if (leaf.deleted || this.#keepMs() === 0) return false;
+    if (leaf.deleted || (untilMs === undefined && this.#keepMs() === 0)) return false;
     const record = encodeOldBody({ ...leaf, attachments });
     // Only a list of thousands of attachments exceeds a chunk; it is not kept.
     if (record.length > CHUNK_BYTES) return false;
     tx.set(
       this.#keys.oldBody.key({
-        sinceMs: Math.floor(this.#runtime.clock.nowMs()),
+        sinceMs: Math.floor(untilMs ?? this.#runtime.clock.nowMs()),
         ...leafElements(id, revision),
       }),
       record,

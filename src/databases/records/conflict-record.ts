@@ -2,12 +2,15 @@
  * The records of conflicts.
  *
  *   ConflictRecord   format (1), milliseconds since 1970 at which the conflict began, or 0 if
- *                    unknown, id of the replication job that wrote the revision, or ""
+ *                    unknown, id of the replication job that wrote the revision, or "", the
+ *                    revision, or nothing (a reader of older rows finds none, and an older program
+ *                    ignores it)
  *   ConflictSearch   format (1), 0 and the versionstamp of the last change searched (12); or 1 if
  *                    all changes have been searched
  */
-import { assert } from "../../base/index.ts";
+import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp } from "../../kv/index.ts";
+import type { Revision } from "../document.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
 
 const FORMAT = 1;
@@ -17,20 +20,27 @@ export interface ConflictRecord {
   readonly sinceMs: number | undefined;
   /** The replication job that wrote the conflicting revision; undefined for other writers. */
   readonly jobId: string | undefined;
+  /** The revision that began the conflict, if known. */
+  readonly revision?: Revision | undefined;
 }
 
-export function encodeConflict({ sinceMs, jobId }: ConflictRecord): Uint8Array {
+export function encodeConflict({ sinceMs, jobId, revision }: ConflictRecord): Uint8Array {
   const writer = new RecordWriter().byte(FORMAT).integer(Math.floor(sinceMs ?? 0));
-  return writer.text(jobId ?? "").finish();
+  return writer
+    .text(jobId ?? "")
+    .raw(utf8Encode(revision ?? ""))
+    .finish();
 }
 
 export function decodeConflict(value: Uint8Array): ConflictRecord {
   const reader = begun(value);
   const sinceMs = reader.integer();
   const jobId = reader.text();
+  const revision = utf8Decode(reader.rest());
   return {
     sinceMs: sinceMs === 0 ? undefined : sinceMs,
     jobId: jobId === "" ? undefined : jobId,
+    ...(revision === "" ? {} : { revision }),
   };
 }
 

@@ -55,6 +55,12 @@ const REGISTRY_ROWS = {
     "documents with conflicts, by database; absent before the first",
   ),
   times: keyRow<NoElements>(7, [], "TimeTable", "versions of the store at earlier times"),
+  conflictPolicy: keyRow<{ name: string }>(
+    8,
+    ["name"],
+    "PolicyRecord",
+    "how conflicts are resolved, by database; absent until set",
+  ),
 };
 
 /** Key shapes of the registry, below the layer's subspace. */
@@ -201,6 +207,24 @@ const ROWS = {
   timeReset: keyRow<NoElements>(24, [], "versionstamp", "last reset of `_time_seq`"),
   tombstoneTtl: keyRow<NoElements>(25, [], "text", "`deleted_document_ttl`; absent until set"),
   tombstonesPurged: keyRow<NoElements>(26, [], "versionstamp", "last change read by purges by age"),
+  resolverTurn: keyRow<NoElements>(
+    27,
+    [],
+    "TurnRecord",
+    "progress of the current pass that resolves conflicts",
+  ),
+  resolution: keyRow<{ number: number }>(
+    28,
+    ["number"],
+    "ResolutionRecord",
+    "the latest resolutions of conflicts, numbered from 1",
+  ),
+  unresolved: keyRow<{ id: string }>(
+    29,
+    ["id"],
+    "UnresolvedRecord",
+    "why the policy leaves a document's conflict",
+  ),
 };
 
 /**

@@ -1,6 +1,6 @@
 /** Messages between the pools and the threads that run users' functions and selectors. */
 import type { JsonText } from "../../base/index.ts";
-import type { Refusal, SandboxCall } from "../../databases/index.ts";
+import type { Refusal, SandboxCall, SandboxResult } from "../../databases/index.ts";
 
 /** A call to be run by a thread. Its code and arguments are transferred to the thread. */
 export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "share" | "signal"> {
@@ -17,7 +17,7 @@ export type SandboxAnswer =
   | {
       readonly kind: "results";
       /** Results of completed runs, in order; runs after the end of the time slice have none. */
-      readonly results: readonly (boolean | Refusal | null)[];
+      readonly results: readonly SandboxResult[];
       readonly logged: readonly string[];
     }
   | {

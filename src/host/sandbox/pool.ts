@@ -3,12 +3,19 @@
  * selectors use separate threads, because any reader may send selectors, while writes wait for
  * validation functions.
  */
-import { joinYielding, type LongText, type Runtime, Yielder } from "../../base/index.ts";
+import {
+  type JsonText,
+  joinYielding,
+  type LongText,
+  type Runtime,
+  Yielder,
+} from "../../base/index.ts";
 import {
   type Refusal,
   type Sandbox,
   type SandboxCall,
   SandboxError,
+  type SandboxResult,
   type SelectorCall,
   type Share,
 } from "../../databases/index.ts";
@@ -53,8 +60,9 @@ export class SandboxPool implements Sandbox {
 
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
-  async call(call: SandboxCall): Promise<(boolean | Refusal | null)[]> {
-    const results: (boolean | Refusal | null)[] = [];
+  call(call: SandboxCall & { readonly kind: "resolve" }): Promise<(number | JsonText | null)[]>;
+  async call(call: SandboxCall): Promise<SandboxResult[]> {
+    const results: SandboxResult[] = [];
     do {
       const runs = call.runs.slice(results.length);
       const answered = await this.#slice({ ...call, runs });
@@ -69,7 +77,7 @@ export class SandboxPool implements Sandbox {
   }
 
   /** Runs as many of the first runs as fit into a time slice, and returns their results. */
-  async #slice(call: SandboxCall): Promise<readonly (boolean | Refusal | null)[]> {
+  async #slice(call: SandboxCall): Promise<readonly SandboxResult[]> {
     const { codeId, runs, timeoutMs, share = COMMON_SHARE, signal } = call;
     const answer = await this.#functions.call({
       subjectId: codeId,

@@ -249,7 +249,39 @@ export const SANDBOX_PRELUDE = String.raw`
         return thrown(error, true);
       }
     },
+    resolve: function (fun, documents) {
+      var texts = [];
+      for (var at = 0; at < documents.length; at++) texts[at] = print(documents[at]);
+      forgetChance();
+      var result = fun.call(design, documents);
+      if (result === null || result === undefined) return null;
+      if (typeof result !== "object" || isArray(result)) {
+        throw failure("invalid_result", "The function must return a document or null");
+      }
+      var text = print(result);
+      for (var index = 0; index < texts.length; index++) if (texts[index] === text) return index;
+      return text;
+    },
   };
+
+  /** The result must not depend on time or randomness, because it must be equal on all servers. */
+  function forgetChance() {
+    var RealDate = root.Date;
+    function refuse(name) {
+      return function () {
+        throw new Error(name + " is not available: the result must depend on the documents only");
+      };
+    }
+    root.Math.random = refuse("Math.random");
+    root.Date = new Proxy(RealDate, {
+      apply: refuse("The current time"),
+      construct: function (target, args) {
+        return args.length === 0 ? refuse("The current time")() : Reflect.construct(target, args);
+      },
+    });
+    RealDate.now = refuse("Date.now");
+    RealDate.prototype.constructor = root.Date;
+  }
 
   return function (kind, pathText, runsText, sharedText) {
     try {

@@ -82,6 +82,19 @@ export const COUNTERS: readonly CounterRow[] = [
     amount: ({ documentCount, isDryRun }: Events["databases.tombstones-purged"]) =>
       isDryRun ? 0 : documentCount,
   },
+  {
+    path: ["tandem", "conflicts", "resolved"],
+    name: "tandem_conflicts_resolved",
+    description: "number of resolutions of conflicts by the policy of a database",
+    event: "databases.conflict-resolved",
+    label: "resolve",
+    labelOf: ({ resolve }: Events["databases.conflict-resolved"]) => resolve,
+  },
+  tandem(
+    "conflicts.left",
+    "number of times that the policy of a database left a conflict",
+    "databases.conflict-left",
+  ),
   replicator(
     "jobs.accepts",
     "number of jobs that this process acquired from the queue",

@@ -9,6 +9,7 @@ import { linkTo } from "../../base/view.ts";
 import { Cell, type Column, Figure, Table } from "../../components/table.tsx";
 import { Foreign, Moment, Problem } from "../../components/text.tsx";
 import { Leaves } from "./leaves.tsx";
+import { Resolution } from "./policy.tsx";
 
 const DATABASE_COLUMNS: readonly Column[] = [
   { name: "Database" },
@@ -88,6 +89,7 @@ function Documents({ database, bookmark }: { database: string; bookmark: string 
         </Table>
       )}
       <Next place={[database]} bookmark={value?.bookmark} />
+      <Resolution database={database} onChange={reload} />
     </>
   );
 }
@@ -99,6 +101,11 @@ function Document({ database, row }: { database: string; row: ConflictRow }) {
         <a href={linkTo(["conflicts", database, row.id])}>
           <Foreign text={row.id} />
         </a>
+        {row.unresolved !== null && (
+          <p class="section-note">
+            Left by the policy: <Foreign text={row.unresolved.reason} />
+          </p>
+        )}
       </th>
       <Cell name="Leaves" isNumber>
         <Figure value={row.leaves} />

@@ -1,0 +1,242 @@
+/** The policy that resolves the conflicts of a database, its last resolutions, and their undo. */
+import { useState } from "preact/hooks";
+import type { ConflictPolicyStatus, ResolutionRow } from "../../../contract/index.ts";
+import {
+  readPolicy,
+  readResolutions,
+  removePolicy,
+  setPolicy,
+  undoResolutions,
+} from "../../api/conflicts.ts";
+import { useIdleFeed, useSurroundings } from "../../base/context.ts";
+import { formatCount } from "../../base/format.ts";
+import { useLoaded } from "../../base/use-loaded.ts";
+import { linkTo } from "../../base/view.ts";
+import { Dialog, DialogButtons } from "../../components/dialog.tsx";
+import { Cell, type Column, Table } from "../../components/table.tsx";
+import { Foreign, Moment, Problem } from "../../components/text.tsx";
+
+type Policy = NonNullable<ConflictPolicyStatus["policy"]>;
+
+const WINNERS: Readonly<Record<Policy["resolve"], string>> = {
+  last_write: "The last write, by a member",
+  longest_history: "The longest history",
+  remote: "The remote revision",
+  function: "A function decides",
+};
+const COLUMNS: readonly Column[] = [
+  { name: "Document" },
+  { name: "Policy" },
+  { name: "Removed leaves" },
+  { name: "Time", isNumber: true },
+];
+
+export function Resolution({ database, onChange }: { database: string; onChange: () => void }) {
+  const { session } = useSurroundings();
+  const status = useLoaded((signal) => readPolicy(database, signal), `policy ${database}`);
+  const log = useLoaded((signal) => readResolutions(database, signal), `resolutions ${database}`);
+  const [dialog, setDialog] = useState<"policy" | "undo">();
+  const reload = () => {
+    status.reload();
+    log.reload();
+  };
+  useIdleFeed(reload);
+  const close = (isDone: boolean) => {
+    setDialog(undefined);
+    if (!isDone) return;
+    reload();
+    onChange();
+  };
+  const resolutions = log.value?.resolutions ?? [];
+  return (
+    <section>
+      <div class="page-head">
+        <h2>Policy</h2>
+        {status.value !== undefined && <Summary status={status.value} />}
+        {session.changes && status.value !== undefined && (
+          <button type="button" onClick={() => setDialog("policy")}>
+            Edit policy
+          </button>
+        )}
+        {session.changes && resolutions.length > 0 && (
+          <button type="button" onClick={() => setDialog("undo")}>
+            Undo all
+          </button>
+        )}
+      </div>
+      <Problem error={status.error ?? log.error} />
+      {resolutions.length > 0 && <Log database={database} resolutions={resolutions} />}
+      {dialog === "policy" && (
+        <PolicyDialog
+          database={database}
+          policy={status.value?.policy ?? undefined}
+          onClose={close}
+        />
+      )}
+      {dialog === "undo" && <UndoDialog database={database} onClose={close} />}
+    </section>
+  );
+}
+
+function Summary({ status: { policy } }: { status: ConflictPolicyStatus }) {
+  if (policy === null)
+    return <span class="section-note">Conflicts stay until you resolve them.</span>;
+  return (
+    <span class="section-note">
+      {WINNERS[policy.resolve]}
+      {policy.field !== undefined && (
+        <>
+          : <Foreign text={policy.field} />
+        </>
+      )}
+    </span>
+  );
+}
+
+function Log({
+  database,
+  resolutions,
+}: {
+  database: string;
+  resolutions: readonly ResolutionRow[];
+}) {
+  return (
+    <Table label="Last resolutions" columns={COLUMNS}>
+      {resolutions.map(({ id, time, resolve, removed, result }) => (
+        <tr key={`${id} ${result}`}>
+          <th scope="row">
+            <a href={linkTo(["conflicts", database, id])}>
+              <Foreign text={id} />
+            </a>
+          </th>
+          <Cell name="Policy">{resolve}</Cell>
+          <Cell name="Removed leaves">
+            <Foreign text={removed.join(" ")} />
+          </Cell>
+          <Cell name="Time" isNumber>
+            <Moment time={time} />
+          </Cell>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+function PolicyDialog({
+  database,
+  policy,
+  onClose,
+}: {
+  database: string;
+  policy: Policy | undefined;
+  onClose: (isDone: boolean) => void;
+}) {
+  const { announce } = useSurroundings();
+  const [resolve, setResolve] = useState<Policy["resolve"]>(policy?.resolve ?? "last_write");
+  const [error, setError] = useState<unknown>();
+  const attempt = async (change: () => Promise<unknown>, message: string) => {
+    setError(undefined);
+    try {
+      await change();
+      announce(message);
+      onClose(true);
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const argument = { last_write: "field", function: "function" }[resolve as string];
+    const given = argument === undefined ? {} : { [argument]: String(form.get(argument)) };
+    const change = () => setPolicy(database, { resolve, ...given });
+    void attempt(change, `${database}: ${WINNERS[resolve]}`);
+  };
+  const remove = () => attempt(() => removePolicy(database), `${database} has no policy`);
+  return (
+    <Dialog title="Resolve conflicts" onClose={() => onClose(false)}>
+      <form onSubmit={submit}>
+        <p>
+          The server deletes the losing leaves in the background. Set the same policy on all
+          servers, or on one of them.
+        </p>
+        <label class="field">
+          Winner
+          <select
+            value={resolve}
+            onChange={({ currentTarget }) => setResolve(currentTarget.value as Policy["resolve"])}
+          >
+            {Object.entries(WINNERS).map(([word, text]) => (
+              <option key={word} value={word}>
+                {text}
+              </option>
+            ))}
+          </select>
+        </label>
+        {resolve === "last_write" && (
+          <label class="field">
+            Member with a number or a time, such as meta.time
+            <input name="field" required defaultValue={policy?.field ?? ""} autoComplete="off" />
+          </label>
+        )}
+        {resolve === "function" && (
+          <label class="field">
+            JavaScript function of the list of leaves, CouchDB's winner first
+            <textarea
+              name="function"
+              required
+              rows={8}
+              defaultValue={policy?.function ?? "function (docs) {\n  return docs[0];\n}"}
+            />
+          </label>
+        )}
+        <Problem error={error} />
+        <DialogButtons leave="Keep as it is" onLeave={() => onClose(false)}>
+          {policy !== undefined && (
+            <button type="button" class="danger" onClick={() => void remove()}>
+              Remove
+            </button>
+          )}
+          <button type="submit" class="primary">
+            Set
+          </button>
+        </DialogButtons>
+      </form>
+    </Dialog>
+  );
+}
+
+function UndoDialog({
+  database,
+  onClose,
+}: {
+  database: string;
+  onClose: (isDone: boolean) => void;
+}) {
+  const { announce } = useSurroundings();
+  const [error, setError] = useState<unknown>();
+  const undo = async () => {
+    setError(undefined);
+    try {
+      const { resolutions } = await undoResolutions(database);
+      announce(`${formatCount(resolutions, "resolution")} undone`);
+      onClose(true);
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  return (
+    <Dialog title="Undo all resolutions" onClose={() => onClose(false)}>
+      <p>
+        Removes the policy of <Foreign text={database} />, and writes the deleted leaves of all
+        logged resolutions again, so that the conflicts return.
+      </p>
+      <Problem error={error} />
+      <DialogButtons leave="Keep as it is" onLeave={() => onClose(false)}>
+        <button type="button" class="danger" onClick={() => void undo()}>
+          Undo
+        </button>
+      </DialogButtons>
+    </Dialog>
+  );
+}

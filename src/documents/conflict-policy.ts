@@ -1,0 +1,144 @@
+/**
+ * Policies that resolve conflicts. The decision is a function of policy and leaves only, so servers
+ * with the same policy that resolve the same conflict concurrently write the same revisions.
+ */
+import { isSystemName, type Revision } from "../databases/index.ts";
+import { badRequest } from "../protocol/index.ts";
+
+export type ConflictPolicy =
+  /** The greatest value of a member wins. */
+  | { readonly resolve: "last_write"; readonly field: string }
+  /** CouchDB's winner stays. */
+  | { readonly resolve: "longest_history" }
+  /** The revision wins that replication brought into conflict with the present one. */
+  | { readonly resolve: "remote" }
+  /** A JavaScript function of the leaves returns the document. */
+  | { readonly resolve: "function"; readonly function: string };
+
+export const RESOLVE_WORDS = ["last_write", "longest_history", "remote", "function"] as const;
+
+const FIELD_LENGTH_MAX = 200;
+const FUNCTION_LENGTH_MAX = 60_000;
+
+/** Throws a ProtocolError 400 that names the invalid member. */
+export function parseConflictPolicy(members: ReadonlyMap<string, unknown>): ConflictPolicy {
+  const resolve = RESOLVE_WORDS.find((word) => word === members.get("resolve"));
+  if (resolve === undefined) throw badRequest(`\`resolve\` must be ${RESOLVE_WORDS.join(", ")}`);
+  const argument = { last_write: "field", function: "function" }[resolve as string];
+  for (const name of members.keys()) {
+    if (name === "resolve" || name === argument) continue;
+    throw badRequest(`\`${name}\` is not known with \`resolve\`: "${resolve}"`);
+  }
+  if (resolve === "last_write") {
+    const field = members.get("field");
+    if (typeof field === "string" && isField(field)) return { resolve, field };
+    const form = `such as "updated_at" or "meta.time", at most ${FIELD_LENGTH_MAX} characters`;
+    throw badRequest(`\`field\` must be the path of a member, ${form}`);
+  }
+  if (resolve !== "function") return { resolve };
+  const source = members.get("function");
+  if (typeof source === "string" && source !== "" && source.length <= FUNCTION_LENGTH_MAX) {
+    return { resolve, function: source };
+  }
+  const form = `a JavaScript function, at most ${FUNCTION_LENGTH_MAX} characters`;
+  throw badRequest(`\`function\` must be the source of ${form}`);
+}
+
+/** Members that begin with an underscore are no part of a body. */
+function isField(field: string): boolean {
+  if (field.length > FIELD_LENGTH_MAX || field.startsWith("_")) return false;
+  return field.split(".").every((segment) => segment !== "");
+}
+
+/** Throws a ProtocolError 400 for a database whose documents have effects of their own. */
+export function checkConflictDatabase(name: string): void {
+  if (!isSystemName(name)) return;
+  throw badRequest(`Conflicts in ${name} are not resolved by a policy: it is a system database`);
+}
+
+/** A leaf that is not deleted, as far as a policy without a function needs it. */
+export interface RankedLeaf {
+  readonly revision: Revision;
+  readonly isRemote: boolean;
+  /** Value of the policy's field. */
+  readonly written: WriteTime | undefined;
+}
+
+/**
+ * Index of the winning leaf among `leaves`, which have CouchDB's order. A total order of the leaves
+ * decides, except for `remote`, so the best of some leaves is also the best of any of them.
+ */
+export function winningLeaf(
+  { resolve }: Exclude<ConflictPolicy, { resolve: "function" }>,
+  leaves: readonly RankedLeaf[],
+): number {
+  if (resolve === "longest_history") return 0;
+  if (resolve === "remote")
+    return Math.max(
+      0,
+      leaves.findIndex(({ isRemote }) => isRemote),
+    );
+  let best = 0;
+  for (let index = 1; index < leaves.length; index++) {
+    const { written } = leaves[index] as RankedLeaf;
+    if (compareWriteTimes(written, leaves[best]?.written) > 0) best = index;
+  }
+  return best;
+}
+
+/** Value of a member that orders writes: whole units, and the digits of their fraction. */
+export interface WriteTime {
+  readonly kind: "number" | "time";
+  readonly units: number;
+  /** Without trailing zeros. Empty for a number. */
+  readonly fraction: string;
+}
+
+/** Missing values come first, then numbers, then times. */
+export function compareWriteTimes(
+  left: WriteTime | undefined,
+  right: WriteTime | undefined,
+): number {
+  const rank = (time: WriteTime | undefined) => [undefined, "number", "time"].indexOf(time?.kind);
+  if (left === undefined || right === undefined || left.kind !== right.kind) {
+    return rank(left) - rank(right);
+  }
+  if (left.units !== right.units) return left.units - right.units;
+  if (left.fraction === right.fraction) return 0;
+  return left.fraction < right.fraction ? -1 : 1;
+}
+
+const TIME =
+  /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d{1,30}))?([Zz]|[+-]\d{2}:?\d{2})?)?$/;
+
+/**
+ * Returns the value of a number up to 2^53, or of a date or time of ISO 8601 (UTC without an
+ * offset); undefined for any other value.
+ */
+export function writeTimeOf(value: unknown): WriteTime | undefined {
+  if (typeof value === "number") {
+    const isExact = Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+    return isExact ? { kind: "number", units: value, fraction: "" } : undefined;
+  }
+  const match = typeof value === "string" ? TIME.exec(value) : null;
+  if (match === null) return undefined;
+  const [, day = "", time = "00:00", fraction = "", offset = "Z"] = match;
+  const local = time.length === 5 ? `${day}T${time}:00Z` : `${day}T${time}Z`;
+  const localMs = Date.parse(local);
+  // `Date.parse` also accepts 24:00:00 and the 31st of any month.
+  if (Number.isNaN(localMs) || new Date(localMs).toISOString().slice(0, 19) !== local.slice(0, 19))
+    return undefined;
+  const offsetSec = offsetSeconds(offset);
+  if (offsetSec === undefined) return undefined;
+  const units = localMs / 1000 - offsetSec;
+  return { kind: "time", units, fraction: fraction.replace(/0+$/, "") };
+}
+
+/** Undefined for an offset of a day or more. */
+function offsetSeconds(offset: string): number | undefined {
+  if (/^z$/i.test(offset)) return 0;
+  const hours = Number(offset.slice(1, 3));
+  const minutes = Number(offset.slice(-2));
+  if (hours > 23 || minutes > 59) return undefined;
+  return (offset.startsWith("-") ? -1 : 1) * (hours * 60 + minutes) * 60;
+}

@@ -1,0 +1,161 @@
+/**
+ * Takes resolutions of conflicts back, latest first: writes each removed leaf again, after its
+ * deletion, and the content that a function replaced. Removes the policy first, so that it does not
+ * resolve the conflicts again.
+ */
+import { errorCode } from "../base/index.ts";
+import type {
+  Attachment,
+  AttachmentEdit,
+  Database,
+  Document,
+  DocumentEdit,
+  Resolution,
+  Revision,
+} from "../databases/index.ts";
+import type { Transaction } from "../kv/index.ts";
+import { transactValidated } from "./document-validation.ts";
+import { type ConflictParts, RESOLVER, reasonOf, writeAll } from "./resolve-conflict.ts";
+
+/** Maximum number of resolutions that a call takes back. */
+const UNDONE_MAX = 1_000;
+const PAGE_ROWS = 100;
+
+export interface UndoSelection {
+  /** Documents. Default: all. */
+  readonly ids?: ReadonlySet<string> | undefined;
+  /** Only resolutions since this time. */
+  readonly sinceMs?: number | undefined;
+}
+
+export interface Undone {
+  resolutions: number;
+  /** Revisions that were written. */
+  revisions: number;
+  /** Leaves whose bodies are no longer stored. */
+  lost: number;
+  /** Resolutions that stay in the log: their document is deleted, or refused the write. */
+  kept: number;
+  /** Whether the next call continues. */
+  more: boolean;
+}
+
+/** Throws STORE_DATABASE_NOT_FOUND. */
+export async function undoResolutions(
+  parts: ConflictParts,
+  name: string,
+  { ids, sinceMs = 0 }: UndoSelection,
+  signal?: AbortSignal,
+): Promise<Undone> {
+  const { kv, databases } = parts;
+  await kv.transact(
+    async (tx) => (await databases.open(tx, name)).resolutions.setPolicy(tx, undefined),
+    { signal, whenUnknown: "retry" },
+  );
+  const undone: Undone = { resolutions: 0, revisions: 0, lost: 0, kept: 0, more: false };
+  const restored = new Map<Revision, Revision>();
+  for (let before: number | undefined, isLast = false; !isLast; ) {
+    const page = await kv.read(
+      async (tx) =>
+        (await databases.open(tx, name)).resolutions.page(tx, { before, limit: PAGE_ROWS }),
+      { signal },
+    );
+    for (const resolution of page.entries) {
+      if (resolution.timeMs < sinceMs || ids?.has(resolution.id) === false) continue;
+      if (undone.resolutions === UNDONE_MAX) return { ...undone, more: true };
+      await undo(parts, name, { resolution, undone, restored }, signal);
+    }
+    before = page.entries.at(-1)?.number;
+    isLast = page.stoppedBy === "exhausted" || before === undefined;
+  }
+  return undone;
+}
+
+async function undo(
+  { kv, databases, functions }: ConflictParts,
+  name: string,
+  {
+    resolution,
+    undone,
+    restored,
+  }: {
+    readonly resolution: Resolution;
+    readonly undone: Undone;
+    readonly restored: Map<Revision, Revision>;
+  },
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const options = { signal, whenUnknown: "retry" } as const;
+  const { id, number } = resolution;
+  try {
+    const done = await transactValidated(kv, functions, options, async (tx, validation) => {
+      const database = await databases.open(tx, name);
+      const [current] = (await database.resolutions.page(tx, { before: number + 1, limit: 1 }))
+        .entries;
+      if (current?.number !== number || current.id !== id) return undefined;
+      const plan = await undoPlan(tx, database, resolution, restored);
+      if (plan === undefined) return "deleted";
+      const edits = plan.writes.map(({ edit }) => edit);
+      const revisions = await writeAll(tx, database, edits, { ...RESOLVER, validation });
+      database.resolutions.forget(tx, number);
+      return { ...plan, revisions };
+    });
+    if (done === "deleted") undone.kept++;
+    else if (done !== undefined) {
+      undone.resolutions++;
+      undone.revisions += done.revisions.length;
+      undone.lost += done.lost;
+      for (const [index, { of }] of done.writes.entries()) {
+        restored.set(of, done.revisions[index] as Revision);
+      }
+    }
+  } catch (error) {
+    const isGone = errorCode(error) === "STORE_ATTACHMENT_CONTENT_GONE";
+    if (!isGone && reasonOf(error) === undefined) throw error;
+    undone.kept++;
+  }
+}
+
+interface UndoPlan {
+  /** Edits that restore the content of the revisions `of`. */
+  readonly writes: readonly { readonly of: Revision; readonly edit: DocumentEdit }[];
+  readonly lost: number;
+}
+
+/** Undefined if the document is deleted. `restored`: new revisions by the ones that they restore. */
+async function undoPlan(
+  tx: Transaction,
+  database: Database,
+  { id, resolve, kept, result, removed }: Resolution,
+  restored: ReadonlyMap<Revision, Revision>,
+): Promise<UndoPlan | undefined> {
+  const { documents } = database;
+  const leaves = await documents.leaves(tx, id);
+  if (leaves[0]?.deleted !== false) return undefined;
+  const isDeleted = new Map(leaves.map(({ revision, deleted }) => [revision, deleted]));
+  const writes: { of: Revision; edit: DocumentEdit }[] = [];
+  let lost = 0;
+  const restore = async (of: Revision, parent: Revision, present?: Document): Promise<void> => {
+    const [old] = await documents.readRevision(tx, id, of, { superseded: true });
+    if (old === undefined) lost++;
+    else if (present?.body.text !== old.body.text) writes.push({ of, edit: editOf(old, parent) });
+  };
+  for (const { revision, deletion } of removed) {
+    if (isDeleted.get(deletion) === true) await restore(revision, deletion);
+  }
+  const tip = restored.get(result) ?? result;
+  if (resolve === "function" && result !== kept && isDeleted.get(tip) === false) {
+    await restore(kept, tip, (await documents.readRevision(tx, id, tip))[0]);
+  }
+  return { writes, lost };
+}
+
+function editOf({ id, body, attachments }: Document, parent: Revision): DocumentEdit {
+  const edit = { id, body, deleted: false, attachments: attachments.map(storedAttachment) };
+  return { ...edit, mode: "interactive", parent };
+}
+
+/** The attachment of a former leaf, whose content is kept together with the body. */
+function storedAttachment({ name, contentType, revisionPosition, ...content }: Attachment) {
+  return { kind: "staged", name, contentType, revisionPosition, content } satisfies AttachmentEdit;
+}

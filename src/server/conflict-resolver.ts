@@ -1,0 +1,118 @@
+/**
+ * Resolves conflicts in databases with a policy. Reads the lists of policies and of conflicts, so
+ * databases without either cost nothing. One node at a time works in a database; after its death
+ * another one continues.
+ */
+import { errorCode, type Runtime } from "../base/index.ts";
+import type { Database, DatabaseRegistry } from "../databases/index.ts";
+import { type ConflictParts, ConflictResolution } from "../documents/index.ts";
+import type { KeyValueStore } from "../kv/index.ts";
+import { forEachDatabase } from "./reclaim-rounds.ts";
+
+/** Interval at which a node checks for work. */
+const LOOK_MS = 5_000;
+const POLICIES_PER_PAGE = 100;
+/** A page must take less time than a turn, even if a function times out for each document. */
+const CONFLICTS_PER_PAGE = 10;
+/** Maximum number of steps for one document, each of which removes some of its leaves. */
+const STEPS_MAX = 100;
+/** Background work: after each page it sleeps as long as the page took, up to the maximum. */
+const REST_MS_MAX = 5_000;
+
+export class ConflictResolver {
+  readonly name = "server.conflict-resolver";
+  readonly #runtime: Runtime;
+  readonly #kv: KeyValueStore;
+  readonly #databases: DatabaseRegistry;
+  readonly #resolution: ConflictResolution;
+
+  constructor(parts: ConflictParts) {
+    this.#runtime = parts.runtime;
+    this.#kv = parts.kv;
+    this.#databases = parts.databases;
+    this.#resolution = new ConflictResolution(parts);
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#runtime.clock.sleep(LOOK_MS, signal).catch(() => {});
+      for (let after: string | undefined, isLast = false; !isLast && !signal.aborted; ) {
+        const page = await this.#kv.read((tx) => {
+          return this.#databases.conflictPolicies(tx, { after, limit: POLICIES_PER_PAGE });
+        });
+        await forEachDatabase(page.entries, signal, (name) => this.#work(name, signal));
+        after = page.entries.at(-1);
+        isLast = page.stoppedBy === "exhausted" || after === undefined;
+      }
+    }
+  }
+
+  async #work(name: string, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#pass(name, signal);
+    } catch (error) {
+      if (signal.aborted || errorCode(error) === "STORE_DATABASE_NOT_FOUND") return;
+      throw error;
+    }
+  }
+
+  async #pass(name: string, signal: AbortSignal): Promise<void> {
+    let afterId = await this.#inDatabase(name, async (tx, { conflicts, resolutions }) => {
+      const { count } = await conflicts.count(tx);
+      return count === 0 ? undefined : resolutions.takeTurn(tx);
+    });
+    let leftSome = false;
+    while (afterId !== undefined && !signal.aborted) {
+      const beganMs = this.#runtime.clock.monotonicMs();
+      const page = await this.#conflicts(name, afterId);
+      for (const { id } of page.entries) {
+        if (signal.aborted) return;
+        if (await this.#leaves(name, id, signal)) leftSome = true;
+      }
+      const isComplete = page.stoppedBy === "exhausted";
+      const turn = { isComplete, afterId: page.entries.at(-1)?.id ?? afterId };
+      await this.#inDatabase(name, async (tx, { resolutions }) => {
+        // Without a policy, the row would remain.
+        if ((await resolutions.policy(tx)) === undefined) return;
+        resolutions.endTurn(tx, turn, { leftSome });
+      });
+      if (isComplete) return;
+      afterId = turn.afterId;
+      const tookMs = this.#runtime.clock.monotonicMs() - beganMs;
+      await this.#runtime.clock.sleep(Math.min(tookMs, REST_MS_MAX), signal).catch(() => {});
+    }
+  }
+
+  /** The next conflicts; none without a policy. */
+  #conflicts(name: string, afterId: string) {
+    return this.#kv.read(async (tx) => {
+      const { conflicts, resolutions } = await this.#databases.open(tx, name);
+      if ((await resolutions.policy(tx)) === undefined) {
+        return { entries: [], stoppedBy: "exhausted" } as const;
+      }
+      const after = afterId === "" ? {} : { afterId };
+      return conflicts.page(tx, { ...after, limit: CONFLICTS_PER_PAGE });
+    });
+  }
+
+  /** Resolves a document. Returns whether the policy leaves its conflict. */
+  async #leaves(name: string, id: string, signal: AbortSignal): Promise<boolean> {
+    for (let step = 0; step < STEPS_MAX && !signal.aborted; step++) {
+      const outcome = await this.#resolution.resolve(name, id, signal);
+      if (outcome !== "resolved") return outcome === "left";
+    }
+    return false;
+  }
+
+  #inDatabase<T>(
+    name: string,
+    body: (
+      tx: Parameters<Parameters<KeyValueStore["transact"]>[0]>[0],
+      database: Database,
+    ) => Promise<T>,
+  ): Promise<T> {
+    return this.#kv.transact(async (tx) => body(tx, await this.#databases.open(tx, name)), {
+      whenUnknown: "retry",
+    });
+  }
+}
