@@ -123,7 +123,8 @@ test("a rule passes its tags to its jobs, and changes them without a restart", a
     () => ask("GET", "/_tandem/jobs?tag=team:ops"),
     ({ body }) => body.jobs.length === 1,
   );
-  const { body: before } = await once("a", ({ state }) => state === "running", "copies");
+  // The entry of the start follows the state.
+  const { body: before } = await once("a", (job) => startsOf(job).length === 2, "copies");
   expect((await ask("GET", "/_tandem/rules/copies")).body.tags).toEqual({ team: "ops" });
   await ask("PUT", "/_tandem/rules/copies", { ...rule, tags: { team: "dev" } });
   const { body: after } = await once("a", ({ tags }) => tags.team === "dev", "copies");
