@@ -77,16 +77,25 @@ try {
   await attempt(CLUSTER_DOCKERFILE, () => build(CLUSTER_IMAGE, ROOT, CLUSTER_DOCKERFILE));
   await attempt("a node on FoundationDB", onFoundationDb);
 } finally {
+  const width = Math.max(...rows.map(([what]) => what.length));
+  for (const [what, isFine, result] of rows) {
+    process.stdout.write(`${what.padEnd(width)}  ${isFine ? "ok    " : "FAILED"}  ${result}\n`);
+  }
   podmanTry("rm", "--all", "--force");
-  // podman mounts this folder of its storage over itself.
-  spawnSync("umount", ["--lazy", join(work, "storage/overlay")]);
+  unmountBelow(work);
   rmSync(work, { recursive: true, force: true });
 }
-const width = Math.max(...rows.map(([what]) => what.length));
-for (const [what, isFine, result] of rows) {
-  process.stdout.write(`${what.padEnd(width)}  ${isFine ? "ok    " : "FAILED"}  ${result}\n`);
-}
 process.exitCode = rows.every(([, isFine]) => isFine) ? 0 : 1;
+
+/** podman mounts its storage over itself, and may leave mounts of removed containers. */
+function unmountBelow(folder) {
+  const mounts = readFileSync("/proc/mounts", "utf8")
+    .split("\n")
+    .map((line) => line.split(" ")[1]);
+  for (const mount of mounts.filter((place) => place?.startsWith(`${folder}/`)).reverse()) {
+    spawnSync("umount", ["--lazy", mount]);
+  }
+}
 
 async function attempt(what, check) {
   process.stderr.write(`${what} …\n`);

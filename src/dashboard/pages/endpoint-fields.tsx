@@ -100,7 +100,7 @@ function ClientFields({
         field={`${name}.token_url`}
         isOfLogin
         value={fields.tokenUrl}
-        placeholder="https://login.example/oauth2/token"
+        placeholder="https://c.example/oauth2/token"
         onChange={(tokenUrl) => onChange({ ...fields, tokenUrl })}
       />
       <TextField
