@@ -122,7 +122,7 @@ interface UndoPlan {
   readonly lost: number;
 }
 
-/** Undefined if the document is deleted. `restored`: new revisions by the ones that they restore. */
+/** Undefined if the document is deleted. `restored`: new revisions by the former ones. */
 async function undoPlan(
   tx: Transaction,
   database: Database,
