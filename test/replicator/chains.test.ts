@@ -1,4 +1,4 @@
-/** `after`: jobs that start once others have completed or caught up, on one node in virtual time. */
+/** Jobs that start once others have completed or caught up (`after`), in virtual time. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
