@@ -307,3 +307,13 @@ test("more jobs than one transaction releases start after one", async () => {
   }
   expect(await rowCount()).toBe(0);
 });
+
+test("before the format of the store has chains, `after` is rejected", async () => {
+  const older = openVirtualNode({ format: { includes: async () => false } });
+  await older.start();
+  const asked = parseReplication({ ...copy("c"), after: "_replicator/first" });
+  await expect(older.replicator.start(asked, ANN)).rejects.toMatchObject({
+    reason: expect.stringMatching(/^`after` requires a newer format of the store; run/),
+  });
+  await older.stop();
+});
