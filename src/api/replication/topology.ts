@@ -1,6 +1,6 @@
 /**
- * `GET /_tandem/topology`: who copies to whom. CouchDB has no counterpart. Reading 10,000 jobs takes
- * seconds, so requests with the same filters share an answer.
+ * `GET /_tandem/topology`: who copies to whom. CouchDB has no counterpart. Reading 10,000 jobs
+ * takes seconds, so requests with the same filters share an answer.
  */
 import { QUERIES, type Topology } from "../../contract/index.ts";
 import { TOPOLOGY_JOBS_MAX, TopologyBuilder } from "../../replicator/index.ts";
