@@ -31,7 +31,6 @@ export {
 } from "./concurrency.ts";
 export { escapeControls } from "./control-characters.ts";
 export type { EventName, Events } from "./events.ts";
-export { cyclesOf } from "./graphs.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
 export { parseBeginning } from "./json/json-beginning.ts";
 export { JsonElements } from "./json/json-elements.ts";

@@ -25,7 +25,7 @@ import { RulesPage } from "./pages/rules.tsx";
 import { ServersPage } from "./pages/servers.tsx";
 import { SettingsPage } from "./pages/settings.tsx";
 import { StartPage } from "./pages/start.tsx";
-import { TopologyPage } from "./pages/topology.tsx";
+import { TopologyPage } from "./pages/topology/topology.tsx";
 
 const TICK_MS = 1_000;
 const THEMES = ["system", "light", "dark"] as const;

@@ -1,4 +1,4 @@
-/** `after`: jobs that start once others have completed or caught up, on one node in virtual time. */
+/** Jobs that start once others have completed or caught up (`after`), in virtual time. */
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
 import type { WriteContext } from "../../src/databases/index.ts";
@@ -306,4 +306,14 @@ test("more jobs than one transaction releases start after one", async () => {
     await node.document(`next-${number}`, ({ state }) => state === "completed");
   }
   expect(await rowCount()).toBe(0);
+});
+
+test("before the format of the store has chains, `after` is rejected", async () => {
+  const older = openVirtualNode({ format: { includes: async () => false } });
+  await older.start();
+  const asked = parseReplication({ ...copy("c"), after: "_replicator/first" });
+  await expect(older.replicator.start(asked, ANN)).rejects.toMatchObject({
+    reason: expect.stringMatching(/^`after` requires a newer format of the store; run/),
+  });
+  await older.stop();
 });

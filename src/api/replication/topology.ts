@@ -1,4 +1,7 @@
-/** `GET /_tandem/topology`: who copies to whom. CouchDB has no counterpart. */
+/**
+ * `GET /_tandem/topology`: who copies to whom. CouchDB has no counterpart. Reading 10,000 jobs
+ * takes seconds, so requests with the same filters share an answer.
+ */
 import { QUERIES, type Topology } from "../../contract/index.ts";
 import { TOPOLOGY_JOBS_MAX, TopologyBuilder } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
@@ -7,20 +10,46 @@ import { readQuery } from "../http/query.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-import { filterOf } from "./job-query.ts";
+import { type AskedFilter, filterOf } from "./job-query.ts";
 import { type JobsParts, resolvedFilter } from "./jobs.ts";
 
+/** Time for which an answer is repeated after it was computed. */
+const SHARED_MS = 2_000;
+
 export interface TopologyParts extends JobsParts {
-  readonly runtime: { readonly clock: { nowMs(): number } };
+  readonly runtime: { readonly clock: { nowMs(): number; monotonicMs(): number } };
+}
+
+/** The last answer. While it is computed, `untilMs` is infinite. */
+interface SharedAnswer {
+  readonly filters: string;
+  readonly topology: Promise<Topology>;
+  untilMs: number;
 }
 
 export function topologyRoutes(parts: TopologyParts): readonly Route[] {
-  return [defineRoute("GET", "/_tandem/topology", OPERATIONS, (call) => showTopology(parts, call))];
+  const { clock } = parts.runtime;
+  let last: SharedAnswer | undefined;
+  const share = (filters: string, asked: AskedFilter): Promise<Topology> => {
+    if (last?.filters === filters && clock.monotonicMs() < last.untilMs) return last.topology;
+    const topology = readTopology(parts, asked);
+    const answer: SharedAnswer = { filters, topology, untilMs: Number.POSITIVE_INFINITY };
+    last = answer;
+    const end = (sharedMs: number) => () => {
+      answer.untilMs = clock.monotonicMs() + sharedMs;
+    };
+    topology.then(end(SHARED_MS), end(0));
+    return topology;
+  };
+  const show = async (call: Call): Promise<ApiResponse> => {
+    const query = readQuery(call, QUERIES["GET /_tandem/topology"]);
+    return json(200, await share(JSON.stringify(query), filterOf(query)));
+  };
+  return [defineRoute("GET", "/_tandem/topology", OPERATIONS, show)];
 }
 
-async function showTopology(parts: TopologyParts, call: Call): Promise<ApiResponse> {
-  const query = readQuery(call, QUERIES["GET /_tandem/topology"]);
-  const filter = await resolvedFilter(parts, filterOf(query));
+async function readTopology(parts: TopologyParts, asked: AskedFilter): Promise<Topology> {
+  const filter = await resolvedFilter(parts, asked);
   const builder = new TopologyBuilder(parts.shownUrl(), parts.runtime.clock.nowMs());
   let count = 0;
   for await (const entry of parts.replicator.lists.all(filter)) {
@@ -31,11 +60,11 @@ async function showTopology(parts: TopologyParts, call: Call): Promise<ApiRespon
     builder.add(entry);
   }
   const { jobs, databases, edges, loops, truncated } = builder.build();
-  return json(200, {
+  return {
     jobs,
     databases: databases.map(({ name, host = null }) => ({ name, host })),
     edges: edges.map(({ lagSec = null, ...edge }) => ({ ...edge, lag_sec: lagSec })),
     loops,
     truncated,
-  } as Topology);
+  } as Topology;
 }

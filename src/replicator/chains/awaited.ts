@@ -1,8 +1,8 @@
-/** When a job has reached the state for which others wait (`after`), and why they still wait. Pure. */
-import { cyclesOf } from "../../base/index.ts";
+/** Whether a job has reached the state for which others wait (`after`), and why they wait. Pure. */
 import { type Backlog, isUnread } from "../job-lists/backlog.ts";
 import { isProvenCaughtUp } from "../job-lists/job-filter.ts";
 import type { AwaitReason } from "../job-lists/job-views.ts";
+import { cyclesOf } from "../jobs/cycles.ts";
 import type { ReplicationJobData } from "../jobs/job-data.ts";
 
 /**

@@ -18,7 +18,7 @@ import { type Backlog, isUnread } from "./backlog.ts";
 
 /** Why a job waits for others (`after`). */
 export interface AwaitReason {
-  /** Problem that keeps the job from ever starting; undefined if there is none. */
+  /** Problem that keeps the job from ever starting, if any. */
   readonly error: "cycle" | "no_job" | "failed_job" | undefined;
   readonly reason: string;
 }

@@ -1,6 +1,7 @@
-/** Topology: which databases jobs copy from and to, with the jobs between two of them as one edge. */
-import { cyclesOf } from "../../base/index.ts";
+/** Topology: which databases jobs copy from and to. Jobs between two databases are one edge. */
+import { largest } from "../../base/index.ts";
 import { percentDecode } from "../../protocol/index.ts";
+import { cyclesOf } from "../jobs/cycles.ts";
 import type { ReplicationState } from "../jobs/job-data.ts";
 import { jobName } from "../jobs/job-name.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
@@ -127,7 +128,7 @@ export class TopologyBuilder {
       source,
       target,
       state: before === undefined ? state : worse(before.state, state),
-      lagSec: known.length === 0 ? undefined : Math.max(...known),
+      lagSec: known.length === 0 ? undefined : largest(known),
       failing: (before?.failing ?? 0) + (data.failing === undefined ? 0 : 1),
       jobs: (before?.jobs ?? 0) + 1,
       names: names.length < NAMES_MAX ? [...names, jobName(jobId, data)] : names,

@@ -131,7 +131,7 @@ export class HeldReplication {
    * the start of this run.
    */
   readonly #lostRun: JobRun | undefined;
-  /** Whether this run has stored that the job has caught up, and woken the jobs that wait for it. */
+  /** Whether this run has woken the jobs that wait for this one to catch up (`after`). */
   #hasNotedReached = false;
   /** Whether other jobs wanted the replication at the start. */
   #hasRivals = false;

@@ -1,15 +1,15 @@
 /** Which databases jobs copy from and to, and loops. */
-import type { Topology, TopologyEdge } from "../../contract/index.ts";
-import { client } from "../api/request.ts";
-import type { Query } from "../api/types.ts";
-import { useIdleFeed, useRefresh } from "../base/context.ts";
-import { formatCount, formatNumber } from "../base/format.ts";
-import { goTo } from "../base/location.ts";
-import { useLoaded } from "../base/use-loaded.ts";
-import { linkTo } from "../base/view.ts";
-import { FilterField } from "../components/filter-field.tsx";
-import { Cell, type Column, Table } from "../components/table.tsx";
-import { Ends, Foreign, JobLink, Lag, Problem, StateBadge } from "../components/text.tsx";
+import type { Topology, TopologyEdge } from "../../../contract/index.ts";
+import { client } from "../../api/request.ts";
+import type { Query } from "../../api/types.ts";
+import { useIdleFeed, useRefresh } from "../../base/context.ts";
+import { formatCount, formatNumber } from "../../base/format.ts";
+import { goTo } from "../../base/location.ts";
+import { useLoaded } from "../../base/use-loaded.ts";
+import { linkTo } from "../../base/view.ts";
+import { FilterField } from "../../components/filter-field.tsx";
+import { Cell, type Column, Table } from "../../components/table.tsx";
+import { Ends, Foreign, JobLink, Lag, Problem, StateBadge } from "../../components/text.tsx";
 
 const REFRESH_MS = 15_000;
 /** Maximum number of rows, which a page without virtual rows shows quickly. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cyclesOf } from "./graphs.ts";
+import { cyclesOf } from "./cycles.ts";
 
 type Edges = Readonly<Record<string, readonly string[]>>;
 
