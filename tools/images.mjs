@@ -12,6 +12,7 @@
  * `--run-option=--ulimit=nofile=8192:8192` where limits cannot be raised.
  */
 import { execFileSync, spawnSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
@@ -81,7 +82,8 @@ try {
   for (const [what, isFine, result] of rows) {
     process.stdout.write(`${what.padEnd(width)}  ${isFine ? "ok    " : "FAILED"}  ${result}\n`);
   }
-  podmanTry("rm", "--all", "--force");
+  // A container whose network another one uses can only be removed after it.
+  for (let round = 0; round < 2; round += 1) podmanTry("rm", "--all", "--force");
   unmountBelow(work);
   rmSync(work, { recursive: true, force: true });
 }
@@ -176,7 +178,8 @@ async function start(image, volume, flags = [], network = OWN_NETWORK) {
   const published = network === OWN_NETWORK ? name : "foundationdb";
   const url = `http://${podman("port", published, "5984/tcp")}`;
   for (let poll = 0; podmanTry("healthcheck", "run", name).status !== 0; poll += 1) {
-    if (poll === HEALTHY_POLLS_MAX) throw new Error(`not healthy: ${podman("logs", name)}`);
+    if (poll === HEALTHY_POLLS_MAX)
+      throw new Error(`not healthy: ${podmanTry("logs", name).stderr}`);
     await new Promise((resolve) => setTimeout(resolve, POLL_MS));
   }
   const call = async (method, path, body) => {
@@ -265,7 +268,8 @@ async function onFoundationDb() {
   const fixed = ["--detach", "--name=foundationdb", OWN_NETWORK, cluster];
   podman("run", ...fixed, ...environment, ...options["run-option"], foundationDbImage());
   podman("exec", "foundationdb", "fdbcli", "--timeout=60", "--exec=configure new single memory");
-  const store = [cluster, "--env=TANDEM_STORE=foundationdb", "--env=TANDEM_SECRETS_KEY=a secret"];
+  const key = randomBytes(32).toString("base64");
+  const store = [cluster, "--env=TANDEM_STORE=foundationdb", `--env=TANDEM_SECRETS_KEY=${key}`];
   const flags = [...store, `--env=TANDEM_CLUSTER_FILE=${CLUSTER_FILE}`];
   const result = await firstRun("unused", CLUSTER_IMAGE, flags, FOUNDATIONDB_NETWORK);
   return `${result}; ${stop(running.name)}`;
