@@ -84,7 +84,7 @@ function build(checkout) {
 }
 
 function buildImage(step) {
-  const engine = ENGINES.find((name) => spawnSync(name, ["--version"]).status === 0);
+  const engine = ENGINES.find((name) => spawnSync(name, ["info"]).status === 0);
   if (engine === undefined) {
     throw new Error(`the image needs ${ENGINES.join(", ")}; --without image leaves it out`);
   }
