@@ -111,7 +111,16 @@ test("another node runs the jobs of a killed node, and the list of workers shows
   expect(expelled).toEqual([]);
   expect(left[0]).toMatchObject({
     pid: String(second.child.pid),
-    types: ["replication", "source-watch", "rule", "local-rule", "question", "command", "index"],
+    types: [
+      "replication",
+      "source-watch",
+      "rule",
+      "local-rule",
+      "question",
+      "command",
+      "chain",
+      "index",
+    ],
     lease_sec: 5,
   });
   expect(Date.parse(left[0].last_sign_of_life)).toBeGreaterThan(Date.parse(left[0].since));
