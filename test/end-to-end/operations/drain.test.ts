@@ -64,6 +64,7 @@ test("a drained node hands its jobs to another node, and accepts no jobs until i
   const { id } = (await nodeOf(one)) as NodeView;
   const drained = await tandem("drain", id);
   expect(drained).toEqual({
+    code: 0,
     output: "drained: the node has no jobs left\n",
     errors: expect.anything(),
   });
