@@ -30,7 +30,7 @@ export function cyclesOf(
   };
   const leave = (node: string): void => {
     if (lows.get(node) !== indexes.get(node)) return;
-    const component = open.splice(open.indexOf(node));
+    const component = open.splice(open.lastIndexOf(node));
     for (const member of component) lows.delete(member);
     const isCycle = component.length > 1 || [...successorsOf(node)].includes(node);
     if (isCycle) cycles.push(component);
