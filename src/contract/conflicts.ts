@@ -34,7 +34,7 @@ export const ConflictRow = exactly({
     description: "the job of this server that wrote the conflicting revision; null: another writer",
   }),
   unresolved: nullable(exactly({ time, reason: text }), {
-    description: "why the policy leaves the conflict; null: there is none, or it is still to come",
+    description: "why the policy has left the conflict, or null if it has not",
   }),
 });
 export type ConflictRow = Shape<typeof ConflictRow>;

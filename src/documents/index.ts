@@ -10,6 +10,7 @@ export {
   type ConflictPolicy,
   checkConflictDatabase,
   parseConflictPolicy,
+  writeTimeOf,
 } from "./conflict-policy.ts";
 export { DesignCodes } from "./design-codes.ts";
 export type { FilterName, FilterRequest } from "./design-filter.ts";

@@ -153,6 +153,7 @@ describe("requests that are rejected, with the name of the member", () => {
     ["PUT", "_users/conflicts/policy", { resolve: "remote" }, "system database"],
     ["POST", "berlin/conflicts/_undo", { ids: "one" }, "`ids`"],
     ["POST", "berlin/conflicts/_undo", { since: "yesterday" }, "`since`"],
+    ["POST", "berlin/conflicts/_undo", { since: "1" }, "`since`"],
     ["POST", "berlin/conflicts/_undo", { all: true }, "`all`"],
     ["GET", "berlin/conflicts/resolutions?bookmark=x", undefined, "bookmark"],
   ])("%s %s %j", async (method, path, body, reason) => {

@@ -16,6 +16,7 @@ import {
   parseConflictPolicy,
   type UndoSelection,
   undoResolutions,
+  writeTimeOf,
 } from "../../documents/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { existingDatabaseName, readDatabase, writeDatabase } from "../access/database-access.ts";
@@ -131,12 +132,10 @@ function undoSelection(members: ReadonlyMap<string, unknown>): UndoSelection {
     throw badRequest(`\`ids\` must be a list of at most ${IDS_MAX} document ids`);
   }
   const since = members.get("since");
-  const sinceMs = typeof since === "string" ? Date.parse(since) : Number.NaN;
-  if (since !== undefined && Number.isNaN(sinceMs)) {
+  // `Date.parse` alone would take "1" for a time of the year 2001.
+  const isTime = typeof since === "string" && writeTimeOf(since)?.kind === "time";
+  if (since !== undefined && !isTime) {
     throw badRequest("`since` must be a time such as 2026-01-31T12:00:00Z");
   }
-  return {
-    ids: ids && new Set(ids),
-    sinceMs: since === undefined ? undefined : sinceMs,
-  };
+  return { ids: ids && new Set(ids), sinceMs: isTime ? Date.parse(since) : undefined };
 }
