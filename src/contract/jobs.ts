@@ -100,6 +100,7 @@ export const Job = exactly({
   tags: recordOf(text),
   run_on: described(listOf(text), "labels that a node must have to run the job"),
   after: described(listOf(text), "names of the jobs for which the job waits before its first run"),
+  pair: described(flag, "whether the job replicates in both directions"),
   error_count: count,
   failing: flag,
   failing_since: nullable(time),

@@ -69,6 +69,7 @@ export const RuleDefinition = exactly({
       description: "names of jobs for which each job waits, with {db} for its database",
     }),
   ),
+  pair: optional(described(flag, "whether the jobs replicate in both directions")),
   concurrency: optional(described(count, "maximum number of jobs running at a time")),
   delete: optional(oneOf(["keep", "stop"])),
   proxy: optional(text),

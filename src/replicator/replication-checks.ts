@@ -33,6 +33,7 @@ import { persistentJobId } from "./jobs/job-data.ts";
 import type { StoredLoginGates } from "./logins/stored-login-gates.ts";
 import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
+import { directionsOf } from "./request/pair.ts";
 import { parseEndpoint, type Side } from "./request/parse-endpoint.ts";
 import {
   type Members,
@@ -65,7 +66,7 @@ const USER_CHECKS_MAX = 2;
 export type EndpointCheck =
   | {
       readonly kind: "open";
-      /** Number of changes in a source; undefined if unknown, or for a target. */
+      /** Number of changes in a database that is read; undefined if unknown, or for a target. */
       readonly changes: number | undefined;
     }
   | { readonly kind: "new" }
@@ -217,6 +218,7 @@ export class ReplicationChecks {
     return this.#endpoint("source", asking, async (endpoint, limited) => {
       await endpoint.info(limited);
       const changes = await endpoint.pendingChangeCount(0, limited);
+      if (asking.members.pair === true) await checkWritable(endpoint, limited);
       return { kind: "open", changes };
     });
   }
@@ -230,10 +232,10 @@ export class ReplicationChecks {
         if (!isCreated || isConcealed(endpoint, asking)) throw error;
         return { kind: "new" };
       }
-      // Sends the request that a run sends before each write, which fails if the account has no
-      // access.
-      await endpoint.missingRevisions(new Map(), limited, { once: true });
-      return { kind: "open", changes: undefined };
+      await checkWritable(endpoint, limited);
+      const isRead = asking.members.pair === true;
+      const changes = isRead ? await endpoint.pendingChangeCount(0, limited) : undefined;
+      return { kind: "open", changes };
     });
   }
 
@@ -302,9 +304,19 @@ export class ReplicationChecks {
       signal.throwIfAborted();
       return undefined;
     }
-    const found = await replicator.find(replicationId(ids, replication, filterCode).id);
-    return found?.jobId === ownJobId ? undefined : found;
+    for (const direction of directionsOf(replication)) {
+      const found = await replicator.find(replicationId(ids, direction, filterCode).id);
+      if (found !== undefined && found.jobId !== ownJobId) return found;
+    }
+    return undefined;
   }
+}
+
+/**
+ * Sends the request that a run sends before each write, which fails if the account has no access.
+ */
+async function checkWritable(endpoint: Endpoint, signal: AbortSignal): Promise<void> {
+  await endpoint.missingRevisions(new Map(), signal, { once: true });
 }
 
 /**

@@ -126,7 +126,7 @@ test("parked jobs are neither polled nor read", async () => {
     node.kv.transact(async (tx) => {
       for (const jobId of parkedIds) {
         const place = { source: LOCAL_SOURCE, database };
-        await node.parked.add(tx, { ...place, labels: [] }, { jobId, updateSequence: "0" });
+        await node.parked.add(tx, jobId, [{ ...place, labels: [], updateSequence: "0" }]);
       }
     }),
   );

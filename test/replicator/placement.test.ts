@@ -125,7 +125,7 @@ test("a parked job is watched by a node with its labels, and is woken when `run_
   await node.kv.transact(async (tx) => {
     await node.jobs.resubmit(tx, held, 2 ** 34);
     await node.jobs.finish(tx, held, encodeProgress({ ...data, ...jobOutcome("parked") } as never));
-    await node.parked.add(tx, place, { jobId: id, updateSequence: "0" });
+    await node.parked.add(tx, id, [{ ...place, updateSequence: "0" }]);
   });
   expect((await stored(SOURCE_WATCH_TYPE, place.source))?.labels).toEqual(["site:b"]);
   const unlabelled = parseReplication(FOLLOW);
@@ -137,7 +137,7 @@ test("a parked job is watched by a node with its labels, and is woken when `run_
   await node.kv.transact(async (tx) => {
     const parked = encodeProgress({ ...data, ...jobOutcome("parked") } as never);
     await node.jobs.resubmit(tx, held, 2 ** 34, parked);
-    await node.parked.add(tx, place, { jobId: id, updateSequence: "0" });
+    await node.parked.add(tx, id, [{ ...place, updateSequence: "0" }]);
   });
 
   await start(["site:c"]);

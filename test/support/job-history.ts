@@ -102,7 +102,7 @@ export class History {
         return;
       }
       case "begin":
-        await this.#asHolder(id, () => held?.begin(`${BASE_ID.slice(1)}${job}+continuous`));
+        await this.#asHolder(id, () => held?.begin({ id: `${BASE_ID.slice(1)}${job}+continuous` }));
         return;
       case "report":
       case "checkpoint":

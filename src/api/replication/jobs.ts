@@ -199,7 +199,12 @@ async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
     throw badRequest(`\`since\` must be an update sequence of the source, but is ${given}`);
   }
   const decider = deciderOf(call, JSON.parse(members.get("why") ?? "null"));
-  const { jobId } = await findJob(parts, call);
+  const { jobId, data } = await findJob(parts, call);
+  if (data.replication?.pair === true && since !== 0) {
+    throw badRequest(
+      `\`since\` must be 0 for a job with \`pair\`, which reads from two databases, but is ${JSON.stringify(since)}`,
+    );
+  }
   const { commands } = parts.replicator;
   return answer(await commands.startFrom(jobId, since, decider));
 }
@@ -247,6 +252,7 @@ export async function jobRows(
       tags: entry.data.replication?.tags ?? {},
       run_on: entry.data.replication?.runOn ?? [],
       after: awaitedNames(entry.data),
+      pair: entry.data.replication?.pair === true,
     };
     const troubles = {
       error_count: errorCount,

@@ -85,6 +85,7 @@ export function printJob(answer: unknown): string {
     ["tags", tagsOf(job)],
     ["runs on nodes with", placementOf(job)],
     ["starts after", awaitedBy(job)],
+    ["directions", job.pair === true ? "both (pair)" : "source to target"],
     ["node", job.node ?? "-"],
     ["lag", lagOf(job)],
     ["pending changes", String(job.pending ?? "-")],

@@ -300,6 +300,13 @@ class Counts {
   }
 }
 
+/** Adds up the counts of several lists by kind. */
+export function sumCounts(lists: readonly (readonly FailureCount[])[]): readonly FailureCount[] {
+  const sum = new Counts([]);
+  for (const { count, ...kind } of lists.flat()) sum.add(kind, count);
+  return sum.changed();
+}
+
 function nameOf({ phase, status, error }: FailureKind): string {
   return `${phase} ${status} ${error}`;
 }

@@ -7,10 +7,15 @@ import type { ReplicationOwnership } from "../job-changes/replication-ownership.
 import type { JobIndex } from "../job-lists/job-index.ts";
 import type { JobEntry } from "../job-lists/job-views.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
-import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { baseIdsOf, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { decodeProgress, isReadable } from "../jobs/job-data-record.ts";
 import { stepFor } from "../jobs/job-input.ts";
-import { baseIdOf } from "../request/replication-id.ts";
-import type { FailureCount, FailureLists, FailurePage } from "./failure-lists.ts";
+import {
+  type FailureCount,
+  type FailureLists,
+  type FailurePage,
+  sumCounts,
+} from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";
 
 /** Failures read per transaction. */
@@ -46,29 +51,32 @@ export class JobFailures {
   /** Number of failures of each kind in the job's list. */
   async counts({ data }: JobEntry): Promise<readonly FailureCount[]> {
     const { kv, failureLists } = this.#parts;
-    const baseId = baseIdOf(data.replicationId);
-    return baseId === undefined ? [] : kv.read((tx) => failureLists.counts(tx, baseId));
+    const lists = await kv.read((tx) =>
+      Promise.all(baseIdsOf(data).map((baseId) => failureLists.counts(tx, baseId))),
+    );
+    return sumCounts(lists);
   }
 
-  /** Returns listed failures by document id. */
+  /** Returns listed failures by direction, forward first, and document id. */
   async list(
     { data }: JobEntry,
     { skip, limit }: { readonly skip: number; readonly limit: number },
   ): Promise<readonly ListedFailure[]> {
     const { kv, failureLists } = this.#parts;
-    const baseId = baseIdOf(data.replicationId);
     const failures: ListedFailure[] = [];
-    if (baseId === undefined || limit === 0) return failures;
     let toSkip = skip;
-    let from: Key | undefined;
-    do {
-      const page: FailurePage = await kv.read((tx) =>
-        failureLists.page(tx, baseId, { from, limit: PAGE_ROWS_MAX }),
-      );
-      append(failures, page.entries.slice(toSkip, toSkip + limit - failures.length));
-      toSkip = Math.max(0, toSkip - page.entries.length);
-      from = page.next;
-    } while (from !== undefined && failures.length < limit);
+    for (const baseId of baseIdsOf(data)) {
+      let from: Key | undefined;
+      while (failures.length < limit) {
+        const page: FailurePage = await kv.read((tx) =>
+          failureLists.page(tx, baseId, { from, limit: PAGE_ROWS_MAX }),
+        );
+        append(failures, page.entries.slice(toSkip, toSkip + limit - failures.length));
+        toSkip = Math.max(0, toSkip - page.entries.length);
+        from = page.next;
+        if (from === undefined) break;
+      }
+    }
     return failures;
   }
 
@@ -84,45 +92,51 @@ export class JobFailures {
     signal: AbortSignal,
   ): Promise<RetryOutcome> {
     const { clock } = this.#parts.runtime;
-    const baseId = baseIdOf(entry.data.replicationId);
     const total = await this.total(entry);
-    if (baseId === undefined || total === 0) return { done: true, triedCount: 0, leftCount: 0 };
-    const triedCount = ids === undefined ? total : await this.#countOf(baseId, ids);
+    if (total === 0) return { done: true, triedCount: 0, leftCount: 0 };
+    const baseIds = baseIdsOf(entry.data);
+    const triedCount = ids === undefined ? total : await this.#countOf(baseIds, ids);
     if (triedCount === 0) return { done: true, triedCount, leftCount: total };
-    const { request, rests } = await this.#ask(entry.jobId, baseId, ids);
+    const { request, rests } = await this.#ask(entry.jobId, baseIds, ids);
     if (rests) return { done: false, triedCount, leftCount: total };
-    const done = await waitAtMost(clock, RETRY_WAIT_MS_MAX, signal, (over) =>
-      this.#retried(baseId, request, over),
-    );
+    const done = await waitAtMost(clock, RETRY_WAIT_MS_MAX, signal, async (over) => {
+      for (const baseId of baseIds) await this.#retried(baseId, request, over);
+    });
     return { done, triedCount, leftCount: await this.total(entry) };
   }
 
   /** Same as `retry` for the whole list, but in the caller's transaction and without waiting. */
   async askRetryIn(tx: Transaction, jobId: string): Promise<"done" | "no-need" | "missing"> {
-    const { runtime, index } = this.#parts;
+    const { runtime, index, jobs } = this.#parts;
     const status = await index.statuses.get(tx, jobId);
     if (status === undefined) return "missing";
-    const baseId = baseIdOf(status.replicationId);
-    if (baseId === undefined || !status.hasLeftBehind) return "no-need";
+    const job = status.hasLeftBehind
+      ? await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId })
+      : undefined;
+    if (job === undefined || !isReadable(job)) return "no-need";
+    const baseIds = baseIdsOf(decodeProgress(job));
     const request = randomHex(runtime.random);
-    await this.#askIn(tx, { jobId, baseId, request, ids: undefined });
+    await this.#askIn(tx, { jobId, baseIds, request, ids: undefined });
     return "done";
   }
 
-  async #countOf(baseId: string, ids: readonly string[]): Promise<number> {
+  async #countOf(baseIds: readonly string[], ids: readonly string[]): Promise<number> {
     const { kv, failureLists } = this.#parts;
-    return (await kv.read((tx) => failureLists.ofDocuments(tx, baseId, ids))).length;
+    const lists = await kv.read((tx) =>
+      Promise.all(baseIds.map((baseId) => failureLists.ofDocuments(tx, baseId, ids))),
+    );
+    return lists.flat().length;
   }
 
   /** Stores a retry request, and schedules the job unless it is paused (`rests`). */
   async #ask(
     jobId: string,
-    baseId: string,
+    baseIds: readonly string[],
     ids?: readonly string[],
   ): Promise<{ readonly request: string; readonly rests: boolean }> {
     const { runtime, kv } = this.#parts;
     const request = randomHex(runtime.random);
-    const rests = await kv.transact((tx) => this.#askIn(tx, { jobId, baseId, request, ids }), {
+    const rests = await kv.transact((tx) => this.#askIn(tx, { jobId, baseIds, request, ids }), {
       whenUnknown: "retry",
     });
     return { request, rests };
@@ -133,20 +147,22 @@ export class JobFailures {
     tx: Transaction,
     asked: {
       readonly jobId: string;
-      readonly baseId: string;
+      readonly baseIds: readonly string[];
       readonly request: string;
       readonly ids: readonly string[] | undefined;
     },
   ): Promise<boolean> {
     const { jobs, ownership, failureLists, controls, chains } = this.#parts;
-    const { jobId, baseId, request, ids } = asked;
+    const { jobId, baseIds, request, ids } = asked;
     const type = REPLICATION_JOB_TYPE;
     const name = { type, id: jobId };
-    await failureLists.askRetry(tx, baseId, { request, ids });
-    // The list belongs to a replication, so notify all jobs for this replication: whichever is
-    // running processes the request.
-    for (const id of await ownership.jobsOfBase(tx, baseId)) {
-      await jobs.callHolder(tx, { type, id });
+    for (const baseId of baseIds) {
+      await failureLists.askRetry(tx, baseId, { request, ids });
+      // The list belongs to a replication, so notify all jobs for this replication: whichever is
+      // running processes the request.
+      for (const id of await ownership.jobsOfBase(tx, baseId)) {
+        await jobs.callHolder(tx, { type, id });
+      }
     }
     const { isPaused } = await controls.get(tx, jobId);
     const job = await jobs.get(tx, name);
@@ -191,9 +207,9 @@ export class JobFailures {
       );
       return Promise.all(
         entries.map(async ({ data }, place) => {
-          const baseId = baseIdOf(data.replicationId);
-          if (baseId === undefined || statuses[place]?.hasLeftBehind !== true) return 0;
-          return totalOf(await failureLists.counts(tx, baseId));
+          if (statuses[place]?.hasLeftBehind !== true) return 0;
+          const lists = baseIdsOf(data).map((baseId) => failureLists.counts(tx, baseId));
+          return totalOf((await Promise.all(lists)).flat());
         }),
       );
     });

@@ -8,6 +8,7 @@ import type { JobRuns } from "../job-log/job-runs.ts";
 import type { HaltedRuns } from "../job-watching/halted-runs.ts";
 import type { ParkedJobs } from "../job-watching/parked-jobs.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
+import { replicationIdsOf } from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
 import { jobName } from "../jobs/job-name.ts";
 import { askedStatus, jobStatus } from "../jobs/job-status.ts";
@@ -37,12 +38,13 @@ export async function removeJob(
   job: Job,
 ): Promise<void> {
   const data = decodeJob(job);
-  const { replicationId, userName, vouched, rule, replication } = data;
+  const { userName, vouched, rule, replication } = data;
+  const replicationIds = replicationIdsOf(data);
   const status = jobStatus(job.id, job, data, askedStatus(data, true), NOTHING_PENDING);
   events.noteFormer(tx, job.id, { name: jobName(job.id, data), rule, status });
-  await ownership.release(tx, replicationId, { jobId: job.id, userName, vouched });
+  await ownership.release(tx, replicationIds, { jobId: job.id, userName, vouched });
   const run = await jobs.runOf(tx, job);
-  if (run !== undefined) halted.note(tx, { ...run, jobId: job.id }, replicationId);
+  if (run !== undefined) halted.note(tx, { ...run, jobId: job.id }, replicationIds);
   await jobs.remove(tx, job);
   controls.remove(tx, job.id);
   backlogs.remove(tx, job.id);

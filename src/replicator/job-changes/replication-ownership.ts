@@ -110,15 +110,28 @@ export class ReplicationOwnership {
   }
 
   /**
-   * Makes the job the owner of the replication, unless the current owner keeps it. The current
-   * owner yields if it is crashing, has ended, belongs to a deleted database, or belongs to another
-   * user and its credentials remain unverified.
+   * Makes the job the owner of its replications, unless the current owner of one keeps it. An owner
+   * yields if it is crashing, has ended, belongs to a deleted database, or belongs to another user
+   * and its credentials remain unverified.
    */
   async claim(
     tx: Transaction,
-    replicationId: string,
+    replicationIds: readonly string[],
     job: ReplicatingJob,
     options: ClaimOptions = {},
+  ): Promise<Claim> {
+    for (const id of replicationIds) {
+      const claim = await this.#claim(tx, id, job, options);
+      if (claim.kind !== "owner") return claim;
+    }
+    return { kind: "owner" };
+  }
+
+  async #claim(
+    tx: Transaction,
+    replicationId: string,
+    job: ReplicatingJob,
+    options: ClaimOptions,
   ): Promise<Claim> {
     const { jobId } = job;
     const owner = await this.#ownerOf(tx, replicationId);
@@ -135,29 +148,40 @@ export class ReplicationOwnership {
     return { kind: "owner" };
   }
 
-  /** Whether other jobs, possibly of other users, want the replication. */
+  /** Whether other jobs, possibly of other users, want one of the replications. */
   async isWantedByOthers(
     tx: ReadTransaction,
-    replicationId: string,
+    replicationIds: readonly string[],
     jobId: string,
   ): Promise<boolean> {
-    const jobs = await this.#jobsIn(tx, this.#keys.replicationJob.range({ replicationId }), {
-      limit: 2,
-    });
-    return jobs.some((id) => id !== jobId);
+    for (const replicationId of replicationIds) {
+      const range = this.#keys.replicationJob.range({ replicationId });
+      const jobs = await this.#jobsIn(tx, range, { limit: 2 });
+      if (jobs.some((id) => id !== jobId)) return true;
+    }
+    return false;
   }
 
-  async isOwner(tx: ReadTransaction, replicationId: string, jobId: string): Promise<boolean> {
-    return (await this.#ownerOf(tx, replicationId)) === jobId;
+  /** Whether the job owns all of the replications. */
+  async isOwner(
+    tx: ReadTransaction,
+    replicationIds: readonly string[],
+    jobId: string,
+  ): Promise<boolean> {
+    for (const id of replicationIds) if ((await this.#ownerOf(tx, id)) !== jobId) return false;
+    return true;
   }
 
-  /** Removes the job from the replication. If it was the owner, another job takes over. */
+  /** Removes the job from its replications. Where it was the owner, another job takes over. */
   async release(
     tx: Transaction,
-    replicationId: string | undefined,
+    replicationIds: readonly string[],
     job: ReplicatingJob,
   ): Promise<void> {
-    if (replicationId === undefined) return;
+    for (const id of replicationIds) await this.#release(tx, id, job);
+  }
+
+  async #release(tx: Transaction, replicationId: string, job: ReplicatingJob): Promise<void> {
     const { jobId } = job;
     tx.clear(this.#keys.replicationJob.key({ replicationId, owner: ownerKey(job), jobId }));
     if ((await this.#ownerOf(tx, replicationId)) !== jobId) return;

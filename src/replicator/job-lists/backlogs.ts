@@ -2,12 +2,8 @@
  * Stores the backlogs of jobs (`backlog.ts`) and their rows in the job index. While the source of
  * parked jobs does not respond to its watcher, their backlogs are unknown.
  */
-import {
-  type ReadTransaction,
-  type Subspace,
-  type Transaction,
-  unpackTuple,
-} from "../../kv/index.ts";
+import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
+import { placesIn } from "../job-watching/parked-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Backlog, decodeBacklog, encodeBacklog } from "./backlog.ts";
 import type { JobIndex } from "./job-index.ts";
@@ -65,7 +61,7 @@ export class Backlogs {
     return count;
   }
 
-  /** Returns which of these jobs are parked at a source that does not respond. */
+  /** Returns which of these jobs are parked with a source that does not respond. */
   async unwatched(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
     const silent = await this.silentSources(tx);
     if (silent.size === 0) return silent;
@@ -73,7 +69,7 @@ export class Backlogs {
     return new Set(
       jobIds.filter((_, index) => {
         const row = rows[index];
-        return row !== undefined && silent.has(String(unpackTuple(row)[1]));
+        return row !== undefined && placesIn(row).some(({ source }) => silent.has(source));
       }),
     );
   }

@@ -20,7 +20,7 @@ import {
   unpackTuple,
 } from "../../kv/index.ts";
 import type { EncodedChange, JobEventLog, StatusChange } from "../job-log/job-event-log.ts";
-import { REPLICATION_JOB_TYPE, unreadableJobData } from "../jobs/job-data.ts";
+import { REPLICATION_JOB_TYPE, replicationIdsOf, unreadableJobData } from "../jobs/job-data.ts";
 import { decodeIndexed, type IndexedJob, isReadable } from "../jobs/job-data-record.ts";
 import {
   askedStatus,
@@ -185,10 +185,10 @@ export class JobIndex implements JobObserver {
     // If the request is unchanged, as in a heartbeat, it need not be loaded.
     const isAsked = before === undefined || request !== undefined;
     const job = readable(isAsked ? await change.load() : { data: data ?? {}, request: undefined });
-    const isMoved = before === undefined || before.replicationId !== job.replicationId;
-    const hasLeftBehind = isMoved
-      ? await this.#hasLeftBehind(tx, job.replicationId)
-      : before.hasLeftBehind;
+    // The status does not contain the id of a reverse direction.
+    const isMoved =
+      before?.replicationId !== job.replicationId || job.reverse !== undefined || isAsked;
+    const hasLeftBehind = isMoved ? await this.#hasLeftBehind(tx, job) : before.hasLeftBehind;
     // A new job has no backlog: removing a job with the same id also removed its backlog.
     const isUnread = await this.#isUnread(tx, id, before, job);
     const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs, isUnread };
@@ -202,8 +202,14 @@ export class JobIndex implements JobObserver {
     const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJob.unpack(key).jobId));
     for (const id of ids) {
       const before = await this.statuses.get(tx, id);
-      if (before === undefined || baseIdOf(before.replicationId) !== baseId) continue;
-      this.#change(tx, id, before, { ...before, hasLeftBehind });
+      const job = await this.#jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
+      if (before === undefined || job === undefined) continue;
+      const replicationIds = replicationIdsOf(readable(job));
+      if (!replicationIds.some((one) => baseIdOf(one) === baseId)) continue;
+      // The list of the other direction may have documents.
+      const others = replicationIds.filter((one) => baseIdOf(one) !== baseId);
+      const hasAny = hasLeftBehind || (await this.#areListed(tx, others));
+      this.#change(tx, id, before, { ...before, hasLeftBehind: hasAny });
     }
   }
 
@@ -392,7 +398,7 @@ export class JobIndex implements JobObserver {
     facts: Pick<Job, "state" | "scheduledAtSec">,
     job: IndexedJob,
   ): Promise<JobStatus> {
-    const hasLeftBehind = await this.#hasLeftBehind(tx, job.replicationId);
+    const hasLeftBehind = await this.#hasLeftBehind(tx, job);
     const backlog = await this.#backlog(tx, jobId);
     const hasAllLists = await this.#hasAllLists(tx);
     const isUnread = hasAllLists && isLagUnknown(backlog, job.failing);
@@ -400,11 +406,17 @@ export class JobIndex implements JobObserver {
     return jobStatus(jobId, facts, job, askedStatus(job, hasAllLists), status);
   }
 
-  async #hasLeftBehind(tx: ReadTransaction, replicationId: string | undefined): Promise<boolean> {
-    const baseId = baseIdOf(replicationId);
-    if (baseId === undefined) return false;
-    const page = await tx.getRangePage(this.#keys.failureCount.range({ baseId }), { limit: 1 });
-    return page.entries.length > 0;
+  #hasLeftBehind(tx: ReadTransaction, job: IndexedJob): Promise<boolean> {
+    return this.#areListed(tx, replicationIdsOf(job));
+  }
+
+  /** Whether the list of failures of any of these replications has documents. */
+  async #areListed(tx: ReadTransaction, replicationIds: readonly string[]): Promise<boolean> {
+    for (const baseId of replicationIds.map((id) => baseIdOf(id))) {
+      const page = await tx.getRangePage(this.#keys.failureCount.range({ baseId }), { limit: 1 });
+      if (page.entries.length > 0) return true;
+    }
+    return false;
   }
 
   /** Writes a status change caused by an event of the job. */

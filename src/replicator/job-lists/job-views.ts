@@ -10,6 +10,7 @@ import {
   hasEnded,
   type ReplicationJobData,
   type ReplicationState,
+  statisticsOf,
 } from "../jobs/job-data.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { noNodeReason } from "../request/run-on.ts";
@@ -55,9 +56,13 @@ export function changesPendingOf({
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** Statistics of a job, with the names of `_scheduler` and `_replication_stats`. */
+/**
+ * Statistics of a job, with the names of `_scheduler` and `_replication_stats`. The numbers of a
+ * pair include both directions; its sequences are those of the forward direction.
+ */
 export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): Json {
-  const { statistics, checkpointedSequence, sourceSequence, throughSequence } = entry.data;
+  const { checkpointedSequence, sourceSequence, throughSequence, reverse } = entry.data;
+  const statistics = statisticsOf(entry.data);
   const isPartial = entry.data.replication?.omissions !== undefined;
   return {
     revisions_checked: statistics.missingChecked,
@@ -73,6 +78,15 @@ export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): 
     checkpointed_source_seq: sequenceText(checkpointedSequence),
     source_seq: sequenceText(sourceSequence),
     through_seq: sequenceText(throughSequence),
+    // Absent unless the job replicates in both directions.
+    reverse: reverse && {
+      id: reverse.replicationId,
+      docs_written: reverse.statistics.docsWritten,
+      doc_write_failures: reverse.statistics.docWriteFailures,
+      checkpointed_source_seq: sequenceText(reverse.checkpointedSequence),
+      source_seq: sequenceText(reverse.sourceSequence),
+      through_seq: sequenceText(reverse.throughSequence),
+    },
   };
 }
 

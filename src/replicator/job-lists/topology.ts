@@ -5,7 +5,8 @@ import { cyclesOf } from "../jobs/cycles.ts";
 import type { ReplicationState } from "../jobs/job-data.ts";
 import { jobName } from "../jobs/job-name.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
-import type { EndpointAddress } from "../request/replication.ts";
+import { directionsOf } from "../request/pair.ts";
+import type { EndpointAddress, Replication } from "../request/replication.ts";
 import { lagSec } from "./backlog.ts";
 import type { JobEntry } from "./job-views.ts";
 
@@ -74,18 +75,24 @@ export class TopologyBuilder {
 
   /** Adds a job. Jobs with malformed documents copy nothing, and are skipped. */
   add(entry: Facts): void {
-    const { source, target } = entry.data.replication ?? {};
-    if (source === undefined || target === undefined) return;
+    const { replication } = entry.data;
+    if (replication === undefined) return;
+    const isIncluded = directionsOf(replication).map((one) => this.#addEdge(one, entry));
+    if (isIncluded.includes(true)) this.#jobCount++;
+  }
+
+  /** Adds a direction of a job. Returns whether there was room for it. */
+  #addEdge({ source, target }: Replication, entry: Facts): boolean {
     const [from, to] = [this.#place(source), this.#place(target)];
     const key = JSON.stringify([from.name, to.name]);
     const before = this.#edges.get(key);
     if (before === undefined && this.#edges.size >= TOPOLOGY_EDGES_MAX) {
       this.truncate();
-      return;
+      return false;
     }
-    this.#jobCount++;
     for (const place of [from, to]) this.#databases.set(place.name, place);
     this.#edges.set(key, this.#joined(before, from.name, to.name, entry));
+    return true;
   }
 
   /** Records that jobs are omitted. */

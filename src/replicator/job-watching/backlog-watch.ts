@@ -31,6 +31,7 @@ import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
+import { directionsOf } from "../request/pair.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
@@ -70,12 +71,12 @@ export interface BacklogWatchParts {
   readonly config: Pick<ReplicatorConfig, "lagIntervalSec">;
 }
 
-/** A job whose source will be asked for the number of pending changes. */
+/** A job whose sources will be asked for the number of pending changes. */
 interface Question {
   readonly jobId: string;
   readonly data: ReplicationJobData & { readonly replication: Replication };
-  /** Sequence up to which all changes have arrived on the target. */
-  readonly since: SourceSequence;
+  /** Sequence in each direction up to which all changes have arrived on the target. */
+  readonly since: readonly SourceSequence[];
 }
 
 /**
@@ -218,7 +219,8 @@ export class BacklogWatch {
     if (replication === undefined || isTriedAgain) return undefined;
     const { restartAt } = await this.#parts.controls.get(tx, jobId);
     const begins = data.throughSequence === 0 ? replication.sinceSequence : undefined;
-    const since = restartAt === undefined ? (begins ?? data.throughSequence) : restartAt.sequence;
+    const reached = [begins ?? data.throughSequence, data.reverse?.throughSequence ?? 0];
+    const since = restartAt === undefined ? reached : reached.map(() => restartAt.sequence);
     return { jobId, data: { ...data, replication }, since };
   }
 
@@ -237,9 +239,15 @@ export class BacklogWatch {
   }
 
   async #pending({ data, since }: Question, signal: AbortSignal): Promise<number | undefined> {
-    const { source, options } = data.replication;
-    const once = { ...options, retriesPerRequest: 0 };
-    return this.#parts.endpoints.open(source, once, data).pendingChangeCount(since, signal);
+    let total = 0;
+    for (const [index, { source, options }] of directionsOf(data.replication).entries()) {
+      const once = { ...options, retriesPerRequest: 0 };
+      const endpoint = this.#parts.endpoints.open(source, once, data);
+      const pending = await endpoint.pendingChangeCount(since[index], signal);
+      if (pending === undefined) return undefined;
+      total += pending;
+    }
+    return total;
   }
 
   /** Stores the count, unless the job has run meanwhile. */

@@ -60,9 +60,9 @@ export class HaltedRuns {
   }
 
   /** Records a run to be halted. Must be called in the transaction that removes the job. */
-  note(tx: Transaction, run: HaltedRun, replicationId: string | undefined): void {
-    tx.set(this.#keys.haltedRun.key(run), packTuple([FORMAT, replicationId ?? null]));
-    if (replicationId !== undefined) {
+  note(tx: Transaction, run: HaltedRun, replicationIds: readonly string[]): void {
+    tx.set(this.#keys.haltedRun.key(run), packTuple([FORMAT, ...replicationIds]));
+    for (const replicationId of replicationIds) {
       tx.set(this.#keys.haltedReplication.key({ replicationId, ...run }), EMPTY_BYTES);
     }
     this.#announce(tx);
@@ -82,15 +82,18 @@ export class HaltedRuns {
     });
   }
 
-  /** Whether a run of the replication may still copy after its job was removed. */
-  async isUnderWay(tx: ReadTransaction, replicationId: string): Promise<boolean> {
-    const rows = await this.#rows(tx, replicationId);
-    return (await this.#alive(tx, rows)).length > 0;
+  /** Whether a run of one of the replications may still copy after its job was removed. */
+  async isUnderWay(tx: ReadTransaction, replicationIds: readonly string[]): Promise<boolean> {
+    for (const id of replicationIds) {
+      const rows = await this.#rows(tx, id);
+      if ((await this.#alive(tx, rows)).length > 0) return true;
+    }
+    return false;
   }
 
-  /** Settles when all runs of the replication's removed jobs have ended. */
-  untilEnded(replicationId: string, signal: AbortSignal): Promise<void> {
-    return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationId)), signal);
+  /** Settles when all runs of the replications' removed jobs have ended. */
+  untilEnded(replicationIds: readonly string[], signal: AbortSignal): Promise<void> {
+    return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationIds)), signal);
   }
 
   /** Settles when the runs of all jobs removed so far have ended, or after the activity timeout. */
@@ -205,12 +208,12 @@ export class HaltedRuns {
     for (const run of runs) {
       const value = await tx.get(this.#keys.haltedRun.key(run));
       if (value === undefined) continue;
-      const [, replicationId] = unpackTuple(value);
+      const [, ...replicationIds] = unpackTuple(value);
       tx.clear(this.#keys.haltedRun.key(run));
-      if (replicationId !== null) {
-        tx.clear(
-          this.#keys.haltedReplication.key({ replicationId: String(replicationId), ...run }),
-        );
+      for (const id of replicationIds) {
+        // Older versions stored null instead of no id.
+        if (id === null) continue;
+        tx.clear(this.#keys.haltedReplication.key({ replicationId: String(id), ...run }));
       }
       tx.add(this.#keys.haltsChanged.key({}), 1n);
     }

@@ -42,6 +42,11 @@ export const JOB_TYPES = [
   CHAIN_TYPE,
 ] as const;
 
+/** A source of a parked job, and its update sequence when the job was parked. */
+export interface ParkedPlace extends WatchedPlace {
+  readonly updateSequence: SourceSequence;
+}
+
 /** A parked job, and the update sequence of the source when the job was parked. */
 export interface ParkedJob {
   readonly database: string;
@@ -62,16 +67,21 @@ export class ParkedJobs {
   }
 
   /**
-   * Parks a job. Must be called in the transaction that ends the run. Everything up to
-   * `updateSequence` has arrived; the source is watched from then on.
+   * Parks a job. Must be called in the transaction that ends the run. Everything up to each update
+   * sequence has arrived; the sources are watched from then on.
    */
-  async add(
-    tx: Transaction,
-    { source, database, labels }: WatchedPlace,
-    { jobId, updateSequence }: Omit<ParkedJob, "database">,
-  ): Promise<void> {
+  async add(tx: Transaction, jobId: string, places: readonly ParkedPlace[]): Promise<void> {
     await this.remove(tx, jobId);
-    tx.set(this.#keys.parkedJob.key({ jobId }), packTuple([FORMAT, source, database]));
+    const named = places.flatMap(({ source, database }) => [source, database]);
+    tx.set(this.#keys.parkedJob.key({ jobId }), packTuple([FORMAT, ...named]));
+    for (const place of places) await this.#watch(tx, jobId, place);
+  }
+
+  async #watch(
+    tx: Transaction,
+    jobId: string,
+    { source, database, labels, updateSequence }: ParkedPlace,
+  ): Promise<void> {
     const sequence = packTuple([FORMAT, JSON.stringify(updateSequence)]);
     tx.set(this.#keys.watched.key({ source, database, jobId }), sequence);
     const newRow = this.#keys.newlyParked.newKey({ source }, tx.nextUserVersion());
@@ -90,10 +100,8 @@ export class ParkedJobs {
     const key = this.#keys.parkedJob.key({ jobId });
     const value = await tx.get(key);
     if (value === undefined) return;
-    const [format, source, database] = unpackTuple(value);
-    assert(format === FORMAT, "A parked job must have a supported format version");
     tx.clear(key);
-    tx.clear(this.#keys.watched.key({ source: String(source), database: String(database), jobId }));
+    for (const place of placesIn(value)) tx.clear(this.#keys.watched.key({ ...place, jobId }));
   }
 
   /** Returns which of these jobs are parked. */
@@ -181,6 +189,19 @@ export class ParkedJobs {
   watch(tx: Transaction, source: string): Watch {
     return tx.watch(this.#keys.parkedChanged.key({ source }));
   }
+}
+
+/** Decodes the sources of a parked job: one for each direction. */
+export function placesIn(
+  value: Uint8Array,
+): readonly { readonly source: string; readonly database: string }[] {
+  const [format, ...names] = unpackTuple(value).map(String);
+  assert(format === String(FORMAT), "A parked job must have a supported format version");
+  const places = [];
+  for (let index = 0; index < names.length; index += 2) {
+    places.push({ source: names[index] ?? "", database: names[index + 1] ?? "" });
+  }
+  return places;
 }
 
 /** Decodes the update sequence in a row of `watched`. */

@@ -42,6 +42,14 @@ const STORE_PAUSE_SEC_MAX = 30;
 /** Interval for checking whether the replication's owner has retried the failures. */
 const LIST_PAUSE_SEC = 5;
 
+/** Where a direction of a parked job continues. */
+export interface Parked {
+  /** Update sequence of the direction's source up to which everything has arrived. */
+  readonly updateSequence: SourceSequence;
+  /** Creation times of both databases; undefined if the run has not requested them. */
+  readonly startTimes: StartTimes | undefined;
+}
+
 export type RunEnding =
   /** The run has copied all changes, and the job is complete. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
@@ -55,13 +63,12 @@ export type RunEnding =
    * Everything up to `updateSequence` has arrived and the source is idle, or the job is scheduled
    * by a number of changes and has too few pending changes.
    */
-  | {
+  | (Parked & {
       readonly kind: "caught-up";
-      readonly updateSequence: SourceSequence;
       readonly pending: number;
-      /** Creation times of both databases; undefined if the run has not requested them. */
-      readonly startTimes: StartTimes | undefined;
-    }
+      /** The reverse direction of a pair. */
+      readonly reverse?: Parked | undefined;
+    })
   /** The run was stopped: its turn was over, its node is stopping, or an operator acted. */
   | { readonly kind: "stopped" }
   /** The run made no progress despite pending work. */
@@ -188,7 +195,8 @@ export function decideRun(
     stallCount,
     cause: causeOf(ending),
     succeeds: false,
-    startTimes: "startTimes" in ending ? ending.startTimes : undefined,
+    startTimes: ending.kind === "caught-up" ? ending.startTimes : undefined,
+    reverseStartTimes: ending.kind === "caught-up" ? ending.reverse?.startTimes : undefined,
     unreachable: undefined,
   };
   switch (outcome) {

@@ -45,7 +45,7 @@ const stored = (value: object) => JSON.parse(JSON.stringify(value));
 test("a job is stored as two objects, each with its format", () => {
   const asked = { replication: REPLICATION, refusal: undefined };
   const origin = { ...asked, document: DOCUMENT, userName: "joe", replicationId: undefined };
-  const data = started(newJobData(origin, 5), "id", { nowMs: 6, historyLengthMax: 20 });
+  const data = started(newJobData(origin, 5), { id: "id" }, { nowMs: 6, historyLengthMax: 20 });
   expect(stored(encodeRequest(data))).toEqual({
     format: 2,
     replication: stored(REPLICATION),

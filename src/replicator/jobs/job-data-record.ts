@@ -43,7 +43,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   const { replicationId, state, failure, result, errorCount, stallCount, statistics } = data;
   const { checkpointedSequence, throughSequence, sourceSequence, changesPending } = data;
   const { history, lastUpdatedMs, lastStartMs, failing, startTimes, rates, waitsFor } = data;
-  const { answeredMs, hasCreatedTarget } = data;
+  const { answeredMs, hasCreatedTarget, reverse } = data;
   return {
     format: FORMAT,
     replicationId,
@@ -63,6 +63,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     sourceSequence,
     changesPending,
     startTimes,
+    reverse,
     // Omitted unless the job is running, since most jobs are not running.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
@@ -90,9 +91,9 @@ export function splitJobData(data: JobData): { readonly data: JobData; readonly 
 export interface IndexedJob
   extends Pick<
     ReplicationJobData,
-    "state" | "failing" | "stallCount" | "replicationId" | "lastUpdatedMs" | "userName"
+    "state" | "failing" | "stallCount" | "replicationId" | "reverse" | "lastUpdatedMs" | "userName"
   > {
-  readonly replication: Pick<Replication, "source" | "target" | "tags"> | undefined;
+  readonly replication: Pick<Replication, "source" | "target" | "pair" | "tags"> | undefined;
 }
 
 /**
@@ -103,11 +104,20 @@ export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">):
   assert(isReadable({ data, request }), "A replication job must have a supported format version");
   const progress: StoredProgress = data;
   const { replication, userName = null }: StoredRequest = request ?? data;
-  const { replicationId, errorCount = 0, stallCount = 0, lastUpdatedMs = 0 } = progress;
+  const { replicationId, reverse, errorCount = 0, stallCount = 0, lastUpdatedMs = 0 } = progress;
   const outcome = decodeOutcome(progress);
   const failing = progress.failing ?? failingSinceLast(outcome, errorCount, lastUpdatedMs);
   const { state } = outcome;
-  return { replication, userName, state, failing, stallCount, replicationId, lastUpdatedMs };
+  return {
+    replication,
+    userName,
+    state,
+    failing,
+    stallCount,
+    replicationId,
+    reverse,
+    lastUpdatedMs,
+  };
 }
 
 /** Decodes a job. Throws if a newer version stored it in an unknown format. */
@@ -119,11 +129,12 @@ export function decodeJob({ data, request }: Pick<Job, "data" | "request">): Rep
 /** Decodes the outcome of a job without its request. Throws like `decodeJob`. */
 export function decodeProgress({
   data,
-}: Pick<Job, "data">): JobOutcome & Pick<ReplicationJobData, "replicationId" | "lastStartMs"> {
+}: Pick<Job, "data">): JobOutcome &
+  Pick<ReplicationJobData, "replicationId" | "reverse" | "lastStartMs"> {
   const progress: StoredProgress = data;
   assert(isKnown(progress.format), "A replication job must have a supported format version");
-  const { replicationId, lastStartMs = 0 } = progress;
-  return { ...decodeOutcome(progress), replicationId, lastStartMs };
+  const { replicationId, reverse, lastStartMs = 0 } = progress;
+  return { ...decodeOutcome(progress), replicationId, reverse, lastStartMs };
 }
 
 function isKnown(format: number = FORMAT_FLAT): boolean {
@@ -193,6 +204,7 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     sourceSequence,
     changesPending: progress.changesPending,
     startTimes: progress.startTimes,
+    reverse: progress.reverse,
     rates: progress.rates ?? NO_RATES,
     waitsFor: progress.waitsFor,
     history: progress.history ?? NO_EVENTS,

@@ -39,7 +39,7 @@ describe("a failing job", () => {
   const failing = failingAfter(undefined, refusal, { ...NO_PLACE, class: "unreachable" }, 5);
   const origin = { document: undefined, userName: null, replicationId: "id" };
   const job = { ...newJobData({ replication: undefined, refusal, ...origin }, 0), failing };
-  const running = started(job, "id", { nowMs: 100, historyLengthMax: 20 });
+  const running = started(job, { id: "id" }, { nowMs: 100, historyLengthMax: 20 });
   const figures = {
     statistics: running.statistics,
     checkpointedSequence: 0,

@@ -10,6 +10,7 @@ import type { WaitReason } from "../../http-client/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { SourceSequence, StartTimes } from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";
+import { baseIdOf } from "../request/replication-id.ts";
 import {
   type Failing,
   type FailureCause,
@@ -140,48 +141,66 @@ export interface CopyRates {
 
 export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
 
-/** Progress of a job, with the outcome of its last run. */
-export type JobProgress = JobOutcome & {
+/** Progress in one direction. Sequences are those of the direction's source. */
+export interface DirectionProgress {
   /**
    * Id of the replication; undefined until computed, which may require reading a filter function
    * from the source.
    */
   readonly replicationId: string | undefined;
-  /**
-   * Whether a run of the job created the target. Absent if the target existed before, or if that is
-   * unknown.
-   */
-  readonly hasCreatedTarget?: boolean | undefined;
-  /** When both servers last accepted this request's credentials, if ever. */
-  readonly answeredMs?: number | undefined;
-  /** Number of consecutive crashed or failed runs. */
-  readonly errorCount: number;
-  /**
-   * Failure status of the job, while it is failing. Persists across outcomes until a lasting
-   * success.
-   */
-  readonly failing: Failing | undefined;
-  /** Number of consecutive runs that ended because they stalled. */
-  readonly stallCount: number;
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: SourceSequence;
   readonly throughSequence: SourceSequence;
   readonly sourceSequence: SourceSequence;
-  readonly changesPending: number | undefined;
   /**
    * Creation times of both databases, recorded when the job was parked. If undefined, the next run
    * reads both sides' logs.
    */
   readonly startTimes: StartTimes | undefined;
-  /** Rates of the current run; 0 if not running. */
-  readonly rates: CopyRates;
-  /** The main reason why requests of the current run have to wait, if any. */
-  readonly waitsFor: WaitReason | undefined;
-  /** Latest events of the job, newest first. */
-  readonly history: readonly JobEvent[];
-  readonly lastUpdatedMs: number;
-  readonly lastStartMs: number;
+}
+
+/** Progress of a direction that has not run yet. */
+const NOTHING_COPIED: DirectionProgress = {
+  replicationId: undefined,
+  statistics: NO_STATISTICS,
+  checkpointedSequence: 0,
+  throughSequence: 0,
+  sourceSequence: 0,
+  startTimes: undefined,
 };
+
+/** Progress of a job, with that of its only or forward direction and the outcome of its last run. */
+export type JobProgress = JobOutcome &
+  DirectionProgress & {
+    /** Progress of the reverse direction of a pair; undefined until its first run has started. */
+    readonly reverse?: DirectionProgress | undefined;
+    /**
+     * Whether a run of the job created the target. Absent if the target existed before, or if that is
+     * unknown.
+     */
+    readonly hasCreatedTarget?: boolean | undefined;
+    /** When both servers last accepted this request's credentials, if ever. */
+    readonly answeredMs?: number | undefined;
+    /** Number of consecutive crashed or failed runs. */
+    readonly errorCount: number;
+    /**
+     * Failure status of the job, while it is failing. Persists across outcomes until a lasting
+     * success.
+     */
+    readonly failing: Failing | undefined;
+    /** Number of consecutive runs that ended because they stalled. */
+    readonly stallCount: number;
+    /** Pending changes in all directions; undefined if unknown. */
+    readonly changesPending: number | undefined;
+    /** Rates of the current run; 0 if not running. */
+    readonly rates: CopyRates;
+    /** The main reason why requests of the current run have to wait, if any. */
+    readonly waitsFor: WaitReason | undefined;
+    /** Latest events of the job, newest first. */
+    readonly history: readonly JobEvent[];
+    readonly lastUpdatedMs: number;
+    readonly lastStartMs: number;
+  };
 
 export type ReplicationJobData = JobRequest & JobProgress;
 
@@ -200,18 +219,14 @@ export function newJobData(
   nowMs: number,
 ): ReplicationJobData {
   return {
+    ...NOTHING_COPIED,
     ...origin,
     ...PENDING,
     answeredMs: undefined,
     errorCount: 0,
     failing: undefined,
     stallCount: 0,
-    statistics: NO_STATISTICS,
-    checkpointedSequence: 0,
-    throughSequence: 0,
-    sourceSequence: 0,
     changesPending: undefined,
-    startTimes: undefined,
     ...STANDING_STILL,
     history: [{ type: "added", timeMs: nowMs }],
     addedTimeMs: nowMs,
@@ -249,16 +264,55 @@ export interface Noted {
   readonly historyLengthMax: number;
 }
 
+/** Returns the progress of each direction that has run, forward first. */
+export function directionsRun(
+  data: Pick<JobProgress, keyof DirectionProgress | "reverse">,
+): readonly DirectionProgress[] {
+  return data.reverse === undefined ? [data] : [data, data.reverse];
+}
+
+/** Returns the ids of a job's replications, as far as they are known: one for each direction. */
+export function replicationIdsOf({
+  replicationId,
+  reverse,
+}: {
+  readonly replicationId: string | undefined;
+  readonly reverse?: Pick<DirectionProgress, "replicationId"> | undefined;
+}): readonly string[] {
+  return [replicationId, reverse?.replicationId].filter((id) => id !== undefined);
+}
+
+/** Returns the ids of a job's checkpoints and lists of failures, as far as they are known. */
+export function baseIdsOf(data: Parameters<typeof replicationIdsOf>[0]): readonly string[] {
+  return replicationIdsOf(data).map((id) => baseIdOf(id));
+}
+
+/** Returns the statistics of all directions. */
+export function statisticsOf({
+  statistics,
+  reverse,
+}: Pick<JobProgress, "statistics" | "reverse">): ReplicationStatistics {
+  return reverse === undefined ? statistics : addStatistics(statistics, reverse.statistics);
+}
+
+/** Replication ids of a run: of its only or forward direction, and of the reverse one of a pair. */
+export interface RunIds {
+  readonly id: string;
+  readonly reverseId?: string | undefined;
+}
+
 /**
  * Records that a run has started. An ended job keeps its state, since the run only retries its
  * failures; any other job becomes pending. A changed replication id resets the statistics.
  */
 export function started(
   data: ReplicationJobData,
-  replicationId: string,
+  { id: replicationId, reverseId }: RunIds,
   { nowMs, historyLengthMax }: Noted,
 ): ReplicationJobData {
   const isMoved = data.replicationId !== undefined && data.replicationId !== replicationId;
+  const { reverse = NOTHING_COPIED } = data;
+  const isReverseMoved = reverse.replicationId !== reverseId;
   const event = { type: "started", timeMs: nowMs } as const;
   return {
     ...data,
@@ -267,23 +321,26 @@ export function started(
     startTimes: undefined,
     replicationId,
     statistics: isMoved ? NO_STATISTICS : data.statistics,
+    reverse:
+      reverseId === undefined
+        ? undefined
+        : {
+            ...(isReverseMoved ? NOTHING_COPIED : reverse),
+            startTimes: undefined,
+            replicationId: reverseId,
+          },
     history: withEvents(isMoved ? [] : data.history, [event], historyLengthMax),
     lastStartMs: nowMs,
     lastUpdatedMs: nowMs,
   };
 }
 
+/** Progress in one direction, as reported by a run. */
+export type ObservedDirection = Omit<DirectionProgress, "replicationId" | "startTimes">;
+
 /** Progress, as reported by a run. */
-export interface Observed
-  extends Pick<
-    JobProgress,
-    | "statistics"
-    | "checkpointedSequence"
-    | "throughSequence"
-    | "sourceSequence"
-    | "rates"
-    | "waitsFor"
-  > {
+export interface Observed extends ObservedDirection, Pick<JobProgress, "rates" | "waitsFor"> {
+  readonly reverse?: ObservedDirection | undefined;
   /** Whether both databases have answered, so that the start sequence is known. */
   readonly hasBegun: boolean;
   /** Whether this run has written a checkpoint. */
@@ -297,13 +354,14 @@ export interface Observed
  */
 export function observed(
   data: ReplicationJobData,
-  { hasBegun, hasCheckpoint, ...figures }: Observed,
+  { hasBegun, hasCheckpoint, reverse, ...figures }: Observed,
   { nowMs, healthyMs }: { readonly nowMs: number; readonly healthyMs: number },
 ): ReplicationJobData {
   const isHealthy = hasBegun && nowMs - data.lastStartMs > healthyMs;
   return {
     ...data,
     ...figures,
+    reverse: data.reverse && { ...data.reverse, ...reverse },
     answeredMs: hasBegun ? nowMs : data.answeredMs,
     errorCount: isHealthy ? 0 : data.errorCount,
     failing: isHealthy || hasCheckpoint ? undefined : data.failing,
@@ -313,12 +371,16 @@ export function observed(
   };
 }
 
-/** Adds the result of retried failures to the statistics. */
+/** Adds the result of retried failures to the statistics of their direction. */
 export function retried(
   data: ReplicationJobData,
   more: Partial<ReplicationStatistics>,
+  isReverse: boolean,
 ): ReplicationJobData {
-  return { ...data, statistics: addStatistics(data.statistics, more) };
+  const { statistics, reverse } = data;
+  if (!isReverse) return { ...data, statistics: addStatistics(statistics, more) };
+  const added = reverse && { ...reverse, statistics: addStatistics(reverse.statistics, more) };
+  return { ...data, reverse: added };
 }
 
 /** Sets the number of pending changes; undefined if the source did not report it. */
@@ -332,6 +394,8 @@ export function withChangesPending(
 /** The decision of `decide.ts` about an ended run. */
 export type Ended = JobOutcome &
   Pick<JobProgress, "errorCount" | "stallCount" | "startTimes"> & {
+    /** Creation times for the reverse direction of a pair. */
+    readonly reverseStartTimes: StartTimes | undefined;
     /** Whether all changes have arrived. */
     readonly succeeds: boolean;
     readonly cause: FailureCause | undefined;
@@ -345,8 +409,8 @@ export function ended(
   disposition: Ended,
   { nowMs, historyLengthMax }: Noted,
 ): ReplicationJobData {
-  const { state, failure, result, errorCount, stallCount, startTimes, succeeds, cause } =
-    disposition;
+  const { state, failure, result, errorCount, stallCount, succeeds, cause } = disposition;
+  const { startTimes, reverseStartTimes } = disposition;
   const timed = disposition.events.map((event) => ({ ...event, timeMs: nowMs }));
   const hasFailed = failure !== undefined && cause !== undefined;
   const failing = hasFailed ? failingAfter(data.failing, failure, cause, nowMs) : data.failing;
@@ -359,6 +423,7 @@ export function ended(
     failing: succeeds ? undefined : failing,
     stallCount,
     startTimes,
+    reverse: data.reverse && { ...data.reverse, startTimes: reverseStartTimes },
     history: withEvents(data.history, timed, historyLengthMax),
     lastUpdatedMs: nowMs,
   };
@@ -371,12 +436,15 @@ export function woken(data: ReplicationJobData): ReplicationJobData {
 
 /** Schedules another run: clears the last outcome, but not the failure status. */
 export function restarted(data: ReplicationJobData): ReplicationJobData {
-  return { ...woken(data), startTimes: undefined };
+  const reverse = data.reverse && { ...data.reverse, startTimes: undefined };
+  return { ...woken(data), startTimes: undefined, reverse };
 }
 
 /** Restarts a job, and also resets its statistics and errors. */
 export function begunAnew(data: ReplicationJobData): ReplicationJobData {
-  return { ...restarted(data), statistics: NO_STATISTICS, errorCount: 0, failing: undefined };
+  const again = restarted(data);
+  const reverse = again.reverse && { ...again.reverse, statistics: NO_STATISTICS };
+  return { ...again, statistics: NO_STATISTICS, reverse, errorCount: 0, failing: undefined };
 }
 
 /**

@@ -134,7 +134,10 @@ type AskedStatus = Pick<JobStatus, "owner" | "source" | "target" | "tags">;
 /** Part of the status that depends only on the request. */
 export function askedStatus({ replication, userName }: IndexedJob, hasTags: boolean): AskedStatus {
   const owner = userName === null ? null : listedName(userName);
-  const [source, target] = [placesOf(replication?.source), placesOf(replication?.target)];
+  const [from, to] = [placesOf(replication?.source), placesOf(replication?.target)];
+  // Each database of a pair is both a source and a target.
+  const both = replication?.pair === true ? [...new Set([...from, ...to])].toSorted() : undefined;
+  const [source, target] = [both ?? from, both ?? to];
   return { owner, source, target, tags: hasTags ? tagTerms(replication?.tags) : [] };
 }
 

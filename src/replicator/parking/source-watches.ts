@@ -14,7 +14,9 @@ import { type ParkedJobs, SOURCE_WATCH_TYPE } from "../job-watching/parked-jobs.
 import type { JobControls } from "../jobs/job-controls.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
-import { LOCAL_SOURCE, serverOf, serverUrlOf } from "../request/watched-place.ts";
+import { directionsOf } from "../request/pair.ts";
+import type { HttpAddress, Replication } from "../request/replication.ts";
+import { LOCAL_SOURCE, serverOf, serverUrlOf, watchedPlace } from "../request/watched-place.ts";
 import { ParkedJobsWaking } from "./parked-jobs-waking.ts";
 import { SourceWatcher } from "./source-watcher.ts";
 import type { SweepPace } from "./sweep-pace.ts";
@@ -116,13 +118,21 @@ export class SourceWatches implements SlotlessJobType {
         const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
         if (job === undefined || !isReadable(job)) continue;
         const owner = decodeJob(job);
-        const from = owner.replication?.source;
-        const server = from?.kind === "http" ? serverOf(from)?.server : undefined;
+        const server = owner.replication && this.#serverOf(owner.replication, source);
         if (server !== undefined) return { server, owner };
       }
       return undefined;
     });
     return found && endpoints.openServer(found.server, found.owner, () => silence.note(true));
+  }
+
+  /** Returns the server that a direction of the job reads from, if it is this source. */
+  #serverOf(replication: Replication, source: string): HttpAddress | undefined {
+    const { digests } = this.#parts.runtime;
+    const from = directionsOf(replication).find(
+      (direction) => watchedPlace(digests, direction)?.source === source,
+    )?.source;
+    return from?.kind === "http" ? serverOf(from)?.server : undefined;
   }
 
   async #end(held: HeldJob, ending: Ending, attempt: number): Promise<void> {

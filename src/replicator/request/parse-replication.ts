@@ -8,6 +8,7 @@ import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../../contract/index.t
 import { checkSelector, ProtocolError } from "../../protocol/index.ts";
 import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../replicator-config.ts";
 import { parseAfter } from "./after.ts";
+import { checkPair } from "./pair.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
 import {
   boolean,
@@ -48,6 +49,7 @@ export function parseReplication(
   const tags = parts.tags();
   const runOn = parts.runOn();
   const after = parts.after();
+  const pair = parts.pair();
   return {
     source: parts.source(),
     target: parts.target(),
@@ -63,6 +65,7 @@ export function parseReplication(
     ...(tags === undefined ? {} : { tags }),
     ...(runOn === undefined ? {} : { runOn }),
     ...(after === undefined ? {} : { after }),
+    ...(pair === undefined ? {} : { pair }),
     options: parseOptions(members, config.options),
   };
 }
@@ -105,7 +108,14 @@ function partsOf(members: Members, { protocols }: ParseConfig) {
     tags: () => parseTags(members.tags),
     runOn: () => parseRunOn(members.run_on),
     after: () => parseAfter(members.after),
+    pair: () => parsePair(members),
   };
+}
+
+function parsePair(members: Members): true | undefined {
+  if (!boolean(members, "pair", false)) return undefined;
+  checkPair(members);
+  return true;
 }
 
 function parseScheduleMember({ schedule, continuous }: Members): string | undefined {

@@ -115,6 +115,8 @@ export interface Replication {
   readonly runOn?: Labels;
   /** Names of jobs for which the job waits before its first run. */
   readonly after?: After;
+  /** Whether the job replicates in both directions (`pair.ts`). */
+  readonly pair?: true;
   /** Schedule (`schedule.ts`); runs immediately if absent. */
   readonly schedule?: string;
   /**

@@ -36,20 +36,21 @@ export function parseRunOn(given: unknown): Labels | undefined {
   return given.length === 0 ? undefined : labelSet(given as readonly string[]);
 }
 
-/** Whether the format of the store has jobs that require labels or wait for other jobs. */
+/** Whether the format of the store has `run_on`, `after` and `pair`. */
 export type HasPlacement = (tx: ReadTransaction) => Promise<boolean>;
 
 /**
- * Throws a ReplicationInvalidError for `run_on` and `after` as long as nodes of an older version,
- * which would ignore them, may share the store.
+ * Throws a ReplicationInvalidError for `run_on`, `after` and `pair` as long as nodes of an older
+ * version, which would ignore them, may share the store.
  */
 export async function checkFormat(
   tx: ReadTransaction,
-  { runOn = NO_LABELS, after = [] }: Pick<Replication, "runOn" | "after">,
+  { runOn = NO_LABELS, after = [], pair }: Pick<Replication, "runOn" | "after" | "pair">,
   hasPlacement: HasPlacement,
 ): Promise<void> {
-  if ((runOn.length === 0 && after.length === 0) || (await hasPlacement(tx))) return;
-  const name = runOn.length > 0 ? "run_on" : "after";
+  const given = [runOn.length > 0 && "run_on", after.length > 0 && "after", pair && "pair"];
+  const name = given.find((one) => one !== false && one !== undefined);
+  if (name === undefined || (await hasPlacement(tx))) return;
   throw new ReplicationInvalidError(
     `\`${name}\` requires a newer format of the store; run \`tandem upgrade --enable\` once all nodes have this version`,
   );

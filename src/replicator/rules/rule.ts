@@ -67,6 +67,7 @@ const MEMBERS = [
   "tags",
   "run_on",
   "after",
+  "pair",
   ...PROXIES,
 ];
 
@@ -250,6 +251,7 @@ function commonMembers(members: Members, config: Config): Members {
   const runOn = parseRunOn(members.run_on);
   const options = optionsOf(members, config);
   const { schedule } = options;
+  const pair = boolean(members, "pair", false);
   return {
     ...proxiesOf(members),
     ...options,
@@ -260,6 +262,7 @@ function commonMembers(members: Members, config: Config): Members {
     ...(create_target_params === undefined ? {} : { create_target_params }),
     ...(tags === undefined ? {} : { tags }),
     ...(runOn === undefined ? {} : { run_on: runOn }),
+    ...(pair ? { pair } : {}),
     ...(boolean(members, "design_documents", true) ? {} : { selector: NO_DESIGN_DOCUMENTS }),
   };
 }

@@ -21,7 +21,6 @@ import {
   removeReplicationDocument,
   writeDocumentState,
 } from "../documents/replication-document.ts";
-import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { FailureLists } from "../failures/failure-lists.ts";
 import { SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import { removeJob } from "../job-changes/remove-job.ts";
@@ -49,12 +48,16 @@ import {
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import {
+  baseIdsOf,
+  directionsRun,
   ended,
   hasEnded,
   isProven,
   type Observed,
   observed,
   type ReplicationJobData,
+  type RunIds,
+  replicationIdsOf,
   retried,
   started,
   withChangesPending,
@@ -68,7 +71,7 @@ import {
   type ReplicationStatistics,
 } from "../jobs/replication-statistics.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
-import { baseIdOf } from "../request/replication-id.ts";
+import { directionsOf } from "../request/pair.ts";
 import { watchedPlace } from "../request/watched-place.ts";
 import { BacklogTracker } from "./backlog-tracker.ts";
 import { HazardRecord } from "./hazard-record.ts";
@@ -108,14 +111,13 @@ export interface HeldReplicationParts {
 /** Heartbeats per activity timeout. */
 export const UPDATES_PER_TIMEOUT = 4;
 
+type Parking = Extract<RunEnding, { kind: "caught-up" }>;
+
 export class HeldReplication {
   /** Dependencies, with a runtime that adds the identity of the job to each event. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
-  /**
-   * Fires when another node notifies the worker about this job, and when `watch` is first called.
-   */
-  readonly called = new Notifier();
+  readonly #called: Notifier[] = [];
   readonly hazards: HazardRecord;
   #data: ReplicationJobData;
   /** Request migrated from the old record format; saved with the next write. */
@@ -212,8 +214,10 @@ export class HeldReplication {
   get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
     const { sinceMs, pending } = this.#backlog.stored ?? {};
     if (sinceMs === undefined) return undefined;
-    // After a restart at another position, the stored number of changes no longer applies.
-    return { sinceMs, pending: this.restartAt === undefined ? pending : undefined };
+    // After a restart at another position, the stored number of changes no longer applies. That of
+    // a pair includes both directions.
+    const isOfRun = this.restartAt === undefined && this.#data.replication?.pair !== true;
+    return { sinceMs, pending: isOfRun ? pending : undefined };
   }
 
   /**
@@ -230,11 +234,21 @@ export class HeldReplication {
       timeoutSec: await jobs.getTypeTimeout(tx, this.held.type),
     }));
     this.#learnTimeout(timeoutSec);
-    this.called.notify();
+    for (const called of this.#called) called.notify();
     const isMoved = !areSameLabels(labels, this.#data.replication?.runOn ?? NO_LABELS);
     if (decision === this.#control.decision && !isMoved) return watch;
     watch.cancel();
     throw new StopRequest({ awaitsWrites: true });
+  }
+
+  /**
+   * Returns a notifier that fires when another node notifies the worker about this job, and when
+   * `watch` is first called.
+   */
+  openCalled(): Notifier {
+    const called = new Notifier();
+    this.#called.push(called);
+    return called;
   }
 
   /** Start sequence requested by an operator, which overrides checkpoints. */
@@ -243,44 +257,46 @@ export class HeldReplication {
   }
 
   /**
-   * Records the start of the run, unless another job owns the replication. The start of an
+   * Records the start of the run, unless another job owns one of its replications. The start of an
    * `isShort` run is recorded by the next write, usually at the end of the run. Returns `halting`
-   * while a run of a removed job is still copying for this replication.
+   * while a run of a removed job is still copying for one of these replications.
    */
   async begin(
-    replicationId: string,
+    runIds: RunIds,
     { isShort = false }: { readonly isShort?: boolean } = {},
   ): Promise<Claim | { readonly kind: "halting" }> {
     const { runtime, kv, ownership, halted, config } = this.parts;
     const before = this.#data;
     const { historyLengthMax } = config;
-    const begun = started(before, replicationId, {
+    const idsBefore = replicationIdsOf(before);
+    const begun = started(before, runIds, {
       nowMs: runtime.clock.nowMs(),
       historyLengthMax,
     });
+    const ids = replicationIdsOf(begun);
+    const isSame = idsBefore.join() === ids.join();
     const { userName, vouched } = before;
     const job = { jobId: this.held.id, userName, vouched };
-    if (isShort && before.state !== "parked" && before.replicationId === replicationId) {
+    if (isShort && before.state !== "parked" && isSame) {
       const isOwner = await kv.read(async (tx) => {
         await this.verify(tx);
-        if (await halted.isUnderWay(tx, replicationId)) return false;
-        return ownership.isOwner(tx, replicationId, this.held.id);
+        if (await halted.isUnderWay(tx, ids)) return false;
+        return ownership.isOwner(tx, ids, this.held.id);
       });
       if (isOwner) {
-        this.#noteBegun(begun, replicationId, "begin");
+        this.#noteBegun(begun, "begin");
         return { kind: "owner" };
       }
     }
     let hasRivals = false;
     const claim = await kv.transact(async (tx) => {
       await this.verify(tx);
-      if (await halted.isUnderWay(tx, replicationId)) return { kind: "halting" } as const;
-      if (before.replicationId !== replicationId) {
-        await ownership.release(tx, before.replicationId, job);
-      }
-      const claimed = await ownership.claim(tx, replicationId, job, { nowMs: begun.lastStartMs });
+      if (await halted.isUnderWay(tx, ids)) return { kind: "halting" } as const;
+      const released = idsBefore.filter((id) => !ids.includes(id));
+      await ownership.release(tx, released, job);
+      const claimed = await ownership.claim(tx, ids, job, { nowMs: begun.lastStartMs });
       if (claimed.kind === "owner") {
-        hasRivals = await ownership.isWantedByOthers(tx, replicationId, job.jobId);
+        hasRivals = await ownership.isWantedByOthers(tx, ids, job.jobId);
         await this.#write(tx, begun);
         await this.#recordStart(tx);
         if (before.state === "parked") await this.parts.parked.remove(tx, this.held.id);
@@ -289,7 +305,7 @@ export class HeldReplication {
     });
     if (claim.kind === "owner") {
       this.#hasRivals = hasRivals;
-      this.#noteBegun(begun, replicationId, "begin-stored");
+      this.#noteBegun(begun, "begin-stored");
       this.#noteStored(begun);
     }
     return claim;
@@ -306,9 +322,9 @@ export class HeldReplication {
 
   /**
    * Records that both servers have accepted the job's credentials, before copying. Until then
-   * another user's job may take over the replication.
+   * another user's job may take over its replications.
    */
-  async confirm(replicationId: string): Promise<Claim> {
+  async confirm(): Promise<Claim> {
     const { runtime, kv, ownership } = this.parts;
     const nowMs = runtime.clock.nowMs();
     const isLate = nowMs - this.#data.lastStartMs > UNPROVEN_MS_MAX / 2;
@@ -318,7 +334,8 @@ export class HeldReplication {
     const answered = { ...this.#data, answeredMs: nowMs };
     const claim = await kv.transact(async (tx) => {
       await this.verify(tx);
-      const claimed = await ownership.claim(tx, replicationId, job, { nowMs, hasAnswered: true });
+      const ids = replicationIdsOf(this.#data);
+      const claimed = await ownership.claim(tx, ids, job, { nowMs, hasAnswered: true });
       if (claimed.kind === "owner") await this.#write(tx, answered);
       return claimed;
     });
@@ -329,8 +346,9 @@ export class HeldReplication {
     return claim;
   }
 
-  #noteBegun(begun: ReplicationJobData, replicationId: string, event: PhaseEvent): void {
+  #noteBegun(begun: ReplicationJobData, event: PhaseEvent): void {
     this.#data = begun;
+    const { replicationId = "" } = begun;
     this.#phase = phaseAfter(this.#phase, event);
     const { trace } = this.parts.runtime;
     const last = begun.history.slice(1).find(({ type }) => type !== "pending")?.type;
@@ -382,8 +400,8 @@ export class HeldReplication {
   }
 
   /** Adds the results of a run that only retries failures. */
-  countRetried(more: Partial<ReplicationStatistics>): void {
-    this.#data = retried(this.#data, more);
+  countRetried(more: Partial<ReplicationStatistics>, isReverse: boolean): void {
+    this.#data = retried(this.#data, more, isReverse);
     this.#counts = { ...addStatistics(this.#counts, more), bytes: this.#counts.bytes };
   }
 
@@ -407,13 +425,14 @@ export class HeldReplication {
 
   /** Whether progress or a change of state has to be stored. */
   get hasNews(): boolean {
-    const { statistics, checkpointedSequence, rates, waitsFor } = this.#data;
+    const { statistics, checkpointedSequence, reverse, rates, waitsFor } = this.#data;
     if (waitsFor !== this.#stored.waitsFor) return true;
     if (isMoving(rates) !== isMoving(this.#stored.rates)) return true;
     if (this.#backlogToStore() !== undefined) return true;
     if (
       statistics === this.#stored.statistics &&
-      checkpointedSequence === this.#stored.checkpointedSequence
+      checkpointedSequence === this.#stored.checkpointedSequence &&
+      reverse === this.#stored.reverse
     ) {
       return false;
     }
@@ -533,7 +552,7 @@ export class HeldReplication {
       if (unreachable !== undefined) await outages.join(tx, unreachable, this.held.id);
       if (backlog !== undefined) await backlogs.set(tx, this.held.id, backlog);
       await this.#writeRuns(tx, run === undefined ? [] : [run]);
-      if (ending.kind === "caught-up") await this.#park(tx, ending.updateSequence);
+      if (ending.kind === "caught-up") await this.#park(tx, ending);
       await chains.noteReached(tx, this.held.id, data, backlog ?? this.#backlog.stored);
     });
     this.#data = data;
@@ -564,16 +583,16 @@ export class HeldReplication {
    */
   async vanish(): Promise<boolean> {
     const { kv, runtime, failureLists, databases, jobs } = this.parts;
-    const { state, replication, replicationId, document, lastUpdatedMs } = this.#data;
+    const { state, replication, document, lastUpdatedMs } = this.#data;
     const { keepFinishedSec = 0 } = replication?.options ?? {};
     const isOld = this.#nowSec() >= Math.floor(lastUpdatedMs / 1000) + keepFinishedSec;
-    const baseId = baseIdOf(replicationId);
     if (state !== "completed" || keepFinishedSec === 0 || !isOld) return false;
     const isGone = await kv.transact(async (tx) => {
       await this.verify(tx);
-      const isAsked = baseId && (await failureLists.retryRequest(tx, baseId)) !== undefined;
-      const left = baseId === undefined ? [] : await failureLists.counts(tx, baseId);
-      if (isAsked || left.length > 0) return false;
+      for (const baseId of baseIdsOf(this.#data)) {
+        if ((await failureLists.retryRequest(tx, baseId)) !== undefined) return false;
+        if ((await failureLists.counts(tx, baseId)).length > 0) return false;
+      }
       if (document !== undefined) return removeReplicationDocument(tx, databases, document);
       const job = await jobs.get(tx, this.held);
       if (job !== undefined) await removeJob(this.parts, tx, job);
@@ -583,12 +602,18 @@ export class HeldReplication {
     return isGone;
   }
 
-  async #park(tx: Transaction, updateSequence: SourceSequence): Promise<void> {
+  async #park(tx: Transaction, { reverse, ...forward }: Parking): Promise<void> {
     const { runtime, parked } = this.parts;
     const { replication } = this.#data;
-    const place = replication && watchedPlace(runtime.digests, replication);
-    assert(place !== undefined, "A parked job must have a source that can be watched");
-    await parked.add(tx, place, { jobId: this.held.id, updateSequence });
+    const directions = replication === undefined ? [] : directionsOf(replication);
+    const ends = reverse === undefined ? [forward] : [forward, reverse];
+    const places = ends.map(({ updateSequence }, index) => {
+      const direction = directions[index];
+      const place = direction && watchedPlace(runtime.digests, direction);
+      assert(place !== undefined, "A parked job must have sources that can be watched");
+      return { ...place, updateSequence };
+    });
+    await parked.add(tx, this.held.id, places);
   }
 
   /** Returns the record of the run; undefined if it ended before doing anything. */
@@ -643,14 +668,13 @@ export class HeldReplication {
     data: ReplicationJobData,
   ): Promise<number | undefined> {
     if (typeof due === "number" && data.state !== "parked") return due;
-    const baseId = baseIdOf(data.replicationId);
-    if (due === "ended" || baseId === undefined) return undefined;
-    const { failureLists } = this.parts;
-    const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
+    const baseIds = baseIdsOf(data);
+    if (due === "ended" || baseIds.length === 0) return undefined;
+    const lists = await Promise.all(baseIds.map((baseId) => this.#list(tx, baseId)));
+    const isEmpty = lists.every((list) => list.isEmpty);
     // A job has no options if its document is malformed.
     const retrySec = data.replication?.options.failureRetrySec ?? 0;
-    const request = await failureLists.retryRequest(tx, baseId);
-    const isAsked = request !== undefined;
+    const isAsked = lists.some(({ request }) => request !== undefined);
     if (typeof due === "number") {
       return decideParked(due, { isAsked, isEmpty, retrySec }, this.#nowSec());
     }
@@ -662,11 +686,22 @@ export class HeldReplication {
       keepSec: data.replication?.options.keepFinishedSec ?? 0,
     };
     const disposition = decideList(data.state, list, this.#nowSec());
-    if (disposition.request === "ask") await failureLists.askRetry(tx, baseId, SCHEDULED_RETRY);
-    if (disposition.request === "end" && request !== undefined) {
-      await failureLists.endRetry(tx, baseId, request.request);
+    const { failureLists } = this.parts;
+    for (const { baseId, request, isEmpty } of lists) {
+      if (disposition.request === "ask" && !isEmpty) {
+        await failureLists.askRetry(tx, baseId, SCHEDULED_RETRY);
+      }
+      if (disposition.request === "end" && request !== undefined) {
+        await failureLists.endRetry(tx, baseId, request.request);
+      }
     }
     return disposition.dueAtSec;
+  }
+
+  async #list(tx: ReadTransaction, baseId: string) {
+    const { failureLists } = this.parts;
+    const isEmpty = (await failureLists.counts(tx, baseId)).length === 0;
+    return { baseId, isEmpty, request: await failureLists.retryRequest(tx, baseId) };
   }
 
   async #dueAsDecided(tx: ReadTransaction, dueAtSec: number): Promise<number> {
@@ -686,8 +721,13 @@ export class HeldReplication {
   }
 }
 
-function figuresOf({ statistics, checkpointedSequence }: ReplicationJobData): string {
-  return JSON.stringify([statistics, checkpointedSequence]);
+function figuresOf(data: ReplicationJobData): string {
+  return JSON.stringify(
+    directionsRun(data).map(({ statistics, checkpointedSequence }) => [
+      statistics,
+      checkpointedSequence,
+    ]),
+  );
 }
 
 /**

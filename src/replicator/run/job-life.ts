@@ -1,10 +1,13 @@
 /** Reports of a running job: heartbeats, progress, rates, what it waits for, and its lag. */
 import type { Activity } from "../../http-client/index.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
+import type { JobRun } from "../job-log/job-run.ts";
+import { type CopyRates, NO_RATES, type ObservedDirection } from "../jobs/job-data.ts";
+import { addStatistics, NO_STATISTICS } from "../jobs/replication-statistics.ts";
 import type { HeldReplication } from "./held-replication.ts";
 import type { LagMeter } from "./lag-meter.ts";
 import { RateMeter } from "./rate-meter.ts";
-import type { ReplicationProgress, ReplicationRun } from "./replication-run.ts";
+import type { ReplicationRun } from "./replication-run.ts";
 
 /**
  * Interval between requests for the number of pending changes, which are expensive (CouchDB 3.5: 30
@@ -14,11 +17,13 @@ const PENDING_INTERVAL_MS = 30_000;
 /** Delay before the first request. */
 const PENDING_PAUSE_MS_FIRST = 1000;
 
-/** A run with the meters for its lag, rates and transfers. */
+/** A run of one direction with the meters for its lag, rates and transfers. */
 export class MeasuredRun {
   readonly run: ReplicationRun;
   readonly lag: LagMeter;
-  readonly #activity: Activity;
+  readonly activity: Activity;
+  /** Pending changes as last reported by the source; undefined if unknown. */
+  changesPending: number | undefined;
   /** Written documents and transferred bytes reported in events so far. */
   #notified = { documents: 0, bytes: 0 };
   readonly #rates = new RateMeter();
@@ -26,29 +31,33 @@ export class MeasuredRun {
   constructor(run: ReplicationRun, lag: LagMeter, activity: Activity) {
     this.run = run;
     this.lag = lag;
-    this.#activity = activity;
+    this.activity = activity;
   }
 
-  /** Updates the job from the run; the progress of the run is included once it has begun. */
-  observe(job: HeldReplication): void {
-    const { run, lag } = this;
-    const { progress, ownStatistics, hasBegun, hasCheckpoint } = run;
-    const { clock } = job.parts.runtime;
-    const { byteCount: bytes, waits } = this.#activity;
-    const waitsFor = waits.take();
-    if (hasBegun) {
-      this.#rates.sample({
-        timeMs: clock.monotonicMs(),
-        docs: progress.statistics.docsWritten,
-        bytes,
-      });
-      job.noteCounts({ ...ownStatistics, bytes });
-      this.#report(job, ownStatistics.docsWritten, bytes);
-      if (lag.isKnown) job.noteBehind(lag.sinceMs);
-    }
-    const { highestSequence: sourceSequence, ...figures } = hasBegun ? progress : placeOf(job);
-    const { rates } = this.#rates;
-    job.observe({ ...figures, sourceSequence, hasBegun, hasCheckpoint, rates, waitsFor });
+  get rates(): CopyRates {
+    return this.#rates.rates;
+  }
+
+  /** Whether all changes known so far have arrived, and the last checkpoint includes them. */
+  get isDone(): boolean {
+    return this.run.hasCheckpoint || (this.lag.isKnown && this.lag.sinceMs === undefined);
+  }
+
+  /** Takes a sample of the rates, and reports what was copied since the last one. */
+  sample(job: HeldReplication): void {
+    const { progress, ownStatistics, hasBegun } = this.run;
+    if (!hasBegun) return;
+    const { byteCount: bytes } = this.activity;
+    const timeMs = job.parts.runtime.clock.monotonicMs();
+    this.#rates.sample({ timeMs, docs: progress.statistics.docsWritten, bytes });
+    this.#report(job, ownStatistics.docsWritten, bytes);
+  }
+
+  /** Returns the progress to store; undefined until the run has begun. */
+  get observed(): ObservedDirection | undefined {
+    if (!this.run.hasBegun) return undefined;
+    const { highestSequence: sourceSequence, ...figures } = this.run.progress;
+    return { ...figures, sourceSequence };
   }
 
   #report({ held, parts }: HeldReplication, documents: number, bytes: number): void {
@@ -60,10 +69,53 @@ export class MeasuredRun {
   }
 }
 
-/** Returns the progress stored with the job. */
-function placeOf({ data }: HeldReplication): ReplicationProgress {
-  const { statistics, checkpointedSequence, throughSequence, sourceSequence } = data;
-  return { statistics, checkpointedSequence, throughSequence, highestSequence: sourceSequence };
+/**
+ * Updates the job from the runs of its directions, forward first. A run's progress is included once
+ * it has begun.
+ */
+export function observeRuns(job: HeldReplication, runs: readonly MeasuredRun[]): void {
+  for (const measured of runs) measured.sample(job);
+  const begun = runs.filter(({ run }) => run.hasBegun);
+  if (begun.length > 0) job.noteCounts(countsOf(begun));
+  const hasBegun = begun.length === runs.length;
+  const lags = runs.map(({ lag }) => lag);
+  if (hasBegun && lags.every(({ isKnown }) => isKnown)) job.noteBehind(earliest(lags));
+  const [forward, reverse] = runs.map(({ observed }) => observed);
+  const { statistics, checkpointedSequence, throughSequence, sourceSequence } = job.data;
+  const stored = { statistics, checkpointedSequence, throughSequence, sourceSequence };
+  job.observe({
+    ...(forward ?? stored),
+    reverse,
+    hasBegun,
+    hasCheckpoint: runs.some(({ run }) => run.hasCheckpoint) && runs.every(({ isDone }) => isDone),
+    rates: ratesOf(runs),
+    waitsFor: runs.map(({ activity }) => activity.waits.take()).find((wait) => wait !== undefined),
+  });
+}
+
+function countsOf(runs: readonly MeasuredRun[]): NonNullable<JobRun["counts"]> {
+  let statistics = NO_STATISTICS;
+  let bytes = 0;
+  for (const { run, activity } of runs) {
+    statistics = addStatistics(statistics, run.ownStatistics);
+    bytes += activity.byteCount;
+  }
+  return { ...statistics, bytes };
+}
+
+function ratesOf(runs: readonly MeasuredRun[]): CopyRates {
+  const [forward, reverse] = runs.map(({ rates }) => rates);
+  if (forward === undefined || reverse === undefined) return forward ?? NO_RATES;
+  return {
+    docsPerSec: forward.docsPerSec + reverse.docsPerSec,
+    bytesPerSec: forward.bytesPerSec + reverse.bytesPerSec,
+  };
+}
+
+/** Returns since when changes have been pending in any direction. */
+function earliest(lags: readonly LagMeter[]): number | undefined {
+  const times = lags.map(({ sinceMs }) => sinceMs).filter((timeMs) => timeMs !== undefined);
+  return times.length === 0 ? undefined : Math.min(...times);
 }
 
 /**
@@ -72,7 +124,7 @@ function placeOf({ data }: HeldReplication): ReplicationProgress {
  */
 export async function showLife(
   job: HeldReplication,
-  run: MeasuredRun | undefined,
+  runs: readonly MeasuredRun[],
   intervalMs: () => number,
   ended: AbortSignal,
 ): Promise<void> {
@@ -91,7 +143,7 @@ export async function showLife(
         const pauseMs = Math.min(intervalMs(), job.silentMsMax);
         await runtime.clock.sleep(pauseMs, over.signal).catch(() => {});
         if (over.signal.aborted) break;
-        run?.observe(job);
+        if (runs.length > 0) observeRuns(job, runs);
         if (job.hasNews || job.silentMs >= job.silentMsMax) await job.update();
       }
     } finally {
@@ -103,14 +155,19 @@ export async function showLife(
   }
 }
 
-/** Periodically asks the source for pending changes. Failures and slow responses are ignored. */
+/**
+ * Periodically asks the source of one of the runs for pending changes. Failures and slow responses
+ * are ignored.
+ */
 export async function askPending(
   job: HeldReplication,
-  { run, lag }: MeasuredRun,
+  runs: readonly MeasuredRun[],
+  measured: MeasuredRun,
   source: Endpoint,
   ended: AbortSignal,
 ): Promise<void> {
   const { clock } = job.parts.runtime;
+  const { run, lag } = measured;
   let pauseMs = PENDING_PAUSE_MS_FIRST;
   while (!ended.aborted) {
     await clock.sleep(pauseMs, ended).catch(() => {});
@@ -122,7 +179,18 @@ export async function askPending(
       .catch(() => undefined);
     if (ended.aborted) return;
     lag.announced(arrivedCount, changesPending, clock.nowMs());
-    job.noteChangesPending(changesPending);
+    measured.changesPending = changesPending;
+    job.noteChangesPending(sum(runs.map((one) => one.changesPending)));
     pauseMs = PENDING_INTERVAL_MS;
   }
+}
+
+/** Returns the sum, or undefined if a number is unknown. */
+function sum(numbers: readonly (number | undefined)[]): number | undefined {
+  let total = 0;
+  for (const number of numbers) {
+    if (number === undefined) return undefined;
+    total += number;
+  }
+  return total;
 }

@@ -8,7 +8,14 @@
  * applies the decision. An ended job runs again when a retry of its failures is requested. Such a
  * run only retries the failures, and the job keeps its state.
  */
-import { assert, errorCode, runTogether, type Trace } from "../../base/index.ts";
+import {
+  allTogether,
+  assert,
+  errorCode,
+  Notifier,
+  runTogether,
+  type Trace,
+} from "../../base/index.ts";
 import { Activity, SecretsInUse } from "../../http-client/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
@@ -23,10 +30,12 @@ import { FailurePlaces } from "../failures/failure-places.ts";
 import type { RetryRequest } from "../failures/run-failures.ts";
 import { StoredRunFailures } from "../failures/stored-run-failures.ts";
 import type { Claim } from "../job-changes/replication-ownership.ts";
-import type { RunEnding } from "../jobs/decide.ts";
-import type { FailurePlace } from "../jobs/failing.ts";
+import type { Parked, RunEnding } from "../jobs/decide.ts";
+import { type FailurePlace, NO_PLACE } from "../jobs/failing.ts";
 import { isRetried } from "../jobs/job-control.ts";
-import { hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
+import { type DirectionProgress, hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
+import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
+import { directionsOf } from "../request/pair.ts";
 import { runnableOptions } from "../request/parse-options.ts";
 import type { Replication } from "../request/replication.ts";
 import {
@@ -35,16 +44,12 @@ import {
   replicationId,
   userFilter,
 } from "../request/replication-id.ts";
+import { type Direction, followSecurity, type OpenSide, watchFilter } from "./direction.ts";
 import { readFilterCode } from "./filter-code.ts";
 import { HeldReplication, type HeldReplicationParts } from "./held-replication.ts";
-import { askPending, MeasuredRun, showLife } from "./job-life.ts";
+import { askPending, MeasuredRun, observeRuns, showLife } from "./job-life.ts";
 import { LagMeter } from "./lag-meter.ts";
-import {
-  type ReplicationEnding,
-  ReplicationRun,
-  type ReplicationRunParts,
-  StopRequest,
-} from "./replication-run.ts";
+import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from "./scheduled-run.ts";
 import { afterStalls, watchRun } from "./watchdog.ts";
@@ -69,12 +74,22 @@ export interface ReplicationJobParts {
   readonly ids: ReplicationIdContext;
 }
 
-type OpenSide = (side: "source" | "target") => Endpoint;
+/** The run of a direction, and its start positions. */
+interface OpenRun {
+  readonly direction: Direction;
+  readonly measured: MeasuredRun;
+  readonly activity: Activity;
+  /** Opens an endpoint whose requests do not count as progress. */
+  readonly beside: OpenSide;
+  /** Notified when the run knows its start. */
+  readonly begun: Notifier;
+}
 
-/** Positions at which a run may start, and whether the run ends once it has caught up. */
-type RunPlace = Required<
-  Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
->;
+/** Where each direction was parked, and whether the run ends once it has caught up. */
+interface RunPlace {
+  readonly parkedAt: readonly (ParkedPlace | undefined)[];
+  readonly endsCaughtUp: boolean;
+}
 
 /** Ending of a run whose replication another job owns. */
 type Collision = Extract<RunEnding, { kind: "duplicate-of-transient" | "duplicate-of-persistent" }>;
@@ -84,7 +99,9 @@ export class ReplicationJob {
   readonly #job: HeldReplication;
   readonly #runningCount: () => number;
   readonly #dueAtSec: number;
-  readonly #places = new FailurePlaces();
+  /** Directions with known ids, forward first; complete once the run is prepared. */
+  #directions: readonly Direction[] = [];
+  #places: readonly FailurePlaces[] = [];
   /** Secrets of this job only: masking those of another job would reveal that a guess was right. */
   readonly #secrets = new SecretsInUse();
   /** Ending chosen by the run itself: caught up, outside its schedule, or a duplicate. */
@@ -157,25 +174,23 @@ export class ReplicationJob {
     const missed = hasEnded(before.state) ? undefined : this.#missedHours(replication);
     if (missed !== undefined) return missed;
     try {
-      const ids = await this.#prepare(replication, delayMs, signal);
-      const request = await this.#retryOnly(ids);
-      // There is nothing to retry: another job with the same list has already retried the failures.
-      if (hasEnded(before.state) && request === undefined) return { kind: "list-tried" };
-      const parked = this.#parked(before);
-      const collision = await this.#begin(ids, parked.endsCaughtUp, signal);
-      if (collision !== undefined) return collision;
-      const runnable = { ...replication, options: runnableOptions(replication.options) };
-      this.#warn(replication);
-      if (request !== undefined) return await this.#retry(runnable, ids, request, signal);
       const isRateLimited = before.failure?.error === RATE_LIMITED;
+      const runnable = { ...replication, options: runnableOptions(replication.options) };
+      await this.#prepare(isRateLimited ? gently(runnable) : runnable, delayMs, signal);
+      const requests = await this.#retryOnly();
+      // There is nothing to retry: another job with the same list has already retried the failures.
+      if (hasEnded(before.state) && requests.size === 0) return { kind: "list-tried" };
+      const parked = this.#parked(before);
+      const collision = await this.#begin(parked.endsCaughtUp, signal);
+      if (collision !== undefined) return collision;
+      this.#warn(replication);
+      if (requests.size > 0) return await this.#retry(requests, signal);
       const due = { dueAtSec: this.#dueAtSec, lastStartMs: before.lastStartMs };
       const isAsked = isRetried(control, due);
-      const early = isAsked ? undefined : await this.#tooEarly(replication, signal);
+      const early = isAsked ? undefined : await this.#tooEarly(signal);
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
-      const paced = isRateLimited ? gently(runnable) : runnable;
-      const expectedAt = lastCheckpoint(before, ids);
-      const ending = await this.#copy(paced, ids, { ...parked, expectedAt }, signal);
+      const ending = await this.#copy(before, parked, signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (thrown) {
@@ -185,7 +200,7 @@ export class ReplicationJob {
       if (isHalt(signal.reason)) throw signal.reason;
       if (isStop(signal.reason)) return stopped;
       if (isStop(error)) return this.#ownEnding ?? stopped;
-      return endingOf(error, replication, this.#places.of(error), this.#secrets);
+      return endingOf(error, replication, this.#placeOf(error), this.#secrets);
     }
   }
 
@@ -197,6 +212,13 @@ export class ReplicationJob {
     if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "caught-up") return thrown;
     this.#ownEnding = undefined;
     return this.#lostCheckpoint.error;
+  }
+
+  /** Returns where a run failed. Each database of a pair is both a source and a target. */
+  #placeOf(error: unknown): FailurePlace {
+    const found = this.#places.map((places) => places.of(error));
+    const place = found.find(({ phase }) => phase !== undefined) ?? found[0] ?? NO_PLACE;
+    return this.#places.length === 1 ? place : { ...place, side: undefined };
   }
 
   /** Returns the ending of a job whose scheduled hours passed while it waited for a slot. */
@@ -220,27 +242,35 @@ export class ReplicationJob {
     }
   }
 
-  /** Runs the initial work, sending heartbeats since it may be slow. */
-  async #prepare(
-    replication: Replication,
-    delayMs: number,
-    signal: AbortSignal,
-  ): Promise<ReplicationId> {
+  /** Prepares the directions, sending heartbeats since this may be slow. */
+  async #prepare(replication: Replication, delayMs: number, signal: AbortSignal): Promise<void> {
+    const all = directionsOf(replication).map((one, index) => ({
+      replication: one,
+      isReverse: index > 0,
+      places: new FailurePlaces(),
+    }));
+    this.#places = all.map(({ places }) => places);
+    const identify = async (taskSignal: AbortSignal): Promise<void> => {
+      for (const direction of all) {
+        const ids = await this.#ids(direction, taskSignal);
+        this.#directions = [...this.#directions, { ...direction, ids }];
+      }
+    };
     const takesNoTime = delayMs === 0 && userFilter(replication.selection) === undefined;
-    if (takesNoTime) return this.#ids(replication, signal);
+    if (takesNoTime) return identify(signal);
     return this.#alive(signal, async (taskSignal) => {
       if (delayMs > 0) await this.#job.parts.runtime.clock.sleep(delayMs, taskSignal);
-      return this.#ids(replication, taskSignal);
+      await identify(taskSignal);
     });
   }
 
   /** Computes the replication ids, which may require reading a filter function from the source. */
-  async #ids(replication: Replication, signal: AbortSignal): Promise<ReplicationId> {
+  async #ids(direction: Omit<Direction, "ids">, signal: AbortSignal): Promise<ReplicationId> {
     const { runtime, config } = this.#job.parts;
-    const source = (): Endpoint => this.#open(replication, "source");
+    const { replication, places } = direction;
+    const source = (): Endpoint => this.#open(direction, "source");
     const limit = { clock: runtime.clock, timeoutMs: config.stallTimeoutSec * 1000 };
-    const reading = readFilterCode(replication, source, limit, signal);
-    const code = await this.#places.ofFilter(reading);
+    const code = await places.ofFilter(readFilterCode(replication, source, limit, signal));
     return replicationId(this.#parts.ids, replication, code);
   }
 
@@ -256,25 +286,23 @@ export class ReplicationJob {
           over.abort(OVER);
         }
       },
-      () => this.#showLife(undefined, over.signal),
+      () => this.#showLife([], over.signal),
     ]);
     assert(result !== undefined, "A completed run must have a result");
     return result.value;
   }
 
   /**
-   * Starts the run, after any halted run of the same replication has ended. Returns the ending if
-   * another job owns the replication.
+   * Starts the run, after any halted runs of its replications have ended. Returns the ending if
+   * another job owns a replication.
    */
-  async #begin(
-    { id }: ReplicationId,
-    isShort: boolean,
-    signal: AbortSignal,
-  ): Promise<RunEnding | undefined> {
-    let claim = await this.#job.begin(id, { isShort });
+  async #begin(isShort: boolean, signal: AbortSignal): Promise<RunEnding | undefined> {
+    const [id = "", reverseId] = this.#directions.map(({ ids }) => ids.id);
+    let claim = await this.#job.begin({ id, reverseId }, { isShort });
     while (claim.kind === "halting") {
-      await this.#alive(signal, (over) => this.#job.parts.halted.untilEnded(id, over));
-      claim = await this.#job.begin(id, { isShort });
+      const ids = this.#directions.map((direction) => direction.ids.id);
+      await this.#alive(signal, (over) => this.#job.parts.halted.untilEnded(ids, over));
+      claim = await this.#job.begin({ id, reverseId }, { isShort });
     }
     if (claim.kind === "owner") return undefined;
     if (hasEnded(this.#job.data.state)) return { kind: "list-met" };
@@ -298,10 +326,12 @@ export class ReplicationJob {
   /**
    * Returns the ending if the schedule waits for more changes; undefined if the run may copy now.
    */
-  async #tooEarly(replication: Replication, signal: AbortSignal): Promise<RunEnding | undefined> {
+  async #tooEarly(signal: AbortSignal): Promise<RunEnding | undefined> {
     const { runtime, config } = this.#job.parts;
+    const direction = this.#directions[0] as Direction;
+    const { replication } = direction;
     if (replication.schedule === undefined || this.#job.restartAt !== undefined) return undefined;
-    const source = this.#open(replication, "source");
+    const source = this.#open(direction, "source");
     const { checkpointedSequence } = this.#job.data;
     const isWatched = config.parkAfterSec > 0 && canPark(runtime.digests, replication);
     const facts = { isWatched, nowMs: runtime.clock.nowMs() };
@@ -310,77 +340,123 @@ export class ReplicationJob {
     );
   }
 
+  /** Copies in all directions until each run has ended by itself, or one has failed. */
   async #copy(
-    replication: Replication,
-    ids: ReplicationId,
+    before: ReplicationJobData,
     place: RunPlace,
     signal: AbortSignal,
   ): Promise<RunEnding> {
     const { runtime, config } = this.#job.parts;
+    const { clock } = runtime;
+    const copies: OpenRun[] = [];
+    for (const direction of this.#directions) {
+      copies.push(await this.#openRun(direction, before, place));
+    }
+    const [{ direction, begun }] = copies as [OpenRun, ...OpenRun[]];
+    const runs = copies.map(({ measured }) => measured);
+    let endings: readonly ReplicationEnding[] = [];
+    const ended = new AbortController();
+    const endsByItself = place.endsCaughtUp || !direction.replication.continuous;
+    const unwatched = endsByItself ? this.#unwatched(ended.signal) : Promise.resolve();
+    const later = (over: AbortSignal, task: () => Promise<void>) => async (): Promise<void> => {
+      await unwatched;
+      if (!over.aborted) await task();
+    };
+    const copy = async (
+      { direction: of, measured: { run } }: OpenRun,
+      runEnded: AbortController,
+      runSignal: AbortSignal,
+    ): Promise<ReplicationEnding> => {
+      try {
+        // The forward direction may have to create the database from which the reverse one reads.
+        if (of.isReverse) await begun.notified(runSignal);
+        return await run.run(runSignal);
+      } finally {
+        this.#lostCheckpoint ??= run.lostCheckpoint;
+        runEnded.abort(OVER);
+      }
+    };
+    const overs = copies.map(() => new AbortController());
+    await runTogether(signal, [
+      async (runSignal) => {
+        try {
+          endings = await allTogether(
+            runSignal,
+            copies.map(
+              (one, index) => (taskSignal: AbortSignal) =>
+                copy(one, overs[index] as AbortController, taskSignal),
+            ),
+          );
+        } finally {
+          observeRuns(this.#job, runs);
+          ended.abort(OVER);
+        }
+      },
+      later(ended.signal, () => this.#showLife(runs, ended.signal)),
+      later(ended.signal, () => this.#park(copies, place.endsCaughtUp, ended.signal)),
+      later(ended.signal, () => this.#keepHours(direction.replication, ended.signal)),
+      ...copies.flatMap(({ direction: of, measured, activity, beside }, index) => {
+        const { signal: over } = overs[index] as AbortController;
+        const watched = {
+          run: measured.run,
+          activity,
+          hasLiveFeed: of.replication.source.kind === "http",
+        };
+        return [
+          later(over, () => askPending(this.#job, runs, measured, beside("source"), over)),
+          later(over, () => watchFilter(clock, of, (reading) => this.#ids(of, reading), over)),
+          later(over, () => followSecurity(clock, measured.run, of.replication, beside, over)),
+          later(over, () => watchRun(runtime, watched, config.stallTimeoutSec * 1000, over)),
+        ];
+      }),
+    ]);
+    const hasCompleted = endings.every(({ kind }) => kind === "completed");
+    if (hasCompleted && place.endsCaughtUp) {
+      return quietAt(runs.map(({ run }) => [run, run.progress.throughSequence]));
+    }
+    return hasCompleted ? completed(endings) : (this.#ownEnding ?? { kind: "stopped" });
+  }
+
+  async #openRun(
+    direction: Direction,
+    before: ReplicationJobData,
+    { parkedAt, endsCaughtUp }: RunPlace,
+  ): Promise<OpenRun> {
+    const { runtime, config } = this.#job.parts;
     const { stallCount } = this.#job.data;
+    const { replication, ids, isReverse } = direction;
     const activity = new Activity(runtime.clock);
     const connections = stallCount === 0 ? {} : { generation: stallCount };
-    const open: OpenSide = (side) => this.#open(replication, side, { ...connections, activity });
-    // Endpoints for background tasks do not record activity, so that their requests do not count as
-    // progress.
-    const beside: OpenSide = (side) => this.#open(replication, side, connections);
+    const beside: OpenSide = (side) => this.#open(direction, side, connections);
     const options = afterStalls(stallCount, replication.options);
     const lag = new LagMeter(this.#job.earlierLag);
-    const run: ReplicationRun = new ReplicationRun({
+    const begun = new Notifier();
+    const run = new ReplicationRun({
       runtime,
-      source: open("source"),
-      target: open("target"),
+      source: this.#open(direction, "source", { ...connections, activity }),
+      target: this.#open(direction, "target", { ...connections, activity }),
       replication: { ...replication, options },
       ids,
       mayWrite: () => this.#job.verifyNow(),
-      mayCopy: () => this.#confirm(ids),
+      mayCopy: () => this.#confirm(),
+      onProgress: () => begun.notify(),
       failures: await this.#openFailures(ids.baseId),
       secrets: this.#secrets,
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
-      targetOrigin: this.#job.targetOrigin,
-      ...place,
+      ...(isReverse ? {} : { targetOrigin: this.#job.targetOrigin }),
+      expectedAt: lastCheckpoint(isReverse ? before.reverse : before, ids),
+      parkedAt: parkedAt[isReverse ? 1 : 0],
+      endsCaughtUp,
       copyLimits: config.copyLimits,
       lag,
     });
-    const measured = new MeasuredRun(run, lag, activity);
-    const watched = { run, activity, hasLiveFeed: replication.source.kind === "http" };
-    let ending: ReplicationEnding | undefined;
-    const ended = new AbortController();
-    const endsByItself = place.endsCaughtUp || !replication.continuous;
-    const unwatched = endsByItself ? this.#unwatched(ended.signal) : Promise.resolve();
-    const later = (task: () => Promise<void>) => async (): Promise<void> => {
-      await unwatched;
-      if (!ended.signal.aborted) await task();
-    };
-    await runTogether(signal, [
-      async (runSignal) => {
-        try {
-          ending = await run.run(runSignal);
-        } finally {
-          this.#lostCheckpoint = run.lostCheckpoint;
-          measured.observe(this.#job);
-          ended.abort(OVER);
-        }
-      },
-      later(() => this.#showLife(measured, ended.signal)),
-      later(() => askPending(this.#job, measured, beside("source"), ended.signal)),
-      later(() => this.#watchFilter(replication, ids, ended.signal)),
-      later(() => this.#followSecurity(run, replication, beside, ended.signal)),
-      later(() => this.#park(run, replication, beside, place.endsCaughtUp, ended.signal)),
-      later(() => this.#keepHours(replication, ended.signal)),
-      later(() => watchRun(runtime, watched, config.stallTimeoutSec * 1000, ended.signal)),
-    ]);
-    if (ending?.kind === "completed" && place.endsCaughtUp) {
-      return quietAt(run, run.progress.throughSequence);
-    }
-    if (ending?.kind === "stopped" && this.#ownEnding !== undefined) return this.#ownEnding;
-    return ending ?? { kind: "stopped" };
+    return { direction, measured: new MeasuredRun(run, lag, activity), activity, beside, begun };
   }
 
   /** Throws a StopRequest if another user's job has taken over the replication. */
-  async #confirm({ id }: ReplicationId): Promise<void> {
-    const claim = await this.#job.confirm(id);
+  async #confirm(): Promise<void> {
+    const claim = await this.#job.confirm();
     if (claim.kind === "owner") return;
     this.#ownEnding = this.#collision(claim);
     throw new StopRequest();
@@ -389,12 +465,14 @@ export class ReplicationJob {
   /**
    * Returns where a job woken by a watcher resumes, and whether its run ends once it has caught up.
    */
-  #parked(before: ReplicationJobData): Omit<RunPlace, "expectedAt"> {
+  #parked(before: ReplicationJobData): RunPlace {
     const { runtime, config } = this.#job.parts;
     const { replication } = before;
-    const parkedAt = parkedPlace(before);
+    const parkedAt = this.#directions.map(({ isReverse }) =>
+      before.state === "parked" ? undefined : parkedPlace(isReverse ? before.reverse : before),
+    );
     const isWoken =
-      parkedAt !== undefined &&
+      parkedAt.every((place) => place !== undefined) &&
       replication?.continuous === true &&
       canPark(runtime.digests, replication);
     const endsCaughtUp = isWoken && parksCaughtUp(before, config, runtime.clock.nowMs());
@@ -410,10 +488,10 @@ export class ReplicationJob {
     await clock.sleep(Math.max(UNWATCHED_MS, this.#figuresMs), ended).catch(() => {});
   }
 
-  #showLife(run: MeasuredRun | undefined, ended: AbortSignal): Promise<void> {
+  #showLife(runs: readonly MeasuredRun[], ended: AbortSignal): Promise<void> {
     const statisticsMs = this.#job.parts.config.statisticsIntervalSec * 1000;
     const intervalMs = (): number => Math.max(statisticsMs, this.#figuresMs);
-    return showLife(this.#job, run, intervalMs, ended);
+    return showLife(this.#job, runs, intervalMs, ended);
   }
 
   /** Minimum interval between updates of a job, given the number of jobs on the node. */
@@ -421,64 +499,25 @@ export class ReplicationJob {
     return (this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
   }
 
-  /**
-   * Ends the run when its filter function has changed. The next run then has a different
-   * replication id, and starts from the beginning.
-   */
-  async #watchFilter(
-    replication: Replication,
-    { id }: ReplicationId,
-    ended: AbortSignal,
-  ): Promise<void> {
-    const { clock } = this.#job.parts.runtime;
-    if (userFilter(replication.selection) === undefined) return;
-    while (!ended.aborted) {
-      await clock.sleep(replication.options.checkpointIntervalMs, ended).catch(() => {});
-      if (ended.aborted) return;
-      const current = await this.#ids(replication, ended).catch((error: unknown) => {
-        if (ended.aborted) return undefined;
-        throw error;
-      });
-      if (current !== undefined && current.id !== id) throw new StopRequest();
-    }
-  }
-
-  /** Copies the security object again when it has changed; changes feeds do not include it. */
-  async #followSecurity(
-    run: ReplicationRun,
-    { copiesSecurity, options }: Replication,
-    beside: OpenSide,
-    ended: AbortSignal,
-  ): Promise<void> {
-    if (copiesSecurity !== true) return;
-    const { clock } = this.#job.parts.runtime;
-    const sides = { source: beside("source"), target: beside("target") };
-    while (!ended.aborted) {
-      await clock.sleep(options.checkpointIntervalMs, ended).catch(() => {});
-      if (ended.aborted || !run.hasBegun) continue;
-      await run.copySecurity(ended, sides).catch((error: unknown) => {
-        if (!ended.aborted) throw error;
-      });
-    }
-  }
-
-  /** Ends the run when everything has arrived and the source can be watched. */
+  /** Ends the run when everything has arrived and the sources can be watched. */
   async #park(
-    run: ReplicationRun,
-    replication: Replication,
-    beside: OpenSide,
+    copies: readonly OpenRun[],
     endsCaughtUp: boolean,
     ended: AbortSignal,
   ): Promise<void> {
     const { runtime, config } = this.#job.parts;
-    if (!replication.continuous || !canPark(runtime.digests, replication)) return;
+    const { replication } = this.#job.data;
+    if (replication?.continuous !== true || !canPark(runtime.digests, replication)) return;
     // A run with `endsCaughtUp` ends by itself, and its job is then parked.
     if (endsCaughtUp) return;
     const isCrowded = (): boolean => this.#runningCount() >= config.jobsMax;
-    const source = beside("source");
-    const updateSequence = await onceQuiet(runtime.clock, run, source, config, isCrowded, ended);
-    if (updateSequence === undefined) return;
-    this.#ownEnding = quietAt(run, updateSequence);
+    const feeds = copies.map(({ measured, beside }) => ({
+      run: measured.run,
+      source: beside("source"),
+    }));
+    const sequences = await onceQuiet(runtime.clock, feeds, config, isCrowded, ended);
+    if (sequences === undefined) return;
+    this.#ownEnding = quietAt(feeds.map(({ run }, index) => [run, sequences[index]]));
     throw new StopRequest();
   }
 
@@ -492,29 +531,49 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the retry request of an ended job, if any. An ended job runs only to retry its
-   * failures. Returns undefined for any other job.
+   * Returns the retry requests of an ended job by direction. An ended job runs only to retry its
+   * failures. Returns none for any other job.
    */
-  async #retryOnly({ baseId }: ReplicationId): Promise<RetryRequest | undefined> {
+  async #retryOnly(): Promise<ReadonlyMap<Direction, RetryRequest>> {
     const { kv, failureLists } = this.#job.parts;
-    if (!hasEnded(this.#job.data.state)) return undefined;
-    return kv.read((tx) => failureLists.retryRequest(tx, baseId));
+    const requests = new Map<Direction, RetryRequest>();
+    if (!hasEnded(this.#job.data.state)) return requests;
+    for (const direction of this.#directions) {
+      const { baseId } = direction.ids;
+      const request = await kv.read((tx) => failureLists.retryRequest(tx, baseId));
+      if (request !== undefined) requests.set(direction, request);
+    }
+    return requests;
   }
 
   /** Retries failures. The job's final state does not change. */
   async #retry(
-    replication: Replication,
-    { baseId }: ReplicationId,
+    requests: ReadonlyMap<Direction, RetryRequest>,
+    signal: AbortSignal,
+  ): Promise<RunEnding> {
+    for (const [direction, request] of requests) {
+      const ending = await this.#retryIn(direction, request, signal);
+      if (ending.kind !== "list-tried") return ending;
+    }
+    return { kind: "list-tried" };
+  }
+
+  async #retryIn(
+    direction: Direction,
     request: RetryRequest,
     signal: AbortSignal,
   ): Promise<RunEnding> {
     const { runtime, kv, failureLists, config } = this.#job.parts;
+    const { replication, isReverse } = direction;
+    const { baseId } = direction.ids;
     try {
-      const source = this.#open(replication, "source");
-      const target = this.#open(replication, "target");
+      const source = this.#open(direction, "source");
+      const target = this.#open(direction, "target");
       const failures = await this.#openFailures(baseId);
       const secrets = this.#secrets;
-      const observer = { count: this.#job.countRetried.bind(this.#job), failures, secrets };
+      const count = (more: Partial<ReplicationStatistics>): void =>
+        this.#job.countRetried(more, isReverse);
+      const observer = { count, failures, secrets };
       const parts = {
         runtime,
         source,
@@ -544,12 +603,12 @@ export class ReplicationJob {
   #openFailures(baseId: string): Promise<StoredRunFailures> {
     const { runtime, kv, failureLists: lists } = this.#job.parts;
     const verify = this.#job.verify.bind(this.#job);
-    const { called } = this.#job;
+    const called = this.#job.openCalled();
     return StoredRunFailures.open({ runtime, kv, lists, baseId, verify, called });
   }
 
   #open(
-    replication: Replication,
+    { replication, places }: Pick<Direction, "replication" | "places">,
     side: "source" | "target",
     connections?: RunConnections,
   ): Endpoint {
@@ -562,35 +621,42 @@ export class ReplicationJob {
       jobId: this.#job.held.id,
       secrets: this.#secrets,
     });
-    return this.#places.watch(endpoint, side, address);
+    return places.watch(endpoint, side, address);
   }
 }
 
 /** Returns the last checkpoint written or found by the previous run of this replication, if any. */
 function lastCheckpoint(
-  { replicationId, checkpointedSequence }: ReplicationJobData,
+  before: DirectionProgress | undefined,
   { id }: ReplicationId,
 ): SourceSequence | undefined {
-  return replicationId === id && checkpointedSequence !== 0 ? checkpointedSequence : undefined;
+  if (before?.replicationId !== id || before.checkpointedSequence === 0) return undefined;
+  return before.checkpointedSequence;
 }
 
-/** Returns the position at which the job was parked, if a watcher has woken the job. */
-function parkedPlace({
-  state,
-  startTimes,
-  checkpointedSequence: sequence,
-  statistics,
-}: ReplicationJobData): ParkedPlace | undefined {
-  if (state === "parked" || startTimes === undefined) return undefined;
+/** Returns the position at which a direction was parked, if a watcher has woken the job. */
+function parkedPlace(before: DirectionProgress | undefined): ParkedPlace | undefined {
+  if (before?.startTimes === undefined) return undefined;
+  const { startTimes, checkpointedSequence: sequence, statistics } = before;
   return { sequence, statistics, startTimes };
 }
 
-/** Returns the ending of a run that has copied everything up to `updateSequence`. */
+/** Returns the ending of runs that have copied everything up to these update sequences. */
 function quietAt(
-  { startTimes }: ReplicationRun,
-  updateSequence: SourceSequence,
+  runs: readonly (readonly [run: ReplicationRun, updateSequence: SourceSequence])[],
 ): Extract<RunEnding, { kind: "caught-up" }> {
-  return { kind: "caught-up", updateSequence, pending: 0, startTimes };
+  const [forward, reverse] = runs.map(
+    ([{ startTimes }, updateSequence]): Parked => ({ updateSequence, startTimes }),
+  );
+  assert(forward !== undefined, "A job must have a direction");
+  return { kind: "caught-up", pending: 0, ...forward, reverse };
+}
+
+/** Returns the ending of a job that has copied everything in all directions. */
+function completed(endings: readonly ReplicationEnding[]): RunEnding {
+  const [forward, reverse] = endings.map((ending) => ("result" in ending ? ending.result : {}));
+  const result = reverse === undefined ? { ...forward } : { ...forward, reverse };
+  return { kind: "completed", result };
 }
 
 /** Returns the ending of a run that failed. */

@@ -437,7 +437,8 @@ export class ReplicationRun {
         omissions,
         copyLimits,
         readsAhead: readsAhead(replication),
-        lacksAll: this.#isTargetEmpty,
+        // The reverse direction of a pair copies what others write to the target.
+        lacksAll: this.#isTargetEmpty && replication.pair !== true,
       },
       {
         count: (more) => {

@@ -19,6 +19,8 @@ test("does not report a run as idle if it copied a change while its source was q
   } as unknown as Endpoint;
   const { signal } = new AbortController();
   const config = { parkAfterSec: 10 };
-  expect(await onceQuiet(clock, run as never, source, config, () => false, signal)).toBe(2);
+  expect(
+    await onceQuiet(clock, [{ run: run as never, source }], config, () => false, signal),
+  ).toEqual([2]);
   expect(askedAtMs).toEqual([10_000, 20_000]);
 });

@@ -3,6 +3,7 @@ import type { Clock, Digests } from "../../base/index.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { ReplicationJobData } from "../jobs/job-data.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
+import { directionsOf } from "../request/pair.ts";
 import type { Replication } from "../request/replication.ts";
 import { userFilter } from "../request/replication-id.ts";
 import { scheduleOf } from "../request/schedule.ts";
@@ -36,7 +37,7 @@ export function canPark(digests: Digests, replication: Replication): boolean {
     (replication.continuous ? schedule === undefined : schedule?.kind === "changes") &&
     replication.options.useCheckpoints &&
     userFilter(replication.selection) === undefined &&
-    watchedPlace(digests, replication) !== undefined
+    directionsOf(replication).every((one) => watchedPlace(digests, one) !== undefined)
   );
 }
 
@@ -52,38 +53,50 @@ export function parksCaughtUp(
   return parkAfterSec > 0 && nowMs - parkedAtMs >= busyMs;
 }
 
+/** A run that reads from a source. */
+interface Feed {
+  readonly run: Pick<ReplicationRun, "hasWork" | "quietSinceMs" | "progress">;
+  readonly source: Endpoint;
+}
+
 /**
- * Resolves with the source's position after `park_after_sec` without changes; undefined if the run
- * ends first. Errors of the source are ignored. `isCrowded` returns whether all slots of the node
- * are in use.
+ * Resolves with the sources' positions after `park_after_sec` without changes in any of them;
+ * undefined if the runs end first. Errors of the sources are ignored. `isCrowded` returns whether
+ * all slots of the node are in use.
  */
 export async function onceQuiet(
   clock: Clock,
-  run: Pick<ReplicationRun, "hasWork" | "quietSinceMs" | "progress">,
-  source: Endpoint,
+  feeds: readonly Feed[],
   config: Pick<ReplicatorConfig, "parkAfterSec">,
   isCrowded: () => boolean,
   ended: AbortSignal,
-): Promise<SourceSequence | undefined> {
+): Promise<readonly SourceSequence[] | undefined> {
+  const quietSince = (): readonly number[] =>
+    feeds.map(({ run }) => run.quietSinceMs ?? clock.monotonicMs());
+  const hasWork = (): boolean => feeds.some(({ run }) => run.hasWork);
   let askedAtMs = clock.monotonicMs();
   while (!ended.aborted) {
     const parkAfterMs = Math.min(
       config.parkAfterSec * 1000,
       isCrowded() ? QUIET_MS_CROWDED : Number.POSITIVE_INFINITY,
     );
-    const sinceMs = Math.max(run.quietSinceMs ?? clock.monotonicMs(), askedAtMs);
+    const sinceMs = Math.max(...quietSince(), askedAtMs);
     const waitMs = parkAfterMs === 0 ? OFF_MS : sinceMs + parkAfterMs - clock.monotonicMs();
-    if (waitMs > 0 || run.hasWork) {
+    if (waitMs > 0 || hasWork()) {
       const lookMs = parkAfterMs === 0 ? waitMs : Math.min(waitMs, LOOK_MS_MAX);
       await clock.sleep(Math.max(lookMs, LOOK_MS_MIN), ended).catch(() => {});
       continue;
     }
-    const { quietSinceMs, progress } = run;
-    const updateSequence = await quietAt(source, progress.highestSequence, ended).catch(
-      () => undefined,
-    );
-    const isQuiet = !run.hasWork && run.quietSinceMs === quietSinceMs;
-    if (updateSequence !== undefined && isQuiet) return ended.aborted ? undefined : updateSequence;
+    const before = quietSince();
+    const sequences: SourceSequence[] = [];
+    for (const { run, source } of feeds) {
+      const { highestSequence } = run.progress;
+      const sequence = await quietAt(source, highestSequence, ended).catch(() => undefined);
+      if (sequence === undefined) break;
+      sequences.push(sequence);
+    }
+    const isQuiet = !hasWork() && quietSince().every((timeMs, index) => timeMs === before[index]);
+    if (sequences.length === feeds.length && isQuiet) return ended.aborted ? undefined : sequences;
     askedAtMs = clock.monotonicMs();
   }
   return undefined;

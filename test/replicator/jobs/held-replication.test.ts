@@ -116,10 +116,10 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
 });
 
 test("an update that overlaps the start of a short run does not record that start", async () => {
-  await job.begin("id");
+  await job.begin({ id: "id" });
   await job.end({ kind: "stopped" });
   const again = await accept();
-  store.meanwhile = () => again.begin("id", { isShort: true });
+  store.meanwhile = () => again.begin({ id: "id" }, { isShort: true });
   await again.update();
   const lastEvent = async (): Promise<string | undefined> => {
     const stored = await node.kv.read((tx) => node.jobs.get(tx, again.held));

@@ -42,7 +42,7 @@ async function accept(): Promise<HeldReplication> {
 /** Records a run that writes this many documents and then stops. */
 async function run(docsWritten: number): Promise<void> {
   const job = await accept();
-  await job.begin(ID);
+  await job.begin({ id: ID });
   job.noteCounts({
     missingChecked: 9,
     missingFound: 8,
@@ -83,7 +83,7 @@ test("the history records the job's backlog at the end of a run", async () => {
   const nowMs = node.runtime.clock.nowMs();
   const end = async (sinceMs: number | undefined) => {
     const job = await accept();
-    await job.begin(ID);
+    await job.begin({ id: ID });
     job.noteBehind(sinceMs);
     await job.end({ kind: "stopped" });
   };
@@ -113,7 +113,7 @@ test("the history keeps the last fifty runs, newest first", async () => {
 
 test("a run whose node died is recorded once, as lost", async () => {
   const lost = await accept();
-  await lost.begin(ID);
+  await lost.begin({ id: ID });
   const last = await node.kv.read((tx) => node.jobs.lastActivity(tx, REPLICATION_JOB_TYPE));
   if (last === undefined) throw new Error("A job runs");
   await node.kv.transact((tx) => node.jobs.requeueSilent(tx, REPLICATION_JOB_TYPE, last, 1));

@@ -28,7 +28,7 @@ beforeEach(async () => {
 });
 
 const claim = (jobId: string) =>
-  node.kv.transact((tx) => ownership.claim(tx, ID, { jobId, userName: "joe" }));
+  node.kv.transact((tx) => ownership.claim(tx, [ID], { jobId, userName: "joe" }));
 
 const accept = () =>
   node.kv.transact(async (tx) => {

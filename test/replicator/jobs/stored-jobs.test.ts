@@ -59,7 +59,7 @@ async function bytesOf(idCount: number): Promise<{ beginning: number; heartbeatB
     await write();
     return written.byteCount - before;
   };
-  const beginning = await count(() => job.begin("0".repeat(32)));
+  const beginning = await count(() => job.begin({ id: "0".repeat(32) }));
   return { beginning, heartbeatBytes: await count(() => job.update()) };
 }
 

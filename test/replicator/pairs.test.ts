@@ -1,0 +1,179 @@
+/** Jobs that replicate in both directions (`pair`), in virtual time. */
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { errorCode } from "../../src/base/index.ts";
+import { documentView, parseReplication } from "../../src/replicator/index.ts";
+import { placesIn } from "../../src/replicator/job-watching/parked-jobs.ts";
+import { replicatorKeys } from "../../src/replicator/replicator-keys.ts";
+import { SUBSPACES } from "../../src/server/layout.ts";
+import { World } from "../simulation/kernel/world.ts";
+import { openVirtualNode } from "../support/virtual-node.ts";
+
+const PAIR = { source: "a", target: "b", pair: true, create_target: true };
+const OPERATOR = { userName: "op", why: "test" };
+const JOE = { userName: "joe", isAdmin: true };
+const keys = replicatorKeys(SUBSPACES.replicator);
+
+let node: ReturnType<typeof openVirtualNode>;
+
+beforeEach(async () => {
+  node = openVirtualNode({ world: new World("pairs"), config: { parkAfterSec: 10 } });
+  await node.start();
+  for (const name of ["a", "_replicator"]) await node.createDatabase(name);
+  await node.put("a", "from-a", { value: 1 });
+});
+afterEach(() => node.stop());
+
+const pass = (ms: number) => node.world.time.run(node.world.time.nowMs + ms);
+const put = (id: string, members: object) =>
+  node.put("_replicator", id, { owner: null, ...members });
+
+async function has(database: string, id: string): Promise<boolean> {
+  const read = node.kv.read(async (tx) =>
+    (await node.databases.open(tx, database)).documents.read(tx, id),
+  );
+  return (await node.world.until(read.catch(() => undefined))) !== undefined;
+}
+
+async function onceCopied(database: string, id: string): Promise<void> {
+  while (!(await has(database, id))) await pass(100);
+}
+
+test("copies in both directions as one job with the sum of its figures", async () => {
+  await put("pair", { ...PAIR, continuous: true });
+  await onceCopied("b", "from-a");
+  await node.put("b", "from-b", { value: 2 });
+  await onceCopied("a", "from-b");
+  const entry = await node.document("pair", ({ backlog }) => backlog?.sinceMs === undefined);
+  const { total } = await node.world.until(node.replicator.lists.page({ filter: {}, limit: 5 }));
+  expect([total, entry.state]).toEqual([1, "running"]);
+  const shown = await node.document("pair", ({ data }) => data.statistics.docsWritten === 1);
+  expect(documentView(shown, "http://here/").info).toMatchObject({
+    docs_written: 2,
+    changes_pending: 0,
+    reverse: { docs_written: 1 },
+  });
+});
+
+test("parks once both databases are idle, and is woken by a change in either", async () => {
+  await put("pair", { ...PAIR, continuous: true });
+  const { jobId } = await node.document("pair", ({ data }) => data.state === "parked");
+  const parkedPlaces = () =>
+    node.world.until(
+      node.kv.read(async (tx) => {
+        const value = await tx.get(keys.parkedJob.key({ jobId }));
+        return value === undefined ? [] : placesIn(value).map(({ database }) => database);
+      }),
+    );
+  expect(await parkedPlaces()).toEqual(["a", "b"]);
+  for (const [written, other] of [
+    ["b", "a"],
+    ["a", "b"],
+  ] as const) {
+    await node.put(written, `new-${written}`, {});
+    await onceCopied(other, `new-${written}`);
+    await node.document("pair", ({ data }) => data.state === "parked");
+    await pass(30_000);
+    const { data, backlog } = await node.document("pair", ({ data }) => data.state === "parked");
+    expect([backlog?.pending, data.failing]).toEqual([0, undefined]);
+  }
+  expect(await parkedPlaces()).toEqual(["a", "b"]);
+});
+
+test("does not copy in any direction while it is paused", async () => {
+  await put("pair", { ...PAIR, continuous: true });
+  await onceCopied("b", "from-a");
+  const { jobId } = await node.document("pair", () => true);
+  expect(await node.world.until(node.replicator.commands.pause(jobId, OPERATOR))).toBe("done");
+  await node.document("pair", ({ state }) => state === "pending");
+  await node.put("a", "later-a", {});
+  await node.put("b", "later-b", {});
+  await pass(600_000);
+  expect([await has("b", "later-a"), await has("a", "later-b")]).toEqual([false, false]);
+  await node.world.until(node.replicator.commands.resume(jobId, OPERATOR));
+  await onceCopied("b", "later-a");
+  await onceCopied("a", "later-b");
+});
+
+test("completes once both directions have copied everything, and returns both results", async () => {
+  await node.createDatabase("b");
+  await node.put("b", "from-b", {});
+  const id = await node.world.until(node.replicator.start(parseReplication(PAIR), JOE));
+  const outcome = await node.world.until(node.replicator.ended(id, new AbortController().signal));
+  expect(outcome).toMatchObject({
+    result: {
+      history: [{ docs_written: 1 }],
+      reverse: { history: [{ docs_written: 1 }] },
+    },
+  });
+  expect([await has("b", "from-a"), await has("a", "from-b")]).toEqual([true, true]);
+});
+
+test("lists, counts and retries the documents that either database refuses", async () => {
+  const refuse = (id: string) =>
+    `function (doc) { if (doc._id === "${id}") throw { forbidden: "no" }; }`;
+  await node.createDatabase("b");
+  await node.put("b", "from-b", {});
+  await node.put("a", "_design/v", { validate_doc_update: refuse("from-b") });
+  await node.put("b", "_design/v", { validate_doc_update: refuse("from-a") });
+  await put("pair", { ...PAIR, doc_ids: ["from-a", "from-b"] });
+  const entry = await node.document("pair", ({ state }) => state === "completed");
+  const { failures } = node.replicator;
+  const listed = await node.world.until(failures.list(entry, { skip: 0, limit: 10 }));
+  expect(listed.map(({ id }) => id)).toEqual(["from-a", "from-b"]);
+  expect((await node.world.until(failures.list(entry, { skip: 1, limit: 1 })))[0]?.id).toBe(
+    "from-b",
+  );
+  expect(await node.world.until(failures.counts(entry))).toMatchObject([{ count: 2 }]);
+  const isLeftBehind = async () => {
+    const { total } = await node.world.until(
+      node.replicator.lists.page({ filter: { left_behind: true }, limit: 1 }),
+    );
+    return total === 1;
+  };
+  expect(await isLeftBehind()).toBe(true);
+  const { signal } = new AbortController();
+  const retried = await node.world.until(failures.retry(entry, undefined, signal));
+  expect(retried).toMatchObject({ triedCount: 2, leftCount: 2 });
+  await node.document("pair", ({ data }) =>
+    [data, data.reverse].every((direction) => direction?.statistics.missingChecked === 2),
+  );
+});
+
+test("owns both replications, so a job for the reverse direction is a duplicate", async () => {
+  await put("pair", { ...PAIR, continuous: true });
+  await onceCopied("b", "from-a");
+  await put("reverse", { source: "b", target: "a", continuous: true });
+  const entry = await node.document("reverse", ({ state }) => state === "failed");
+  expect(documentView(entry, "http://here/").info).toMatchObject({
+    error: "duplicate_job: Duplicate job running: _replicator/pair (running)",
+  });
+  const reverseId = entry.data.replicationId ?? "";
+  const found = await node.world.until(node.replicator.find(reverseId));
+  expect(found?.data.document?.id).toBe("pair");
+});
+
+test("a failure has a host, but no side, and makes the lag unknown", async () => {
+  await put("pair", { ...PAIR, target: "http://b.example/b", continuous: true });
+  const { data, backlog } = await node.document("pair", ({ state }) => state === "crashing");
+  expect([data.failing?.side, data.failing?.host]).toEqual([undefined, "b.example"]);
+  expect(backlog).toBeUndefined();
+});
+
+test("rejects members that have no meaning in both directions", () => {
+  const refusalOf = (more: object) => {
+    try {
+      parseReplication({ ...PAIR, ...more });
+    } catch (error) {
+      if (errorCode(error) === "REPLICATOR_INVALID")
+        return (error as Error & { reason: string }).reason;
+    }
+    return undefined;
+  };
+  expect(refusalOf({ pair: "yes" })).toBe("parameter `pair` must be a boolean");
+  expect(refusalOf({ since_seq: 5 })).toMatch(/^`since_seq` is a position in the source only/);
+  expect(refusalOf({ schedule: "after 10 changes" })).toMatch(
+    /^`schedule` of a pair must be a time/,
+  );
+  expect(refusalOf({ pair: false, since_seq: 5 })).toBeUndefined();
+  expect(refusalOf({ schedule: "every 15m" })).toBeUndefined();
+});
