@@ -7,6 +7,7 @@ import { parseReplication } from "../request/parse-replication.ts";
 import type { Failing } from "./failing.ts";
 import {
   type Asked,
+  type DirectionProgress,
   type JobProgress,
   type JobRequest,
   jobOutcome,
@@ -78,19 +79,24 @@ const event = fc.oneof(
   fc.record({ type: fc.constant("crashed" as const), timeMs: count, reason: text }),
 );
 
+const direction: fc.Arbitrary<DirectionProgress> = fc.record({
+  replicationId: maybe(text),
+  statistics,
+  checkpointedSequence: sequence,
+  throughSequence: sequence,
+  sourceSequence: sequence,
+  startTimes: maybe(fc.record({ source: text, target: text })),
+});
+
 const progress: fc.Arbitrary<JobProgress> = fc
   .tuple(
     outcome,
+    direction,
     fc.record({
-      replicationId: maybe(text),
+      reverse: maybe(direction),
       errorCount: count,
       stallCount: count,
-      statistics,
-      checkpointedSequence: sequence,
-      throughSequence: sequence,
-      sourceSequence: sequence,
       changesPending: maybe(count),
-      startTimes: maybe(fc.record({ source: text, target: text })),
       rates: fc.record({ docsPerSec: count, bytesPerSec: count }),
       waitsFor: maybe(fc.constantFrom("budget", "limiter")),
       history: fc.array(event),
@@ -99,9 +105,10 @@ const progress: fc.Arbitrary<JobProgress> = fc
     }),
   )
   // After a failure the job must be failing. After any other outcome it may be failing or not.
-  .chain(([ending, figures]) =>
+  .chain(([ending, forward, figures]) =>
     (ending.failure === undefined ? maybe(failing) : failing).map((fails) => ({
       ...ending,
+      ...forward,
       ...figures,
       failing: fails,
     })),

@@ -18,6 +18,7 @@ export const LONG_TESTS: readonly string[] = [
   "test/end-to-end/faults/stalls.test.ts",
   "test/simulation/fair-share.test.ts",
   "test/simulation/chains.test.ts",
+  "test/simulation/pairs.test.ts",
   "test/kv/lmdb-processes.test.ts",
   "test/end-to-end/faults/node-kills.test.ts",
   "test/end-to-end/operations/per-user-databases.test.ts",
