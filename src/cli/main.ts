@@ -5,7 +5,12 @@
  */
 import { setMaxListeners } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
-import { collectBetweenTurns, leaveSomeGarbage } from "../host/index.ts";
+import {
+  type ConnectTo,
+  collectBetweenTurns,
+  leaveSomeGarbage,
+  parseConnectTo,
+} from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addManualCommand } from "./manual.ts";
@@ -36,6 +41,14 @@ function integer(text: string): number {
   return Number(text);
 }
 
+function connectTo(text: string, before: readonly ConnectTo[] = []): readonly ConnectTo[] {
+  const override = parseConnectTo(text);
+  if (override !== undefined) return [...before, override];
+  throw new InvalidArgumentError(
+    "expected HOST:PORT:TARGET:PORT, such as couch.example:443:10.0.0.5:8443",
+  );
+}
+
 /**
  * Rejects empty arguments, because a path with an empty name addresses a different resource. Only
  * the value of a setting may be empty.
@@ -63,6 +76,16 @@ const EXCEPT = [
   "--except <pattern...>",
   "with --all: exclude names that match one of these",
 ] as const;
+const CONNECT_TO = [
+  "--connect-to <address>",
+  "HOST:PORT:TARGET:PORT: connect to TARGET for URLs of HOST; may be repeated",
+  connectTo,
+] as const;
+const SOURCE_AUTH = [
+  "--source-auth-file <file>",
+  "file with the `auth` object of SOURCE as JSON, such as an OAuth client",
+] as const;
+const TARGET_AUTH = ["--target-auth-file <file>", "the same for TARGET"] as const;
 
 escapeOutputs();
 
@@ -120,7 +143,10 @@ program
     "copy only these documents: a file with one id per line, or a JSON array",
   )
   .option("--filter <name>", "copy only documents accepted by this filter function of the source")
-  .option("--since <seq>", "start after this update sequence")
+  .option("--since <seq>", "start after this update sequence, or at a time in UTC")
+  .option(...SOURCE_AUTH)
+  .option(...TARGET_AUTH)
+  .option(...CONNECT_TO)
   .option("--json", "print one JSON object at the end")
   .option("--all", "copy all databases of a server: SOURCE and TARGET are URLs of servers")
   .option(...DATABASES)
@@ -142,6 +168,9 @@ program
   .argument("<source>", "URL of a database")
   .argument("<target>", "URL of a database")
   .option("--repair", "copy missing documents to the target, then compare again")
+  .option(...SOURCE_AUTH)
+  .option(...TARGET_AUTH)
+  .option(...CONNECT_TO)
   .option("--json", "print one JSON object per line: each difference, then the totals")
   .option("--all", "compare two servers: their lists of databases, and each database")
   .option(...DATABASES)
@@ -157,7 +186,9 @@ const conflicts = program
   .enablePositionalOptions()
   .description("list the documents of a database that have conflicts")
   .argument("<url>", "URL of a database of any CouchDB")
-  .option("--since <seq>", "read only changes after this update sequence")
+  .option("--since <seq>", "read only changes after this update sequence, or since a time")
+  .option("--auth-file <file>", "file with the `auth` object of URL as JSON")
+  .option(...CONNECT_TO)
   .option("--json", "print one JSON object per line: each document, then the totals")
   .action(async (url, flags) => {
     await (await import("./replicate/conflicts.ts")).listConflicts(url, flags);

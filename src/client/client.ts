@@ -7,6 +7,11 @@ import type {
   BudgetRow,
   BulkCommand,
   CommandedJobs,
+  ConflictCounts,
+  ConflictPage,
+  ConflictPolicy,
+  ConflictPolicyStatus,
+  ConflictRow,
   DocumentFailure,
   Done,
   DrainedNodes,
@@ -29,6 +34,8 @@ import type {
   PastPage,
   QUERIES,
   QueryValues,
+  ResolutionPage,
+  ResolutionRow,
   RetriedFailures,
   Rule,
   RulePlan,
@@ -43,6 +50,12 @@ import {
   followCommand,
   type JobPreview,
 } from "./commands.ts";
+import {
+  conflictsPath,
+  type UndoneConflicts,
+  type UndoSelection,
+  undoResolutions,
+} from "./conflicts.ts";
 import { followFeed } from "./feed.ts";
 import { type Fetch, type QueryParameters, Requests, segmentOf, unexpected } from "./requests.ts";
 
@@ -58,6 +71,8 @@ export type FailingQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/fail
 export type RuleListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/rules"]>>;
 /** Rows of a list. Default: the first ones. */
 export type RowRange = Given<QueryValues<(typeof QUERIES)["GET /_tandem/endpoints"]>>;
+/** Rows of a list with bookmarks. Default: the first ones. */
+export type BookmarkQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/conflicts"]>>;
 
 /** An action on jobs; the reason is stored with each. */
 export type JobAction = "pause" | "resume" | "retry" | "reset" | "cancel";
@@ -163,6 +178,27 @@ export interface Client {
     cancel(id: string, options?: Signaled): Promise<Done>;
     undo(id: string, options?: Signaled): RunningCommand;
   };
+  readonly conflicts: {
+    /** Lists databases with their numbers of documents with conflicts. */
+    readonly databases: List<BookmarkQuery, ConflictCounts["databases"][number], ConflictCounts>;
+    /** Lists the documents of a database that have conflicts. */
+    list(
+      database: string,
+      query?: BookmarkQuery,
+      options?: Signaled,
+    ): Listing<ConflictRow, ConflictPage>;
+    policy(database: string, options?: Signaled): Promise<ConflictPolicyStatus>;
+    setPolicy(database: string, policy: ConflictPolicy, options?: Signaled): Promise<Done>;
+    removePolicy(database: string, options?: Signaled): Promise<Done>;
+    /** Lists the last resolutions by the policy, newest first. */
+    resolutions(
+      database: string,
+      query?: BookmarkQuery,
+      options?: Signaled,
+    ): Listing<ResolutionRow, ResolutionPage>;
+    /** Removes the policy, and takes resolutions back: these, or all. */
+    undo(database: string, selection?: UndoSelection, options?: Signaled): Promise<UndoneConflicts>;
+  };
   readonly rules: {
     readonly list: List<RuleListQuery, Rule, RulesPage>;
     get(name: string, options?: Signaled): Promise<Rule>;
@@ -231,6 +267,7 @@ export function clientOf(requests: Requests): Client {
   const node = (name: string): string => `_tandem/nodes/${segmentOf(name)}`;
   const command = (id: string): string => `_tandem/commands/${segmentOf(id)}`;
   const budget = (name: string): string => `_tandem/budgets/${segmentOf(name)}`;
+  const policy = (database: string): string => `${conflictsPath(database)}/policy`;
   const dryRun = { dry_run: true };
   const list =
     <Row, Page extends Paged>(path: string, rows: keyof Page) =>
@@ -269,6 +306,20 @@ export function clientOf(requests: Requests): Client {
       follow: (id, { signal } = {}) => followCommand(requests, id, signal),
       cancel: (id, { signal } = {}) => requests.ask("DELETE", command(id), { signal }),
       undo: (id, options = {}) => runningCommand(requests, `${command(id)}/_undo`, {}, options),
+    },
+    conflicts: {
+      databases: list("_tandem/conflicts", "databases"),
+      list: (database, query = {}, { signal } = {}) =>
+        listing(requests, conflictsPath(database), "conflicts", query, signal),
+      policy: (database, { signal } = {}) => requests.ask("GET", policy(database), { signal }),
+      setPolicy: (database, body, { signal } = {}) =>
+        requests.ask("PUT", policy(database), { body, signal }),
+      removePolicy: (database, { signal } = {}) =>
+        requests.ask("DELETE", policy(database), { signal }),
+      resolutions: (database, query = {}, { signal } = {}) =>
+        listing(requests, `${conflictsPath(database)}/resolutions`, "resolutions", query, signal),
+      undo: (database, selection = {}, { signal } = {}) =>
+        undoResolutions(requests, database, selection, signal),
     },
     rules: {
       list: list("_tandem/rules", "rules"),

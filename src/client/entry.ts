@@ -3,6 +3,9 @@ export type {
   AlertDelivery,
   Budget,
   BulkCommand,
+  ConflictPolicy,
+  ConflictPolicyStatus,
+  ConflictRow,
   DocumentFailure,
   EndpointRow,
   FailingGroup,
@@ -12,10 +15,14 @@ export type {
   JobEvent,
   JobRun,
   NodeRow,
+  ResolutionRow,
   Rule,
   RulePlan,
+  Topology,
+  TopologyEdge,
 } from "../contract/index.ts";
 export type {
+  BookmarkQuery,
   Client,
   ClientEvent,
   ClientOptions,
@@ -33,5 +40,6 @@ export type {
   RunningCommand,
 } from "./client.ts";
 export { createClient } from "./client.ts";
+export type { UndoneConflicts, UndoSelection } from "./conflicts.ts";
 export type { Fetch, FetchedResponse, FetchInit } from "./requests.ts";
 export { ApiError } from "./requests.ts";

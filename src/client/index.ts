@@ -13,6 +13,7 @@ export {
   type RunningCommand,
 } from "./client.ts";
 export { continuedCommand, type JobCount, type JobPreview } from "./commands.ts";
+export type { UndoneConflicts, UndoSelection } from "./conflicts.ts";
 export { type FeedItem, followFeed } from "./feed.ts";
 export type { Exchanged, Method, RequestParts, RequestsParts } from "./requests.ts";
 export { ApiError, Requests, segmentOf, withQuery } from "./requests.ts";

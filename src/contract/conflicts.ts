@@ -61,6 +61,7 @@ export const ConflictPolicyStatus = exactly({
   policy: nullable(ConflictPolicy),
   since: nullable(time),
 });
+export type ConflictPolicy = Shape<typeof ConflictPolicy>;
 export type ConflictPolicyStatus = Shape<typeof ConflictPolicyStatus>;
 
 export const ResolutionRow = exactly({
@@ -79,7 +80,9 @@ export type ResolutionPage = Shape<typeof ResolutionPage>;
 export const UndoRequest = exactly({
   ids: optional(described(listOf(text), "only these documents")),
   since: optional(described(time, "only resolutions since this time")),
+  bookmark: optional(described(text, "of the last request")),
 });
+export type UndoRequest = Shape<typeof UndoRequest>;
 
 export const UndoneResolutions = exactly({
   ok: Type.Literal(true),
@@ -87,6 +90,6 @@ export const UndoneResolutions = exactly({
   revisions: described(count, "revisions written"),
   lost: described(count, "leaves whose bodies are no longer stored"),
   kept: described(count, "resolutions in the log whose document is deleted or refuses the write"),
-  more: described(flag, "whether another request continues"),
+  bookmark: nullable(text, { description: "for the next request; null if there is nothing left" }),
 });
 export type UndoneResolutions = Shape<typeof UndoneResolutions>;

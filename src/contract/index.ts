@@ -5,11 +5,13 @@
 export type {
   ConflictCounts,
   ConflictPage,
+  ConflictPolicy,
   ConflictPolicyStatus,
   ConflictRow,
   ResolutionPage,
   ResolutionRow,
   UndoneResolutions,
+  UndoRequest,
 } from "./conflicts.ts";
 export type {
   AlertDelivery,

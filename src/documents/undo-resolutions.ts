@@ -17,8 +17,8 @@ import type { Transaction } from "../kv/index.ts";
 import { transactValidated } from "./document-validation.ts";
 import { type ConflictParts, RESOLVER, reasonOf, writeAll } from "./resolve-conflict.ts";
 
-/** Maximum number of resolutions that a call takes back. */
-const UNDONE_MAX = 1_000;
+/** Maximum number of resolutions that a call takes back, or leaves in the log. */
+const VISITED_MAX = 1_000;
 const PAGE_ROWS = 100;
 
 export interface UndoSelection {
@@ -26,6 +26,8 @@ export interface UndoSelection {
   readonly ids?: ReadonlySet<string> | undefined;
   /** Only resolutions since this time. */
   readonly sinceMs?: number | undefined;
+  /** Only resolutions before the one with this number: `next` of the last call. */
+  readonly before?: number | undefined;
 }
 
 export interface Undone {
@@ -36,15 +38,15 @@ export interface Undone {
   lost: number;
   /** Resolutions that stay in the log: their document is deleted, or refused the write. */
   kept: number;
-  /** Whether the next call continues. */
-  more: boolean;
+  /** Where the next call continues; undefined at the end. */
+  next: number | undefined;
 }
 
 /** Throws STORE_DATABASE_NOT_FOUND. */
 export async function undoResolutions(
   parts: ConflictParts,
   name: string,
-  { ids, sinceMs = 0 }: UndoSelection,
+  { ids, sinceMs = 0, before }: UndoSelection,
   signal?: AbortSignal,
 ): Promise<Undone> {
   const { kv, databases } = parts;
@@ -52,21 +54,22 @@ export async function undoResolutions(
     async (tx) => (await databases.open(tx, name)).resolutions.setPolicy(tx, undefined),
     { signal, whenUnknown: "retry" },
   );
-  const undone: Undone = { resolutions: 0, revisions: 0, lost: 0, kept: 0, more: false };
+  const undone: Undone = { resolutions: 0, revisions: 0, lost: 0, kept: 0, next: undefined };
   const restored = new Map<Revision, Revision>();
-  for (let before: number | undefined, isLast = false; !isLast; ) {
+  let visitedCount = 0;
+  for (let place = before, isLast = false; !isLast; ) {
     const page = await kv.read(
       async (tx) =>
-        (await databases.open(tx, name)).resolutions.page(tx, { before, limit: PAGE_ROWS }),
+        (await databases.open(tx, name)).resolutions.page(tx, { before: place, limit: PAGE_ROWS }),
       { signal },
     );
     for (const resolution of page.entries) {
       if (resolution.timeMs < sinceMs || ids?.has(resolution.id) === false) continue;
-      if (undone.resolutions === UNDONE_MAX) return { ...undone, more: true };
+      if (visitedCount++ === VISITED_MAX) return { ...undone, next: resolution.number + 1 };
       await undo(parts, name, { resolution, undone, restored }, signal);
     }
-    before = page.entries.at(-1)?.number;
-    isLast = page.stoppedBy === "exhausted" || before === undefined;
+    place = page.entries.at(-1)?.number;
+    isLast = page.stoppedBy === "exhausted" || place === undefined;
   }
   return undone;
 }

@@ -9,7 +9,7 @@ import { type ConflictParts, ConflictResolution } from "../documents/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import { forEachDatabase } from "./reclaim-rounds.ts";
 
-/** Interval at which a node checks for work. */
+/** Default interval at which a node checks for work. */
 const LOOK_MS = 5_000;
 const POLICIES_PER_PAGE = 100;
 /** A page must take less time than a turn, even if a function times out for each document. */
@@ -25,17 +25,19 @@ export class ConflictResolver {
   readonly #kv: KeyValueStore;
   readonly #databases: DatabaseRegistry;
   readonly #resolution: ConflictResolution;
+  readonly #lookMs: number;
 
-  constructor(parts: ConflictParts) {
+  constructor(parts: ConflictParts, lookMs = LOOK_MS) {
     this.#runtime = parts.runtime;
     this.#kv = parts.kv;
     this.#databases = parts.databases;
     this.#resolution = new ConflictResolution(parts);
+    this.#lookMs = lookMs;
   }
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
-      await this.#runtime.clock.sleep(LOOK_MS, signal).catch(() => {});
+      await this.#runtime.clock.sleep(this.#lookMs, signal).catch(() => {});
       for (let after: string | undefined, isLast = false; !isLast && !signal.aborted; ) {
         const page = await this.#kv.read((tx) => {
           return this.#databases.conflictPolicies(tx, { after, limit: POLICIES_PER_PAGE });

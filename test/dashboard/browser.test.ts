@@ -510,6 +510,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await check()).toEqual([]);
     await schedule.fill("0 3 * * 1-5 Europe/Berlin");
     await page.getByText("is not a time zone").waitFor({ state: "hidden" });
+    await page.getByLabel(/^Starts after/).fill("nightly");
+    await page
+      .getByRole("group", { name: "Schedule" })
+      .getByText("names this document itself")
+      .waitFor();
+    await page.getByLabel(/^Starts after/).fill("evening\n_replicator/noon");
     await page.getByLabel("Skip deletions").check();
     await page.getByLabel(/^Largest document/).fill("a lot");
     await page.getByText("Largest document, bytes: Expected 0 or more").waitFor();
@@ -517,6 +523,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByLabel(/^Largest attachment/).fill("0");
     const chosen = {
       schedule: "0 3 * * 1-5 Europe/Berlin",
+      after: ["evening", "_replicator/noon"],
       deleted: "skip",
       documents: { max_bytes: 1_000_000 },
       attachments: { max_bytes: 0 },

@@ -246,6 +246,7 @@ describe("the form of a replication", () => {
     target: "https://ann:s4@couch.example/b",
     tags: { team: "billing", env: "prod" },
     run_on: ["site:berlin"],
+    after: ["first", "users/films, all"],
     continuous: true,
     selector: { type: "film" },
     since_seq: "5-xyz",
@@ -290,8 +291,10 @@ describe("the form of a replication", () => {
       documents: { max_bytes: 7, other: true },
       query_params: { type: "film" },
       checkpoint_interval: "500",
+      after: "first",
     };
     const fields = fieldsOf(odd, "_replicator", "odd");
+    expect(fields).toMatchObject({ after: "first" });
     expect(documentOf(fields, odd)).toEqual(odd);
     const ids = fields.selected.replace('"c"', '"d"');
     const changed = { ...fields, selected: ids, documentBytesMax: "8", sinceSequence: "6" };
@@ -376,6 +379,7 @@ describe("the form of a replication", () => {
       target: { ...NO_ENDPOINT, address: "films" },
       tags: " team:billing, env:prod ",
       runOn: "site:berlin, ssd",
+      after: " first, second \n\nusers/films\n",
       selection: "doc_ids",
       selected: "a\nb\n",
       options: Object.fromEntries(
@@ -387,6 +391,7 @@ describe("the form of a replication", () => {
     expect(parseReplication(made)).toMatchObject({
       tags: { team: "billing", env: "prod" },
       runOn: ["site:berlin", "ssd"],
+      after: ["first, second", "users/films"],
     });
   });
 
@@ -588,6 +593,7 @@ describe("the form of a rule", () => {
     delete: "stop",
     proxy: "http://proxy.example:3128",
     options: { weight: 7, schedule: "every 15m", documents: { max_bytes: 5 }, other: 1 },
+    after: ["first/{db}"],
   };
 
   test("turns the fields of a rule back into the same rule, whatever the rule contains", () => {
@@ -629,6 +635,7 @@ describe("the form of a rule", () => {
       },
       target: { ...NO_ENDPOINT, address: "https://b.example/{db}" },
       tags: "team:billing",
+      after: "first/{db}\n",
       databases: " user-* \n\nteam-*",
       security: "matching",
       overwritten: "user-*",
@@ -646,6 +653,7 @@ describe("the form of a rule", () => {
       delete: "stop",
       create_target: false,
       tags: { team: "billing" },
+      after: ["first/{db}"],
       options: { weight: 200 },
     });
     const cleared = ruleOf({ ...ruleFieldsOf(document), security: "none", options: {} }, document);

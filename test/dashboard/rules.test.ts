@@ -215,6 +215,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Options", { exact: true }).first().click();
     expect(await page.getByLabel(/^Weight/).inputValue()).toBe(large);
     await page.getByLabel(/^Except/).fill("user-x");
+    await page.getByText("What is copied, and when").first().click();
+    await page.getByLabel(/^Starts after/).fill("first/{db}");
     expect(await text.inputValue()).toContain(`"weight": ${large}`);
     expect(await text.inputValue()).toContain('"user-x"');
     await page.getByLabel(/^Weight/).fill("7");
@@ -222,7 +224,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Save rule" }).click();
     await page.waitForURL(/#\/rules\/all$/);
     expect(asked.findLast(({ method }) => method === "PUT")?.body).toEqual({
-      ...{ ...rule, except: ["user-x"], options: { weight: 7 } },
+      ...{ ...rule, except: ["user-x"], after: ["first/{db}"], options: { weight: 7 } },
     });
     await page.getByRole("button", { name: "Remove" }).click();
     const dialog = page.getByRole("dialog");

@@ -2,6 +2,7 @@
  * Jobs log in with tokens that expire, at a CouchDB behind a proxy that accepts only valid ones. A
  * token endpoint issues them, or another program writes them to a file.
  */
+import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { renameSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -11,6 +12,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type HttpProxy, openHttpProxy } from "../support/faults/http-proxy.ts";
 import { secretsIn } from "../support/find-secrets.ts";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
+import { MAIN, tandem } from "../support/tandem-command.ts";
 
 const CLIENT = "jobs & co";
 const SECRET = "Kw7-client+secret";
@@ -304,4 +306,51 @@ test("neither tokens nor secrets are shown or logged", async () => {
     });
     expect(secretsIn(await response.text(), all), page).toEqual([]);
   }
+});
+
+test("commands log in as an OAuth client named by a file, and continue when its tokens expire", async () => {
+  const file = join(directory, "auth.json");
+  const { auth } = oauth2({ client_secret: "env:CLIENT_SECRET" });
+  writeFileSync(file, JSON.stringify(auth));
+  // Only --connect-to resolves this name.
+  const url = `http://couch.invalid:${new URL(proxy.url).port}`;
+  const connect = ["--connect-to", `couch.invalid:${new URL(url).port}:${new URL(proxy.url).host}`];
+  const target = here.url.replace("//", "//admin:admin@");
+  const environment = { CLIENT_SECRET: SECRET };
+  const run = (flags: readonly string[], more: Readonly<Record<string, string>> = environment) =>
+    tandem([...flags, ...connect], { environment: more });
+  const source = ["--source-auth-file", file];
+  const sides = [`${url}/films`, `${target}/of-command`];
+
+  const copied = await run(["replicate", ...sides, "--create-target", ...source]);
+  expect(copied).toMatchObject({ code: 0, errors: expect.not.stringContaining("tandem:") });
+  expect(await run(["verify", ...sides, ...source])).toMatchObject({ code: 0 });
+  const chosen = ["--databases", "films", ...source];
+  const all = ["--all", url, `${target}/all-{db}`, ...chosen];
+  expect(await run(["replicate", ...all])).toMatchObject({ code: 0 });
+  expect(await run(["verify", ...all])).toMatchObject({ code: 0 });
+  expect(await run(["conflicts", `${url}/films`, "--auth-file", file])).toMatchObject({ code: 0 });
+
+  const rejected = await run(["replicate", ...sides, ...source], { CLIENT_SECRET: "Kw7-guess" });
+  expect(rejected.code).toBe(1);
+  expect(rejected.errors).toContain(`the credentials of ${file} were sent to ${url}`);
+  expect(rejected.errors).toContain("401 invalid_client");
+  expect(secretsIn(rejected.errors, ["Kw7-guess"])).toEqual([]);
+  const missing = await run(["replicate", ...sides, ...source], {});
+  expect(missing).toMatchObject({ code: 1, errors: expect.stringContaining("CLIENT_SECRET") });
+
+  const flags = ["replicate", ...sides, "--continuous", ...source, ...connect];
+  const child = spawn(process.execPath, [MAIN, ...flags], {
+    env: { ...process.env, ...environment },
+    stdio: "ignore",
+  });
+  const first = identityProvider.issued.length;
+  let { update_seq: since } = (await ask("GET", "/of-command")).body;
+  while (identityProvider.issued.length < first + 3) {
+    expect((await askThere("PUT", `/films/film-${++filmCount}`, {})).status).toBe(201);
+    const { body } = await ask("GET", `/of-command/_changes?feed=longpoll&since=${since}`);
+    since = body.last_seq;
+  }
+  child.kill("SIGTERM");
+  expect(await once(child, "exit")).toEqual([1, null]);
 });

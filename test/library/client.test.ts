@@ -109,6 +109,67 @@ test("stores, plans and removes rules", async () => {
   await expect(client.rules.get("all")).rejects.toMatchObject({ status: 404 });
 });
 
+test("lists conflicts, sets a policy, and takes its resolutions back", async () => {
+  await call(node, "PUT", "/scripts");
+  for (const id of ["a", "b", "c"]) {
+    const docs = ["1-a", "1-b"].map((_rev) => ({ _id: id, _rev }));
+    await call(node, "POST", "/scripts/_bulk_docs", { new_edits: false, docs });
+  }
+  const { conflicts } = client;
+  const ids = async () => {
+    const found: string[] = [];
+    for await (const { id } of conflicts.list("scripts", { limit: 1 })) found.push(id);
+    return found;
+  };
+  expect(await ids()).toEqual(["a", "b", "c"]);
+  const counts: unknown[] = [];
+  for await (const row of conflicts.databases({ limit: 1 })) counts.push(row);
+  expect(counts).toEqual([{ name: "scripts", conflicts: 3 }]);
+  await expect(conflicts.setPolicy("scripts", { resolve: "last_write" })).rejects.toMatchObject({
+    status: 400,
+  });
+  await conflicts.setPolicy("scripts", { resolve: "longest_history" });
+  expect(await conflicts.policy("scripts")).toMatchObject({
+    policy: { resolve: "longest_history" },
+  });
+  await conflicts.removePolicy("scripts");
+  expect(await conflicts.policy("scripts")).toEqual({ policy: null, since: null });
+  const resolved: string[] = [];
+  for await (const { id } of conflicts.resolutions("scripts")) resolved.push(id);
+  expect(resolved).toEqual([]);
+  expect(await conflicts.undo("scripts", { ids: ["a"] })).toEqual({
+    resolutions: 0,
+    revisions: 0,
+    lost: 0,
+    kept: 0,
+  });
+});
+
+test("an undo repeats its request until nothing is left", async () => {
+  const bodies: unknown[] = [];
+  const fetch: Fetch = async (url, init) => {
+    bodies.push(JSON.parse(init.body ?? ""));
+    expect(url).toBe("http://localhost/_tandem/databases/films/conflicts/_undo");
+    const bookmark = ["7", "3", null][bodies.length - 1];
+    return Response.json({ ok: true, resolutions: 2, revisions: 3, lost: 1, kept: 4, bookmark });
+  };
+  const { conflicts } = createClient({ url: "http://localhost/", fetch });
+  const since = "2026-01-31T12:00:00Z";
+  const undone = await conflicts.undo("films", { since });
+  expect(undone).toEqual({ resolutions: 6, revisions: 9, lost: 3, kept: 12 });
+  expect(bodies).toEqual([{ since }, { since, bookmark: "7" }, { since, bookmark: "3" }]);
+  const foreign: Fetch = async () => Response.json({ ok: true });
+  const other = createClient({ url: "http://localhost/", fetch: foreign });
+  await expect(other.conflicts.undo("films")).rejects.toMatchObject({
+    error: "unexpected_response",
+  });
+});
+
+test("the topology has an edge for each pair of databases", async () => {
+  const { edges } = await client.jobs.topology({ name: "_replicator/job-1" });
+  expect(edges).toMatchObject([{ jobs: 1, names: ["_replicator/job-1"] }]);
+});
+
 test("lists nodes, and drains them", async () => {
   const [first] = (await client.nodes.list().page()).nodes;
   const name = String(first?.name);

@@ -1,24 +1,33 @@
 /** Conflicts that a policy resolves, and their undo, over HTTP. */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { openServer, type RunningServer, readConfig } from "../../src/server/index.ts";
+import { ConflictResolver } from "../../src/server/conflict-resolver.ts";
+import { type OpenedNode, openNode, readConfig } from "../../src/server/index.ts";
 import { patience } from "../support/runner/patience.ts";
 
-let server: RunningServer;
+/** Interval of a resolver next to that of the node, for which a test would wait for seconds. */
+const LOOK_MS = 20;
+
+let node: OpenedNode;
+let url: string;
 const events: { name: string; documentId?: unknown; database?: unknown }[] = [];
 let wake = () => {};
 
 beforeAll(async () => {
   const config = readConfig({ port: 0, store: "memory" }, {});
-  server = await openServer(config, {
-    event(name, fields) {
-      patience.heard();
-      events.push({ name, ...fields });
-      wake();
-    },
-  });
+  const event = (name: string, fields: object): void => {
+    patience.heard();
+    events.push({ name, ...fields });
+    wake();
+  };
+  node = await openNode(config, { event });
+  url = `http://127.0.0.1:${(await node.listen()).port}`;
+  const { runtime, kv, functions, parts } = node.parts;
+  node.start([
+    new ConflictResolver({ runtime, kv, functions, databases: parts.databases }, LOOK_MS),
+  ]);
 });
 
-afterAll(() => server.stop());
+afterAll(() => node.stop());
 
 async function occurred(name: string, subject: string): Promise<void> {
   const isOf = (event: (typeof events)[number]) =>
@@ -33,7 +42,7 @@ async function occurred(name: string, subject: string): Promise<void> {
 
 // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every shape.
 async function ask(method: string, path: string, body?: unknown): Promise<any> {
-  const response = await fetch(`${server.url}${path}`, {
+  const response = await fetch(`${url}${path}`, {
     method,
     headers: { "Content-Type": "application/json", Accept: "application/json" },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -82,7 +91,7 @@ test("a policy resolves conflicts, logs it, and an undo restores the leaves with
       removed: ["1-b"],
     },
   ]);
-  const metrics = await (await fetch(`${server.url}/_node/_local/_prometheus`)).text();
+  const metrics = await (await fetch(`${url}/_node/_local/_prometheus`)).text();
   expect(metrics).toContain('tandem_conflicts_resolved{resolve="last_write"} 1');
   // The bodies of removed leaves survive a compaction.
   await ask("POST", "/berlin/_compact");
@@ -93,7 +102,7 @@ test("a policy resolves conflicts, logs it, and an undo restores the leaves with
     revisions: 1,
     lost: 0,
     kept: 0,
-    more: false,
+    bookmark: null,
   });
   expect(await ask("GET", at("berlin", "/policy"))).toMatchObject({ policy: null });
   const leaves = await ask("GET", "/berlin/one?open_revs=all&attachments=true");

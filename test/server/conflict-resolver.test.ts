@@ -11,7 +11,7 @@ import {
   RESOLUTIONS_MAX,
   type Resolution,
 } from "../../src/databases/index.ts";
-import { DesignCodes, undoResolutions } from "../../src/documents/index.ts";
+import { DesignCodes, type UndoSelection, undoResolutions } from "../../src/documents/index.ts";
 import { type ReadTransaction, Subspace, type Transaction } from "../../src/kv/index.ts";
 import { ConflictResolver } from "../../src/server/conflict-resolver.ts";
 import { persistently } from "../simulation/kernel/persistently.ts";
@@ -159,7 +159,7 @@ describe.each(["1", "2", "3"])("with crashing nodes and wrong clocks, seed %s", 
     const undone = await world.until(
       undoResolutions(resolving.partsOf(resolving.writer), NAME, {}),
     );
-    expect(undone).toMatchObject({ resolutions: expected.size, lost: 0, kept: 0, more: false });
+    expect(undone).toMatchObject({ resolutions: expected.size, lost: 0, kept: 0, next: undefined });
     for (const [id, times] of expected) {
       const bodies = times.map((at) => `{"at":${at}}`);
       expect([id, (await resolving.live(id)).sort()]).toEqual([id, bodies.sort()]);
@@ -231,4 +231,28 @@ test("a leaf cannot be restored after 30 days", async () => {
   const undone = await resolving.world.until(undoing);
   expect(undone).toMatchObject({ resolutions: 1, revisions: 0, lost: 1 });
   expect(await resolving.live("a")).toEqual(['{"at":2}']);
+});
+
+test("an undo visits each resolution once, in several calls", async () => {
+  const resolving = new ResolvingWorld("visits");
+  await resolving.create();
+  await resolving.setPolicy(LAST_WRITE);
+  for (const id of ["a", "b"]) await resolving.conflict(id, [1, 2]);
+  resolving.open();
+  await resolving.pass(MINUTE_MS);
+  // Newer entries, which stay in the log: there are no such documents.
+  const record = { resolve: LAST_WRITE.resolve, kept: "1-a", result: "1-a", removed: [] };
+  await resolving.write(async (tx, { resolutions }) => {
+    for (let number = 0; number < 1_200; number++) {
+      await resolutions.append(tx, { ...record, id: `gone${number}` });
+    }
+  });
+  const parts = resolving.partsOf(resolving.writer);
+  const undo = (selection: UndoSelection) =>
+    resolving.world.until(undoResolutions(parts, NAME, selection));
+  const first = await undo({});
+  expect(first).toMatchObject({ resolutions: 0, kept: 1_000, next: expect.any(Number) });
+  const second = await undo({ before: first.next });
+  expect(second).toMatchObject({ resolutions: 2, kept: 200, next: undefined });
+  expect(await resolving.conflictCount()).toBe(2);
 });

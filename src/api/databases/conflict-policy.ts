@@ -97,10 +97,7 @@ async function removePolicy(parts: DatabaseParts, call: Call): Promise<ApiRespon
 
 async function listResolutions(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const { limit, bookmark } = readQuery(call, QUERIES[`GET ${BASE}/resolutions`]);
-  const before = bookmark === undefined ? undefined : Number(bookmark);
-  if (before !== undefined && !Number.isSafeInteger(before)) {
-    throw badRequest("Invalid bookmark: use the one returned with the previous page.");
-  }
+  const before = numberOf(bookmark);
   const { entries, stoppedBy } = await readDatabase(parts, call, (tx, { resolutions }) => {
     return resolutions.page(tx, { before, limit });
   });
@@ -121,11 +118,15 @@ async function undo(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const selection = undoSelection(await readMembers(call));
   const name = existingDatabaseName(call);
   const undone = await undoResolutions(parts, name, selection, call.request.signal);
-  return json(200, { ok: true, ...undone } satisfies UndoneResolutions);
+  const { next, ...counts } = undone;
+  const bookmark = next === undefined ? null : String(next);
+  return json(200, { ok: true, ...counts, bookmark } satisfies UndoneResolutions);
 }
 
+const UNDO_MEMBERS: readonly string[] = ["ids", "since", "bookmark"];
+
 function undoSelection(members: ReadonlyMap<string, unknown>): UndoSelection {
-  const unknown = [...members.keys()].find((name) => name !== "ids" && name !== "since");
+  const unknown = [...members.keys()].find((name) => !UNDO_MEMBERS.includes(name));
   if (unknown !== undefined) throw badRequest(`\`${unknown}\` is not known`);
   const ids = members.get("ids");
   if (ids !== undefined && !(isTextList(ids) && ids.length <= IDS_MAX)) {
@@ -137,5 +138,14 @@ function undoSelection(members: ReadonlyMap<string, unknown>): UndoSelection {
   if (since !== undefined && !isTime) {
     throw badRequest("`since` must be a time such as 2026-01-31T12:00:00Z");
   }
-  return { ids: ids && new Set(ids), sinceMs: isTime ? Date.parse(since) : undefined };
+  const before = numberOf(members.get("bookmark"));
+  return { ids: ids && new Set(ids), sinceMs: isTime ? Date.parse(since) : undefined, before };
+}
+
+/** Number of the resolution before which a page begins. */
+function numberOf(bookmark: unknown): number | undefined {
+  if (bookmark === undefined) return undefined;
+  const isNumber = typeof bookmark === "string" && /^[1-9]\d{0,14}$/.test(bookmark);
+  if (isNumber) return Number(bookmark);
+  throw badRequest("Invalid bookmark: use the one returned with the previous page.");
 }

@@ -12,7 +12,7 @@ import {
   ruleReplication,
 } from "../../replicator/index.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
-import { type GivenEndpoint, withCredentials } from "./endpoint-credentials.ts";
+import { type GivenEndpoint, type GivenSides, withCredentials } from "./endpoint-credentials.ts";
 
 export interface AllFlags {
   readonly all?: boolean;
@@ -65,18 +65,19 @@ function optionOf(name: string): string {
  */
 export async function chooseDatabases(
   connections: Connections,
-  { source, target }: { readonly source: string; readonly target: string },
+  sides: GivenSides,
   { databases, except, security = false, overwriteSecurity }: AllFlags,
   signal: AbortSignal,
 ): Promise<ChosenDatabases> {
-  checkServer("SOURCE", source);
+  const target = sides.target.url;
+  checkServer("SOURCE", sides.source.url);
   checkServer("TARGET", target);
   const keepsNames = !target.includes("{");
-  const sides = await withCredentials(source, target);
+  const endpoints = await withCredentials(sides);
   const rule = parseRule(
     {
-      source: sides.source,
-      target: keepsNames ? withPlaceholder(sides.target) : sides.target,
+      source: endpoints.source,
+      target: keepsNames ? withPlaceholder(endpoints.target) : endpoints.target,
       security: overwriteSecurity ?? security,
       ...(databases === undefined ? {} : { databases }),
       ...(except === undefined ? {} : { except }),
@@ -91,7 +92,7 @@ export async function chooseDatabases(
   if (!keepsNames) return { chosen, onlyAtTarget: [] };
   const there = new Set(names);
   const backwards = parseRule(
-    { source: sides.target, target: "https://unused.invalid/{db}" },
+    { source: endpoints.target, target: "https://unused.invalid/{db}" },
     REPLICATOR_CONFIG_DEFAULT,
   );
   const atTarget = await namesAt(connections, backwards, signal);

@@ -4,7 +4,6 @@
  * tell which of them are deleted.
  */
 import type { JsonText } from "../../base/index.ts";
-import { openConnections } from "../../library/index.ts";
 import {
   type ChangedDocument,
   type Endpoint,
@@ -14,16 +13,16 @@ import {
   type StreamedDocument,
   sequenceText,
 } from "../../replicator/index.ts";
-import { VERSION } from "../../server/index.ts";
 import { counted } from "../terminal/counted.ts";
-import { reportError, retryReporter } from "../terminal/describe-error.ts";
+import { reportError } from "../terminal/describe-error.ts";
 import { quoted } from "../terminal/quoted.ts";
 import { printable } from "../terminal/table.ts";
-import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
+import { type ConnectionFlags, openConnections } from "./command-connections.ts";
+import { checkUrls, endpointOf, withLoginAdvice } from "./endpoint-credentials.ts";
 
-interface ConflictsFlags {
+interface ConflictsFlags extends ConnectionFlags {
   readonly since?: string;
-  readonly json?: boolean;
+  readonly authFile?: string;
 }
 
 /** A document with its leaves that are not deleted, winner first. */
@@ -38,16 +37,15 @@ const LEAVES_MAX = 50;
 
 /** Exits with code 1 if there are conflicts, and with the error's code if reading fails. */
 export async function listConflicts(url: string, flags: ConflictsFlags): Promise<void> {
-  const connections = openConnections({
-    userAgent: `Tandem/${VERSION}`,
-    ...(flags.json === true ? {} : { onRetry: retryReporter() }),
-  });
+  const connections = openConnections(flags);
+  const { authFile } = flags;
+  const side = { name: "SOURCE", url, authFile, authOption: "--auth-file" } as const;
   let since: SourceSequence = flags.since ?? 0;
   let documentCount = 0;
   let conflictCount = 0;
   try {
     checkUrls({ URL: url });
-    const { source } = await withCredentials(url, url);
+    const source = await endpointOf(side);
     const replication = parseReplication({ source, target: source });
     const endpoint = connections.open(replication, "source");
     const { signal } = new AbortController();
@@ -74,7 +72,7 @@ export async function listConflicts(url: string, flags: ConflictsFlags): Promise
     );
     process.exitCode = conflictCount === 0 ? 0 : 1;
   } catch (error) {
-    reportError(await withLoginAdvice(error, url, url));
+    reportError(await withLoginAdvice(error, { source: side }));
     if (documentCount > 0) {
       process.stderr.write(`tandem: continue with --since ${quoted(sequenceText(since))}\n`);
     }

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { CredentialSources } from "../server/credentials.ts";
-import { withCredentials } from "./endpoint-credentials.ts";
+import { sidesOf, withCredentials } from "./endpoint-credentials.ts";
 
 const NONE: CredentialSources = { environment: {}, netrc: () => undefined, prompt: undefined };
 const NETRC = "machine far.example login nora password from-netrc\n";
@@ -20,12 +20,16 @@ test("each side has its own user in the environment", async () => {
   };
   const url = "http://far.example/db";
   expect(
-    await withCredentials(url, "http://anna@far.example/{db}", { ...NONE, environment }),
+    await withCredentials(sidesOf(url, "http://anna@far.example/{db}", {}), {
+      ...NONE,
+      environment,
+    }),
   ).toEqual({
     source: withUser(url, "una", "one"),
     target: withUser("http://far.example/{db}", "anna", "two"),
   });
-  expect(await withCredentials(url, "no-url", { ...NONE, environment: {} })).toEqual({
+  const without = sidesOf(url, "no-url", {});
+  expect(await withCredentials(without, { ...NONE, environment: {} })).toEqual({
     source: url,
     target: "no-url",
   });
@@ -34,12 +38,14 @@ test("each side has its own user in the environment", async () => {
 test("the password of .netrc is used for its host and user, unless the URL has one", async () => {
   const sources = { ...NONE, netrc: () => NETRC };
   const given = "http://una:secret@far.example/db";
-  expect(await withCredentials("https://far.example:6984/db", given, sources)).toEqual({
+  const sides = sidesOf("https://far.example:6984/db", given, {});
+  expect(await withCredentials(sides, sources)).toEqual({
     source: withUser("https://far.example:6984/db", "nora", "from-netrc"),
     target: given,
   });
-  const others = await withCredentials("http://near.example/a", "http://a.example/b", sources);
-  expect(await withCredentials("http://una@a.example/b", "http://a.example/b", NONE)).toEqual({
+  const target = "http://a.example/b";
+  const others = await withCredentials(sidesOf("http://near.example/a", target, {}), sources);
+  expect(await withCredentials(sidesOf("http://una@a.example/b", target, {}), NONE)).toEqual({
     source: "http://una@a.example/b",
     target: "http://a.example/b",
   });

@@ -1,7 +1,7 @@
 /**
- * Credentials for the endpoints of `tandem replicate` and `tandem verify`, from the environment
- * (`TANDEM_SOURCE_USER`, …), `~/.netrc` or a prompt. The arguments of a process are visible to all
- * users of the machine.
+ * Credentials for the endpoints of `tandem replicate` and `tandem verify`, from a file with an
+ * `auth` object, the environment (`TANDEM_SOURCE_USER`, …), `~/.netrc` or a prompt. The arguments
+ * of a process are visible to all users of the machine.
  */
 import { maskCredentials } from "../../protocol/index.ts";
 import { describeFailure, ReplicationInvalidError } from "../../replicator/index.ts";
@@ -11,6 +11,7 @@ import {
   findCredentials,
   systemCredentialSources,
 } from "../server/credentials.ts";
+import { readAuthFile } from "../server/secret-files.ts";
 import { describeError } from "../terminal/describe-error.ts";
 
 /**
@@ -29,20 +30,54 @@ export function checkUrls(urls: Readonly<Record<string, string>>): void {
 /** An endpoint as in replication documents. */
 export type GivenEndpoint =
   | string
-  | {
-      readonly url: string;
-      readonly auth: { readonly basic: { readonly username: string; readonly password: string } };
-    };
+  | { readonly url: string; readonly auth: Readonly<Record<string, unknown>> };
+
+/** Files with an `auth` object, as in replication documents. */
+export interface AuthFiles {
+  readonly sourceAuthFile?: string;
+  readonly targetAuthFile?: string;
+}
+
+/** An endpoint of a command. */
+export interface GivenSide {
+  /** Part of the names of its environment variables. */
+  readonly name: "SOURCE" | "TARGET";
+  readonly url: string;
+  readonly authFile: string | undefined;
+  /** Option that names the file. */
+  readonly authOption: string;
+}
+
+export interface GivenSides {
+  readonly source: GivenSide;
+  readonly target: GivenSide;
+}
+
+export function sidesOf(
+  source: string,
+  target: string,
+  { sourceAuthFile, targetAuthFile }: AuthFiles,
+): GivenSides {
+  return {
+    source: {
+      ...{ name: "SOURCE", url: source },
+      ...{ authFile: sourceAuthFile, authOption: "--source-auth-file" },
+    },
+    target: {
+      ...{ name: "TARGET", url: target },
+      ...{ authFile: targetAuthFile, authOption: "--target-auth-file" },
+    },
+  };
+}
 
 /** Both endpoints with their credentials. Prompts one after the other. */
 export async function withCredentials(
-  source: string,
-  target: string,
+  { source, target }: GivenSides,
   sources = systemCredentialSources(),
 ): Promise<{ readonly source: GivenEndpoint; readonly target: GivenEndpoint }> {
   return {
-    source: await endpointOf("SOURCE", source, sources),
-    target: await endpointOf("TARGET", target, sources),
+    source: await endpointOf(source, sources),
+    target: await endpointOf(target, sources),
   };
 }
 
@@ -52,13 +87,12 @@ export async function withCredentials(
  */
 export async function withLoginAdvice(
   error: unknown,
-  source: string,
-  target: string,
+  sides: Partial<GivenSides>,
   sources = systemCredentialSources(),
 ): Promise<unknown> {
   if (describeFailure(error).error !== "unauthorized") return error;
   const sentence = describeError(error);
-  const advice = await loginAdvice(sentence, source, target, sources);
+  const advice = await loginAdvice(sentence, sides, sources);
   return advice === "" ? error : new Error(`${sentence} (${advice})`, { cause: error });
 }
 
@@ -68,21 +102,18 @@ export async function withLoginAdvice(
  */
 export async function loginAdvice(
   message: string,
-  source: string,
-  target: string,
+  sides: Partial<GivenSides>,
   sources = systemCredentialSources(),
 ): Promise<string> {
-  const advice = await Promise.all([
-    sideAdvice(message, "SOURCE", source, sources),
-    sideAdvice(message, "TARGET", target, sources),
-  ]);
+  const advice = await Promise.all(
+    Object.values(sides).map((side) => sideAdvice(message, side, sources)),
+  );
   return [...new Set(advice.filter((text) => text !== undefined))].join("; ");
 }
 
 async function sideAdvice(
   message: string,
-  side: "SOURCE" | "TARGET",
-  url: string,
+  { name, url, authFile }: GivenSide,
   sources: CredentialSources,
 ): Promise<string | undefined> {
   // The target of several databases may contain the placeholder `{db}`.
@@ -92,13 +123,14 @@ async function sideAdvice(
   const path = plain === url ? parsed.pathname.replace(/\/?$/, "/") : parsed.pathname;
   const address = parsed.origin + path;
   if (!message.includes(address)) return undefined;
-  const own = { ...sources, environment: environmentOf(side, sources) };
+  if (authFile !== undefined) return `the credentials of ${authFile} were sent to ${parsed.origin}`;
+  const own = { ...sources, environment: environmentOf(name, sources) };
   // A password from a prompt is that of the user in the URL.
   const found = await findCredentials(parsed, {
     ...own,
     prompt: sources.prompt && (async () => "?"),
   });
-  const prefix = `TANDEM_${side}_`;
+  const prefix = `TANDEM_${name}_`;
   return describeAsker(parsed, found?.password === "" ? undefined : found, {
     ...own,
     prefixes: { used: prefix, best: prefix },
@@ -107,7 +139,7 @@ async function sideAdvice(
 
 /** The variables of a side. `TANDEM_USER` is the user at the Tandem server. */
 function environmentOf(
-  side: "SOURCE" | "TARGET",
+  side: GivenSide["name"],
   { environment }: CredentialSources,
 ): CredentialSources["environment"] {
   return {
@@ -117,25 +149,29 @@ function environmentOf(
 }
 
 /**
- * A URL with a password is returned unchanged, as is one that is invalid.
+ * An endpoint with its credentials. Without a file, a URL with a password is returned unchanged, as
+ * is one that is invalid.
  */
-async function endpointOf(
-  side: "SOURCE" | "TARGET",
-  url: string,
-  sources: CredentialSources,
+export async function endpointOf(
+  { name, url, authFile, authOption }: GivenSide,
+  sources = systemCredentialSources(),
 ): Promise<GivenEndpoint> {
+  if (authFile !== undefined) {
+    return { url: withoutUser(url), auth: readAuthFile(authOption, authFile) };
+  }
   // The target of several databases may contain the placeholder `{db}`.
   const plain = url.replaceAll(/[{}]/g, "");
   if (!/^https?:\/\//i.test(url) || !URL.canParse(plain)) return url;
   const parsed = new URL(plain);
   if (parsed.password !== "") return url;
-  const environment = environmentOf(side, sources);
+  const environment = environmentOf(name, sources);
   const found = await findCredentials(parsed, { ...sources, environment });
   // An empty password would only count as a failed login.
   if (found === undefined || found.password === "") return url;
   const { user: username, password } = found;
-  return {
-    url: url.replace(/^(https?:\/\/)[^/?#]*@/i, "$1"),
-    auth: { basic: { username, password } },
-  };
+  return { url: withoutUser(url), auth: { basic: { username, password } } };
+}
+
+function withoutUser(url: string): string {
+  return url.replace(/^(https?:\/\/)[^/?#]*@/i, "$1");
 }

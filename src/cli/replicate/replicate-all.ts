@@ -1,15 +1,14 @@
 /** `tandem replicate --all`: copies all databases of a server once, in this process. */
 import { forEachConcurrent } from "../../base/index.ts";
-import { type Connections, type OwnRun, openConnections, openOwnRun } from "../../library/index.ts";
+import { type Connections, type OwnRun, openOwnRun } from "../../library/index.ts";
 import {
   describeFailure,
   isSameSecurity,
   MemoryRunFailures,
   StopRequest,
 } from "../../replicator/index.ts";
-import { VERSION } from "../../server/index.ts";
 import { counted } from "../terminal/counted.ts";
-import { reportError, retryReporter } from "../terminal/describe-error.ts";
+import { reportError } from "../terminal/describe-error.ts";
 import { Progress } from "../terminal/progress.ts";
 import { onStopSignal } from "../terminal/stop-signals.ts";
 import { printable } from "../terminal/table.ts";
@@ -19,7 +18,8 @@ import {
   chooseDatabases,
   refuseWithAll,
 } from "./all-databases.ts";
-import { loginAdvice, withLoginAdvice } from "./endpoint-credentials.ts";
+import { type ConnectionFlags, openConnections } from "./command-connections.ts";
+import { type AuthFiles, loginAdvice, sidesOf, withLoginAdvice } from "./endpoint-credentials.ts";
 
 /** Number of databases copied concurrently. */
 const AT_ONCE_MAX = 4;
@@ -29,9 +29,7 @@ const KEPT_SECURITY =
 /** Options that select documents of one database, or make the command run indefinitely. */
 const OF_ONE = ["continuous", "selector", "docIds", "filter", "since"];
 
-interface ReplicateAllFlags extends AllFlags {
-  readonly json?: boolean;
-}
+type ReplicateAllFlags = AllFlags & AuthFiles & ConnectionFlags;
 
 /** A database that was not copied completely. */
 interface Remainder {
@@ -46,28 +44,25 @@ export async function replicateAll(
   flags: ReplicateAllFlags,
 ): Promise<void> {
   const asJson = flags.json === true;
-  const connections = openConnections({
-    userAgent: `Tandem/${VERSION}`,
-    ...(asJson ? {} : { onRetry: retryReporter() }),
-  });
+  const connections = openConnections(flags);
+  const sides = sidesOf(source, target, flags);
   const stopping = new AbortController();
   const stop = (): void => stopping.abort(new StopRequest());
   onStopSignal(stop);
   try {
     refuseWithAll({ ...flags }, OF_ONE);
-    const sides = { source, target };
     const { chosen } = await chooseDatabases(connections, sides, flags, stopping.signal);
     const round = new Round(connections, stopping.signal);
     await showing(round, chosen, asJson);
     process.stdout.write(asJson ? `${JSON.stringify(round.result)}\n` : round.text);
-    const advice = asJson ? "" : await loginAdvice(round.refusals, source, target);
+    const advice = asJson ? "" : await loginAdvice(round.refusals, sides);
     if (advice !== "") process.stderr.write(`tandem: ${printable(advice)}\n`);
     if (stopping.signal.aborted && !asJson) {
       process.stderr.write("stopped; run the same command again to continue\n");
     }
     process.exitCode = round.result.ok ? 0 : 1;
   } catch (error) {
-    reportError(await withLoginAdvice(error, source, target));
+    reportError(await withLoginAdvice(error, sides));
   } finally {
     await connections.close();
   }

@@ -1,7 +1,7 @@
 /** `tandem replicate`: a replication in this process, with the same parts as on a node. */
 import { readFileSync } from "node:fs";
 import { parseJson } from "../../base/index.ts";
-import { type Connections, type OwnRun, openConnections, openOwnRun } from "../../library/index.ts";
+import { type Connections, type OwnRun, openOwnRun } from "../../library/index.ts";
 import {
   type DocumentFailure,
   describeFailure,
@@ -13,25 +13,26 @@ import {
   type ReplicationLog,
   StopRequest,
 } from "../../replicator/index.ts";
-import { VERSION } from "../../server/index.ts";
 import { counted } from "../terminal/counted.ts";
-import {
-  describeError,
-  exitCodeOf,
-  reportError,
-  retryReporter,
-} from "../terminal/describe-error.ts";
+import { describeError, exitCodeOf, reportError } from "../terminal/describe-error.ts";
 import { Progress } from "../terminal/progress.ts";
 import { onStopSignal } from "../terminal/stop-signals.ts";
 import { type AllFlags, refuseWithoutAll } from "./all-databases.ts";
-import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
+import { type ConnectionFlags, openConnections } from "./command-connections.ts";
+import {
+  type AuthFiles,
+  checkUrls,
+  sidesOf,
+  withCredentials,
+  withLoginAdvice,
+} from "./endpoint-credentials.ts";
 import { leftBehind } from "./left-behind.ts";
 
 const DRAW_INTERVAL_MS = 100;
 /** JSON output of an interrupted run. */
 const STOPPED = { ok: false, error: "stopped", reason: "it was interrupted" };
 
-interface ReplicateFlags extends AllFlags {
+interface ReplicateFlags extends AllFlags, AuthFiles, ConnectionFlags {
   readonly createTarget?: boolean;
   readonly continuous?: boolean;
   readonly selector?: string;
@@ -41,7 +42,6 @@ interface ReplicateFlags extends AllFlags {
   readonly maxAttachmentBytes?: number;
   readonly filter?: string;
   readonly since?: string;
-  readonly json?: boolean;
 }
 
 export async function replicate(
@@ -49,10 +49,8 @@ export async function replicate(
   target: string,
   flags: ReplicateFlags,
 ): Promise<void> {
-  const connections = openConnections({
-    userAgent: `Tandem/${VERSION}`,
-    ...(flags.json === true ? {} : { onRetry: retryReporter() }),
-  });
+  const connections = openConnections(flags);
+  const sides = sidesOf(source, target, flags);
   const stopping = new AbortController();
   const stop = (): void => stopping.abort(new StopRequest());
   onStopSignal(stop);
@@ -62,8 +60,8 @@ export async function replicate(
   try {
     refuseWithoutAll(flags);
     checkUrls({ SOURCE: source, TARGET: target });
-    const sides = await withCredentials(source, target);
-    const replication = parseReplication({ ...sides, ...optionsOf(flags) });
+    const endpoints = await withCredentials(sides);
+    const replication = parseReplication({ ...endpoints, ...optionsOf(flags) });
     opened = await openOwnRun({ connections, failures: failureLog }, replication, stopping.signal);
     const ending = await showing(opened, { connections, failureLog, flags }, stopping.signal);
     const { failures } = failureLog;
@@ -82,7 +80,7 @@ export async function replicate(
       process.stdout.write(`${JSON.stringify(describeFailure(error))}\n`);
       process.exitCode = exitCodeOf(error);
     } else if (isMissingTarget(error, opened)) reportError(withTargetAdvice(error));
-    else reportError(await withLoginAdvice(error, source, target));
+    else reportError(await withLoginAdvice(error, sides));
   } finally {
     await connections.close();
   }

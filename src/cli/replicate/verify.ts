@@ -2,12 +2,7 @@
  * `tandem verify`: compares a copy with its source, or all databases of two servers, and repairs
  * differences with `--repair`.
  */
-import {
-  type ComparisonFinding,
-  type Connections,
-  compareSides,
-  openConnections,
-} from "../../library/index.ts";
+import { type ComparisonFinding, type Connections, compareSides } from "../../library/index.ts";
 import {
   type Comparison,
   describeDifference,
@@ -18,9 +13,8 @@ import {
   type Replication,
   type ReplicationFailure,
 } from "../../replicator/index.ts";
-import { VERSION } from "../../server/index.ts";
 import { counted } from "../terminal/counted.ts";
-import { reportError, retryReporter } from "../terminal/describe-error.ts";
+import { reportError } from "../terminal/describe-error.ts";
 import { printable } from "../terminal/table.ts";
 import {
   type AllFlags,
@@ -28,20 +22,27 @@ import {
   chooseDatabases,
   refuseWithoutAll,
 } from "./all-databases.ts";
-import { checkUrls, withCredentials, withLoginAdvice } from "./endpoint-credentials.ts";
+import { type ConnectionFlags, openConnections } from "./command-connections.ts";
+import {
+  type AuthFiles,
+  checkUrls,
+  type GivenSides,
+  sidesOf,
+  withCredentials,
+  withLoginAdvice,
+} from "./endpoint-credentials.ts";
 import { leftBehind } from "./left-behind.ts";
 
-interface VerifyFlags extends AllFlags {
+interface VerifyFlags extends AllFlags, AuthFiles, ConnectionFlags {
   readonly repair?: boolean;
-  readonly json?: boolean;
 }
 
 export async function verify(source: string, target: string, flags: VerifyFlags): Promise<void> {
-  await withComparer(flags, source, target, async (comparer) => {
+  await withComparer(flags, source, target, async (comparer, sides) => {
     refuseWithoutAll(flags);
     checkUrls({ SOURCE: source, TARGET: target });
     const comparison = await comparer.compare(
-      parseReplication({ ...(await withCredentials(source, target)) }),
+      parseReplication({ ...(await withCredentials(sides)) }),
     );
     return comparison.differenceCount;
   });
@@ -49,8 +50,7 @@ export async function verify(source: string, target: string, flags: VerifyFlags)
 
 /** Compares all databases of two servers. */
 export async function verifyAll(source: string, target: string, flags: VerifyFlags): Promise<void> {
-  await withComparer(flags, source, target, async (comparer) => {
-    const sides = { source, target };
+  await withComparer(flags, source, target, async (comparer, sides) => {
     const { signal } = comparer;
     const listed = await chooseDatabases(comparer.connections, sides, flags, signal);
     let differingCount = 0;
@@ -72,17 +72,15 @@ async function withComparer(
   flags: VerifyFlags,
   source: string,
   target: string,
-  work: (comparer: Comparer) => Promise<number>,
+  work: (comparer: Comparer, sides: GivenSides) => Promise<number>,
 ): Promise<void> {
-  const connections = openConnections({
-    userAgent: `Tandem/${VERSION}`,
-    ...(flags.json === true ? {} : { onRetry: retryReporter() }),
-  });
+  const connections = openConnections(flags);
+  const sides = sidesOf(source, target, flags);
   try {
-    const differenceCount = await work(new Comparer(connections, flags));
+    const differenceCount = await work(new Comparer(connections, flags), sides);
     process.exitCode = differenceCount === 0 ? 0 : 1;
   } catch (error) {
-    reportError(await withLoginAdvice(error, source, target));
+    reportError(await withLoginAdvice(error, sides));
   } finally {
     await connections.close();
   }

@@ -1,18 +1,15 @@
 /** `tandem conflicts policy`, `resolutions` and `undo`: conflicts that a server resolves. */
 import { readFileSync } from "node:fs";
 import type { Command } from "commander";
-import type {
-  ConflictPolicyStatus,
-  ResolutionPage,
-  UndoneResolutions,
-} from "../../contract/index.ts";
+import type { UndoneConflicts, UndoSelection } from "../../client/index.ts";
+import type { ConflictPolicyStatus, ResolutionPage } from "../../contract/index.ts";
 import { percentEncode } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { quoted } from "../terminal/quoted.ts";
 import { table } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith, printOk } from "./answers.ts";
-import type { ServerFlags, TypedServer } from "./server-client.ts";
+import type { ServerFlags } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
 interface PolicyFlags extends ServerFlags {
@@ -69,7 +66,10 @@ export function addConflictPolicyCommands(conflicts: Command): void {
     .option("--since <time>", "only resolutions since a time such as 2026-01-31T12:00:00Z")
     .option("--id <id...>", "only these documents")
     .action((database: string, flags: UndoFlags) =>
-      askServer(flags, async (server) => [await undo(server, database, flags), printUndone]),
+      askServer(flags, async (server) => {
+        const undone = await server.conflicts.undo(database, selectionOf(flags));
+        return [{ ok: true, ...undone }, printUndone];
+      }),
     );
 }
 
@@ -85,27 +85,8 @@ function readSource(file: string): string {
   }
 }
 
-/** Repeats the request until everything is taken back. */
-async function undo(
-  server: TypedServer,
-  database: string,
-  { since, id: ids }: UndoFlags,
-): Promise<UndoneResolutions> {
-  const body = { ...(since === undefined ? {} : { since }), ...(ids === undefined ? {} : { ids }) };
-  let resolutions = 0;
-  let revisions = 0;
-  let lost = 0;
-  for (;;) {
-    const answer = await server.ask("POST", `${pathOf(database)}/_undo`, body);
-    const undone = answerWith<UndoneResolutions>(answer, {
-      resolutions: "number",
-      more: "boolean",
-    });
-    resolutions += undone.resolutions;
-    revisions += undone.revisions;
-    lost += undone.lost;
-    if (!undone.more) return { ...undone, resolutions, revisions, lost };
-  }
+function selectionOf({ since, id: ids }: UndoFlags): UndoSelection {
+  return { ...(since === undefined ? {} : { since }), ...(ids === undefined ? {} : { ids }) };
 }
 
 function printPolicy(answer: unknown): string {
@@ -132,7 +113,7 @@ function printResolutions(answer: unknown): string {
 }
 
 function printUndone(answer: unknown): string {
-  const { resolutions, revisions, lost, kept } = answer as UndoneResolutions;
+  const { resolutions, revisions, lost, kept } = answer as UndoneConflicts;
   const done = `${counted(resolutions, "resolution")} undone: ${counted(revisions, "revision")} written`;
   const gone = lost === 0 ? "" : `, ${lost} lost`;
   const left =

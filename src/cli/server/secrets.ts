@@ -2,10 +2,8 @@
  * `tandem secrets …`: the keys that seal the secrets of a server's store, and the credentials of
  * its jobs.
  */
-import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Command } from "commander";
-import { isJsonObject } from "../../base/index.ts";
 import type { BulkCommand, ReplacedCredentials, SecretsStatus } from "../../contract/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import { counted } from "../terminal/counted.ts";
@@ -13,6 +11,7 @@ import { printable } from "../terminal/table.ts";
 import { WrongUse } from "../terminal/wrong-use.ts";
 import { answerWith } from "./answers.ts";
 import { shownCommand } from "./bulk-commands.ts";
+import { readAuthFile, readSecretFile } from "./secret-files.ts";
 import type { Printer, Server, ServerFlags, TypedServer } from "./server-client.ts";
 import { askServer, withServer } from "./server-command.ts";
 
@@ -120,25 +119,15 @@ function newCredentials({
     if (passwordFile !== undefined || newUsername !== undefined) {
       throw new WrongUse("--auth-file: expected without --password-file and --new-username");
     }
-    return parseAuth(authFile, readSecret("--auth-file", authFile, "credentials"));
+    return readAuthFile("--auth-file", authFile);
   }
   if (passwordFile === undefined) {
     throw new WrongUse(
       "--password-file: name a file with the new password, or - for standard input",
     );
   }
-  const password = readSecret("--password-file", passwordFile, "password");
+  const password = readSecretFile("--password-file", passwordFile, "password");
   return { basic: { username: newUsername ?? username, password } };
-}
-
-function parseAuth(file: string, text: string): Readonly<Record<string, unknown>> {
-  try {
-    const auth: unknown = JSON.parse(text);
-    if (isJsonObject(auth)) return auth;
-  } catch {
-    // The parser's message would repeat a part of the file.
-  }
-  throw new WrongUse(`--auth-file ${file}: expected a JSON object such as {"oauth2": {…}}`);
 }
 
 function nothingFound({ host, username, owner }: ReplaceFlags): string {
@@ -155,22 +144,6 @@ function failingAt(host: string, side: string | undefined): Readonly<Record<stri
 }
 
 const REPLACED = { matched: "number", rules: "array" } as const;
-
-/**
- * Reads a file of an option without the final line break. Rejects empty input, because it usually
- * means that another command failed.
- */
-function readSecret(option: string, file: string, what: string): string {
-  let text: string;
-  try {
-    text = readFileSync(file === "-" ? process.stdin.fd : file, "utf8");
-  } catch (error) {
-    throw new WrongUse(`${option} ${file}: ${(error as Error).message}`);
-  }
-  const secret = text.replace(/\r?\n$/, "");
-  if (secret === "") throw new WrongUse(`${option} ${file}: the file contains no ${what}`);
-  return secret;
-}
 
 function printReplaced(answer: unknown): string {
   const { matched, documents, transient, changed, refused, rules, withheld } =

@@ -16,6 +16,7 @@ const LABELS: ReadonlyMap<string, string> = new Map([
   ["attachments", "Largest attachment, bytes"],
   ["since_seq", "Start after sequence or at time"],
   ["schedule", "Schedule"],
+  ["after", "Starts after"],
   ["tags", "Tags, name:value"],
   ["run_on", "Labels of nodes"],
   ["databases", "Databases"],

@@ -50,6 +50,8 @@ export interface FormFields {
   readonly tags: string;
   /** Labels that a node must have, separated by commas. */
   readonly runOn: string;
+  /** Names of jobs that must complete or catch up first, one per line. */
+  readonly after: string;
   /** Options as typed, by name. Empty means the default. */
   readonly options: Readonly<Record<string, string>>;
 }
@@ -83,6 +85,7 @@ export const EMPTY_FORM: FormFields = {
   schedule: "",
   tags: "",
   runOn: "",
+  after: "",
   options: {},
 };
 
@@ -175,7 +178,7 @@ export const OPTION_MEMBERS: readonly Member<OptionFields>[] = [
 ];
 
 /** Fields of members that replications and rules share outside of `options`. */
-export type JobFields = Pick<FormFields, "tags" | "runOn">;
+export type JobFields = Pick<FormFields, "tags" | "runOn" | "after">;
 
 export const JOB_MEMBERS: readonly Member<JobFields>[] = [
   {
@@ -189,6 +192,14 @@ export const JOB_MEMBERS: readonly Member<JobFields>[] = [
     made: ({ runOn }) => {
       const labels = partsOf(runOn);
       return labels.length === 0 ? undefined : labels;
+    },
+  },
+  {
+    name: "after",
+    shown: ({ after }) => after,
+    made: ({ after }) => {
+      const names = linesOf(after);
+      return names.length === 0 ? undefined : names;
     },
   },
 ];
@@ -342,12 +353,13 @@ export function optionFieldsOf(document: Document): OptionFields {
   };
 }
 
-/** The fields that represent tags and labels. */
-export function jobFieldsOf({ tags, run_on: labels }: Document): JobFields {
+/** The fields that represent tags, labels, and the jobs to wait for. */
+export function jobFieldsOf({ tags, run_on: labels, after }: Document): JobFields {
   const pairs = isJsonObject(tags) ? Object.entries(tags) : [];
   return {
     tags: pairs.map(([name, value]) => `${name}:${String(value)}`).join(", "),
     runOn: isTexts(labels) ? labels.join(", ") : "",
+    after: isTexts(after) ? after.join("\n") : typeof after === "string" ? after : "",
   };
 }
 
@@ -530,10 +542,16 @@ function tagsOf(text: string): Document | undefined {
 }
 
 function partsOf(text: string): readonly string[] {
-  return text
-    .split(",")
-    .map((part) => part.trim())
-    .filter((part) => part !== "");
+  return trimmed(text.split(","));
+}
+
+/** The lines of a text, without empty ones. */
+export function linesOf(text: string): readonly string[] {
+  return trimmed(text.split("\n"));
+}
+
+function trimmed(parts: readonly string[]): readonly string[] {
+  return parts.map((part) => part.trim()).filter((part) => part !== "");
 }
 
 function selectedText(kind: SelectionKind, value: unknown): string {

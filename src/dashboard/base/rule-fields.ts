@@ -9,6 +9,7 @@ import {
   JOB_MEMBERS,
   type JobFields,
   jobFieldsOf,
+  linesOf,
   type Made,
   type Member,
   madeOf,
@@ -150,13 +151,6 @@ export function ruleFieldsOf(body: Body): RuleFields {
 
 function textOfLines(value: unknown): string {
   return Array.isArray(value) ? value.join("\n") : "";
-}
-
-function linesOf(text: string): readonly string[] {
-  return text
-    .split("\n")
-    .map((line) => line.trim())
-    .filter((line) => line !== "");
 }
 
 /** The members of a rule without those that the node adds. */

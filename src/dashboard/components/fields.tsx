@@ -166,15 +166,17 @@ export function TextField({
 export function AreaField({
   value,
   rows = 4,
+  placeholder,
   onChange,
   ...labels
-}: FieldProps<string> & { rows?: number }) {
+}: FieldProps<string> & { rows?: number; placeholder?: string }) {
   return (
     <Field {...labels}>
       {(attributes) => (
         <textarea
           {...attributes}
           rows={rows}
+          placeholder={placeholder}
           spellcheck={false}
           value={value}
           onInput={({ currentTarget }) => onChange(currentTarget.value)}

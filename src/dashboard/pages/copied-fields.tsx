@@ -104,6 +104,25 @@ export function TagFields({ fields: { tags, runOn }, onChange }: FieldsProps<Job
   );
 }
 
+/** Names of the jobs to wait for. */
+export function AfterField({
+  fields: { after },
+  note,
+  placeholder,
+  onChange,
+}: FieldsProps<Pick<JobFields, "after">> & { note: string; placeholder: string }) {
+  return (
+    <AreaField
+      field="after"
+      rows={3}
+      value={after}
+      placeholder={placeholder}
+      onChange={(text) => onChange({ after: text })}
+      note={note}
+    />
+  );
+}
+
 /** Choice of the schedule. `onChange` gets an example of a newly chosen kind. */
 export function ScheduleFields({
   fields: { scheduleKind, schedule },

@@ -70,8 +70,7 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
   if (found?.name_taken === true) {
     return <Finding tone="bad">A document with this id already exists.</Finding>;
   }
-  // Errors of single members are shown separately.
-  if (found === undefined || found.reason === null || found.faults.length > 0) {
+  if (found === undefined || found.reason === null || faultsOf(found).length > 0) {
     return <Finding tone="" />;
   }
   return (
@@ -79,6 +78,12 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
       <Foreign text={found.reason} />
     </Finding>
   );
+}
+
+/** Errors of single members, which are shown next to their fields. */
+export function faultsOf({ faults, reason }: CheckedReplication): readonly string[] {
+  if (faults.length > 0 || reason === null || fieldNamed(reason) === undefined) return faults;
+  return [reason];
 }
 
 /** Errors without a field, and an existing job for the same replication. */

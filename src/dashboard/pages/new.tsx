@@ -44,9 +44,15 @@ import {
   useFirstError,
 } from "../components/fields.tsx";
 import { Problem } from "../components/text.tsx";
-import { ScheduleFields, SelectedFields, SkippedFields, TagFields } from "./copied-fields.tsx";
+import {
+  AfterField,
+  ScheduleFields,
+  SelectedFields,
+  SkippedFields,
+  TagFields,
+} from "./copied-fields.tsx";
 import { Endpoint, isOfLogin } from "./endpoint-fields.tsx";
-import { DocumentFinding, EndpointFinding, OtherFindings } from "./findings.tsx";
+import { DocumentFinding, EndpointFinding, faultsOf, OtherFindings } from "./findings.tsx";
 import { type Checked, UNCHECKED, useCheck } from "./use-check.ts";
 
 interface Start {
@@ -245,7 +251,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               note="of the source; earlier changes are not copied"
             />
           </FoldedPart>
-          <FoldedPart title="Schedule" isOpen={has("schedule")}>
+          <FoldedPart title="Schedule" isOpen={has("schedule", "after")}>
             <ScheduleFields
               fields={fields}
               onChange={(changed) => {
@@ -255,6 +261,12 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
                 const continuous = kind === "none" ? fields.continuous : kind === "window";
                 change({ ...changed, continuous });
               }}
+            />
+            <AfterField
+              fields={fields}
+              placeholder="other-job"
+              note="jobs that must complete or catch up first, one per line"
+              onChange={change}
             />
           </FoldedPart>
           <FoldedPart title="Tags and nodes" isOpen={has("tags", "run_on")}>
@@ -318,7 +330,7 @@ function errorsOf(
   { found }: Checked,
 ): ReadonlyMap<string, string> {
   const errors = new Map<string, string>();
-  for (const fault of found?.faults ?? []) {
+  for (const fault of found === undefined ? [] : faultsOf(found)) {
     const field = fieldNamed(fault);
     if (field !== undefined) errors.set(field, fault);
   }

@@ -28,7 +28,7 @@ import {
   useFirstError,
 } from "../components/fields.tsx";
 import { Problem } from "../components/text.tsx";
-import { ScheduleFields, SkippedFields, TagFields } from "./copied-fields.tsx";
+import { AfterField, ScheduleFields, SkippedFields, TagFields } from "./copied-fields.tsx";
 import { Endpoint } from "./endpoint-fields.tsx";
 import { Plan } from "./rule-plan.tsx";
 
@@ -228,6 +228,12 @@ export function RuleForm({
           />
           <SkippedFields fields={fields} onChange={change} />
           <ScheduleFields fields={fields} onChange={change} />
+          <AfterField
+            fields={fields}
+            placeholder="other-rule/{db}"
+            note="jobs that must complete or catch up before each job, one per line; {db} is its database"
+            onChange={change}
+          />
         </FoldedPart>
         <FoldedPart title="Tags and nodes" isOpen={`${fields.tags}${fields.runOn}` !== ""}>
           <TagFields fields={fields} onChange={change} />

@@ -2,6 +2,7 @@
 import type { Runtime } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
 import {
+  type ConnectTo,
   createSystemRuntime,
   openUndiciFetch,
   parseMultipart,
@@ -56,11 +57,17 @@ export interface ConnectionOptions {
   readonly userAgent: string;
   /** Called before a request is repeated. */
   readonly onRetry?: (failure: RetriedFailure) => void;
+  /** Overrides of the addresses of servers. */
+  readonly connectTo?: readonly ConnectTo[];
 }
 
-export function openConnections({ userAgent, onRetry }: ConnectionOptions): Connections {
+export function openConnections({
+  userAgent,
+  onRetry,
+  connectTo = [],
+}: ConnectionOptions): Connections {
   const runtime = createSystemRuntime();
-  const undici: UndiciFetch = openUndiciFetch();
+  const undici: UndiciFetch = openUndiciFetch({ connectTo: () => connectTo });
   const gates = new MemoryLoginGates(runtime);
   const fetch = withLoginGate(undici.fetch, { digests: runtime.digests, gates });
   const rateLimits = new RateLimits();
@@ -102,7 +109,7 @@ export function openConnections({ userAgent, onRetry }: ConnectionOptions): Conn
     },
     openServer(address) {
       const { options } = REPLICATOR_CONFIG_DEFAULT;
-      return new HttpServer(partsFor(options), address, options);
+      return new HttpServer(partsFor(options), resolveReferences(address, secretOf), options);
     },
     close: () => undici.close(),
   };

@@ -225,6 +225,14 @@ describe("failures are reported in a sentence", () => {
     [["replicate", "http://h/a", "/x"], "TARGET /x: expected the http:// or https:// URL of a"],
     [["replicate", "a", "http://h/a"], "SOURCE a: expected the http:// or https:// URL of a"],
     [["verify", "http://h/a", "u:secret@h/a"], "TARGET u:*****@h/a: expected the http:// or"],
+    [
+      ["replicate", "http://h/a", "http://h/b", "--connect-to", "h:443"],
+      "option '--connect-to <address>' argument 'h:443' is invalid. expected HOST:PORT:TARGET:PORT",
+    ],
+    [
+      ["verify", "http://h/a", "http://h/b", "--target-auth-file", "/none/such.json"],
+      "--target-auth-file /none/such.json: ENOENT",
+    ],
     [["serve", "--config", "/none/such.ini"], "config file /none/such.ini: no such file"],
   ])("wrong usage ends with exit code 2: %j", async (flags, sentence) => {
     const ran = await tandem(flags);

@@ -1,6 +1,6 @@
 /** Databases with conflicts, the documents of one of them, and the leaves of one document. */
 import type { ConflictRow } from "../../../contract/index.ts";
-import { readConflictCounts, readConflicts } from "../../api/conflicts.ts";
+import { client } from "../../api/request.ts";
 import type { Query } from "../../api/types.ts";
 import { useIdleFeed } from "../../base/context.ts";
 import { formatCount } from "../../base/format.ts";
@@ -31,7 +31,7 @@ export function ConflictsPage({ place, query }: { place: readonly string[]; quer
 
 function Databases({ bookmark }: { bookmark: string | undefined }) {
   const { value, error, reload } = useLoaded(
-    (signal) => readConflictCounts(bookmark, signal),
+    (signal) => client.conflicts.databases({ bookmark }, { signal }).page(),
     `conflicts ${bookmark}`,
   );
   useIdleFeed(reload);
@@ -63,7 +63,7 @@ function Databases({ bookmark }: { bookmark: string | undefined }) {
 
 function Documents({ database, bookmark }: { database: string; bookmark: string | undefined }) {
   const { value, error, reload } = useLoaded(
-    (signal) => readConflicts(database, bookmark, signal),
+    (signal) => client.conflicts.list(database, { bookmark }, { signal }).page(),
     `conflicts ${database} ${bookmark}`,
   );
   useIdleFeed(reload);

@@ -1,13 +1,11 @@
 /** The policy that resolves the conflicts of a database, its last resolutions, and their undo. */
 import { useState } from "preact/hooks";
-import type { ConflictPolicyStatus, ResolutionRow } from "../../../contract/index.ts";
-import {
-  readPolicy,
-  readResolutions,
-  removePolicy,
-  setPolicy,
-  undoResolutions,
-} from "../../api/conflicts.ts";
+import type {
+  ConflictPolicy,
+  ConflictPolicyStatus,
+  ResolutionRow,
+} from "../../../contract/index.ts";
+import { client } from "../../api/request.ts";
 import { useIdleFeed, useSurroundings } from "../../base/context.ts";
 import { formatCount } from "../../base/format.ts";
 import { useLoaded } from "../../base/use-loaded.ts";
@@ -16,9 +14,10 @@ import { Dialog, DialogButtons } from "../../components/dialog.tsx";
 import { Cell, type Column, Table } from "../../components/table.tsx";
 import { Foreign, Moment, Problem } from "../../components/text.tsx";
 
-type Policy = NonNullable<ConflictPolicyStatus["policy"]>;
+/** Number of resolutions that the page shows. */
+const RESOLUTIONS_SHOWN_MAX = 20;
 
-const WINNERS: Readonly<Record<Policy["resolve"], string>> = {
+const WINNERS: Readonly<Record<ConflictPolicy["resolve"], string>> = {
   last_write: "The last write, by a member",
   longest_history: "The longest history",
   remote: "The remote revision",
@@ -33,8 +32,15 @@ const COLUMNS: readonly Column[] = [
 
 export function Resolution({ database, onChange }: { database: string; onChange: () => void }) {
   const { session } = useSurroundings();
-  const status = useLoaded((signal) => readPolicy(database, signal), `policy ${database}`);
-  const log = useLoaded((signal) => readResolutions(database, signal), `resolutions ${database}`);
+  const status = useLoaded(
+    (signal) => client.conflicts.policy(database, { signal }),
+    `policy ${database}`,
+  );
+  const page = { limit: RESOLUTIONS_SHOWN_MAX };
+  const log = useLoaded(
+    (signal) => client.conflicts.resolutions(database, page, { signal }).page(),
+    `resolutions ${database}`,
+  );
   const [dialog, setDialog] = useState<"policy" | "undo">();
   const reload = () => {
     status.reload();
@@ -128,11 +134,13 @@ function PolicyDialog({
   onClose,
 }: {
   database: string;
-  policy: Policy | undefined;
+  policy: ConflictPolicy | undefined;
   onClose: (isDone: boolean) => void;
 }) {
   const { announce } = useSurroundings();
-  const [resolve, setResolve] = useState<Policy["resolve"]>(policy?.resolve ?? "last_write");
+  const [resolve, setResolve] = useState<ConflictPolicy["resolve"]>(
+    policy?.resolve ?? "last_write",
+  );
   const [error, setError] = useState<unknown>();
   const attempt = async (change: () => Promise<unknown>, message: string) => {
     setError(undefined);
@@ -149,10 +157,11 @@ function PolicyDialog({
     const form = new FormData(event.currentTarget as HTMLFormElement);
     const argument = { last_write: "field", function: "function" }[resolve as string];
     const given = argument === undefined ? {} : { [argument]: String(form.get(argument)) };
-    const change = () => setPolicy(database, { resolve, ...given });
+    const change = () => client.conflicts.setPolicy(database, { resolve, ...given });
     void attempt(change, `${database}: ${WINNERS[resolve]}`);
   };
-  const remove = () => attempt(() => removePolicy(database), `${database} has no policy`);
+  const remove = () =>
+    attempt(() => client.conflicts.removePolicy(database), `${database} has no policy`);
   return (
     <Dialog title="Resolve conflicts" onClose={() => onClose(false)}>
       <form onSubmit={submit}>
@@ -164,7 +173,9 @@ function PolicyDialog({
           Winner
           <select
             value={resolve}
-            onChange={({ currentTarget }) => setResolve(currentTarget.value as Policy["resolve"])}
+            onChange={({ currentTarget }) =>
+              setResolve(currentTarget.value as ConflictPolicy["resolve"])
+            }
           >
             {Object.entries(WINNERS).map(([word, text]) => (
               <option key={word} value={word}>
@@ -218,7 +229,7 @@ function UndoDialog({
   const undo = async () => {
     setError(undefined);
     try {
-      const { resolutions } = await undoResolutions(database);
+      const { resolutions } = await client.conflicts.undo(database);
       announce(`${formatCount(resolutions, "resolution")} undone`);
       onClose(true);
     } catch (failure) {
