@@ -35,7 +35,7 @@ export const FORMATS: readonly FormatFacts[] = [
   {
     number: 3,
     brings:
-      "lists of documents with conflicts, of jobs with unknown lag and of jobs by tag, alerts about rules, jobs for some nodes only (`run_on`), jobs that start after others (`after`)",
+      "lists of documents with conflicts, of jobs with unknown lag and of jobs by tag, alerts about rules, jobs for some nodes only (`run_on`), jobs that start after others (`after`), jobs in both directions (`pair`)",
     since: "0.1.0",
   },
 ];

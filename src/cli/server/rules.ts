@@ -97,8 +97,8 @@ function printList(answer: unknown): string {
     String(status.left_behind),
     status.lag_sec === 0 ? "-" : `${status.lag_sec} s`,
   ]);
-  const notes = rules.map(({ source, target, status }) => [
-    `${urlOf(source as Endpoint)} → ${urlOf(target as Endpoint)}`,
+  const notes = rules.map(({ source, target, pair, status }) => [
+    `${urlOf(source as Endpoint)} ${pair === true ? "⇄" : "→"} ${urlOf(target as Endpoint)}`,
     errorOf(status),
   ]);
   const head = ["RULE", "JOBS", "PARKED", "FAILING", "LEFT BEHIND", "LAG"];

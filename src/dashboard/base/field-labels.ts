@@ -17,6 +17,7 @@ const LABELS: ReadonlyMap<string, string> = new Map([
   ["since_seq", "Start after sequence or at time"],
   ["schedule", "Schedule"],
   ["after", "Starts after"],
+  ["pair", "Both directions"],
   ["tags", "Tags, name:value"],
   ["run_on", "Labels of nodes"],
   ["databases", "Databases"],

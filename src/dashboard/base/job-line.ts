@@ -11,6 +11,7 @@ export interface JobLine
     | "name"
     | "source"
     | "target"
+    | "pair"
     | "state"
     | "failing"
     | "parked"
@@ -30,10 +31,10 @@ export interface JobLine
 }
 
 export function lineOf(job: Job): JobLine {
-  const { id, name, source, target, state, failing, parked, paused } = job;
+  const { id, name, source, target, pair, state, failing, parked, paused } = job;
   const { lag_sec, start_time, next_try, last_failure } = job;
   return {
-    ...{ id, name, source, target, state, failing, parked, paused },
+    ...{ id, name, source, target, pair, state, failing, parked, paused },
     ...{ lag_sec, start_time, next_try },
     failure: last_failure && {
       class: last_failure.class,

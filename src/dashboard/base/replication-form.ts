@@ -52,6 +52,7 @@ export interface FormFields {
   readonly runOn: string;
   /** Names of jobs that must complete or catch up first, one per line. */
   readonly after: string;
+  readonly pair: boolean;
   /** Options as typed, by name. Empty means the default. */
   readonly options: Readonly<Record<string, string>>;
 }
@@ -86,6 +87,7 @@ export const EMPTY_FORM: FormFields = {
   tags: "",
   runOn: "",
   after: "",
+  pair: false,
   options: {},
 };
 
@@ -178,7 +180,7 @@ export const OPTION_MEMBERS: readonly Member<OptionFields>[] = [
 ];
 
 /** Fields of members that replications and rules share outside of `options`. */
-export type JobFields = Pick<FormFields, "tags" | "runOn" | "after">;
+export type JobFields = Pick<FormFields, "tags" | "runOn" | "after" | "pair">;
 
 export const JOB_MEMBERS: readonly Member<JobFields>[] = [
   {
@@ -193,6 +195,11 @@ export const JOB_MEMBERS: readonly Member<JobFields>[] = [
       const labels = partsOf(runOn);
       return labels.length === 0 ? undefined : labels;
     },
+  },
+  {
+    name: "pair",
+    shown: ({ pair }) => pair,
+    made: ({ pair }) => pair || undefined,
   },
   {
     name: "after",
@@ -354,11 +361,12 @@ export function optionFieldsOf(document: Document): OptionFields {
 }
 
 /** The fields that represent tags, labels, and the jobs to wait for. */
-export function jobFieldsOf({ tags, run_on: labels, after }: Document): JobFields {
+export function jobFieldsOf({ tags, run_on: labels, after, pair }: Document): JobFields {
   const pairs = isJsonObject(tags) ? Object.entries(tags) : [];
   return {
     tags: pairs.map(([name, value]) => `${name}:${String(value)}`).join(", "),
     runOn: isTexts(labels) ? labels.join(", ") : "",
+    pair: pair === true,
     after: isTexts(after) ? after.join("\n") : typeof after === "string" ? after : "",
   };
 }

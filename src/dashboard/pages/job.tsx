@@ -340,6 +340,7 @@ function Definition({ job }: { job: Job }) {
             <Foreign text={job.run_on.join(", ")} />
           </Fact>
         )}
+        {job.pair && <Fact name="Directions">Both</Fact>}
         {job.after.length > 0 && (
           <Fact name="Starts after">
             <Foreign text={job.after.join(", ")} />

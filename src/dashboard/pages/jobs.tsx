@@ -294,7 +294,7 @@ function JobRow({
       <td class="cell-way">
         <Ends text={shortAddress(job.source)} />
         <span class="cell-target">
-          → <Ends text={shortAddress(job.target)} />
+          {job.pair ? "⇄" : "→"} <Ends text={shortAddress(job.target)} />
         </span>
       </td>
       <td class="cell-state">

@@ -220,6 +220,12 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               value={fields.continuous}
               onChange={(continuous) => change({ continuous })}
             />
+            <CheckField
+              field="pair"
+              note="also copies from the target to the source, as one job"
+              value={fields.pair}
+              onChange={(pair) => change({ pair })}
+            />
             <TextField
               field="id"
               value={isGenerated ? generatedId : typed.id}

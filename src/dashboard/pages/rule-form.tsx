@@ -192,6 +192,12 @@ export function RuleForm({
         </Endpoint>
         <FoldedPart title="What is copied, and when" isOpen={fixedName !== undefined}>
           <CheckField
+            field="pair"
+            note="also copies from each target to its source, as one job"
+            value={fields.pair}
+            onChange={(pair) => change({ pair })}
+          />
+          <CheckField
             field="design_documents"
             value={fields.designDocuments}
             onChange={(designDocuments) => change({ designDocuments })}

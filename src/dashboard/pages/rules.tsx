@@ -128,7 +128,7 @@ export function Way({ rule }: { rule: Rule }) {
   }
   return (
     <>
-      <Foreign text={source} /> → <Foreign text={target} />
+      <Foreign text={source} /> {rule.pair === true ? "⇄" : "→"} <Foreign text={target} />
     </>
   );
 }
