@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { errorCode } from "../../src/base/index.ts";
 import { documentView, parseReplication } from "../../src/replicator/index.ts";
-import { placesIn } from "../../src/replicator/job-watching/parked-jobs.ts";
+import { decodeSources } from "../../src/replicator/jobs/parked-record.ts";
 import { replicatorKeys } from "../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { World } from "../simulation/kernel/world.ts";
@@ -61,7 +61,7 @@ test("parks once both databases are idle, and is woken by a change in either", a
     node.world.until(
       node.kv.read(async (tx) => {
         const value = await tx.get(keys.parkedJob.key({ jobId }));
-        return value === undefined ? [] : placesIn(value).map(({ database }) => database);
+        return value === undefined ? [] : decodeSources(value).map(({ database }) => database);
       }),
     );
   expect(await parkedPlaces()).toEqual(["a", "b"]);

@@ -220,12 +220,6 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               value={fields.continuous}
               onChange={(continuous) => change({ continuous })}
             />
-            <CheckField
-              field="pair"
-              note="also copies from the target to the source, as one job"
-              value={fields.pair}
-              onChange={(pair) => change({ pair })}
-            />
             <TextField
               field="id"
               value={isGenerated ? generatedId : typed.id}
@@ -239,9 +233,15 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
             title="Documents to copy"
             isOpen={
               fields.selection !== "all" ||
-              has("winning_revs_only", "deleted", "documents", "attachments", "since_seq")
+              has("pair", "winning_revs_only", "deleted", "documents", "attachments", "since_seq")
             }
           >
+            <CheckField
+              field="pair"
+              note="also copies from the target to the source, as one job"
+              value={fields.pair}
+              onChange={(pair) => change({ pair })}
+            />
             <SelectedFields fields={fields} onChange={change} />
             <CheckField
               field="winning_revs_only"

@@ -3,7 +3,7 @@
  * parked jobs does not respond to its watcher, their backlogs are unknown.
  */
 import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
-import { placesIn } from "../job-watching/parked-jobs.ts";
+import { decodeSources } from "../jobs/parked-record.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Backlog, decodeBacklog, encodeBacklog } from "./backlog.ts";
 import type { JobIndex } from "./job-index.ts";
@@ -69,7 +69,7 @@ export class Backlogs {
     return new Set(
       jobIds.filter((_, index) => {
         const row = rows[index];
-        return row !== undefined && placesIn(row).some(({ source }) => silent.has(source));
+        return row !== undefined && decodeSources(row).some(({ source }) => silent.has(source));
       }),
     );
   }

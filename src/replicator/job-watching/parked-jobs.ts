@@ -18,6 +18,7 @@ import {
 import { CHAIN_TYPE } from "../chains/chains.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
+import { decodeSources, encodeSources } from "../jobs/parked-record.ts";
 import { LOCAL_RULE_TYPE, RULE_TYPE } from "../jobs/rule-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { WatchedPlace } from "../request/watched-place.ts";
@@ -72,8 +73,7 @@ export class ParkedJobs {
    */
   async add(tx: Transaction, jobId: string, places: readonly ParkedPlace[]): Promise<void> {
     await this.remove(tx, jobId);
-    const named = places.flatMap(({ source, database }) => [source, database]);
-    tx.set(this.#keys.parkedJob.key({ jobId }), packTuple([FORMAT, ...named]));
+    tx.set(this.#keys.parkedJob.key({ jobId }), encodeSources(places));
     for (const place of places) await this.#watch(tx, jobId, place);
   }
 
@@ -101,7 +101,7 @@ export class ParkedJobs {
     const value = await tx.get(key);
     if (value === undefined) return;
     tx.clear(key);
-    for (const place of placesIn(value)) tx.clear(this.#keys.watched.key({ ...place, jobId }));
+    for (const place of decodeSources(value)) tx.clear(this.#keys.watched.key({ ...place, jobId }));
   }
 
   /** Returns which of these jobs are parked. */
@@ -189,19 +189,6 @@ export class ParkedJobs {
   watch(tx: Transaction, source: string): Watch {
     return tx.watch(this.#keys.parkedChanged.key({ source }));
   }
-}
-
-/** Decodes the sources of a parked job: one for each direction. */
-export function placesIn(
-  value: Uint8Array,
-): readonly { readonly source: string; readonly database: string }[] {
-  const [format, ...names] = unpackTuple(value).map(String);
-  assert(format === String(FORMAT), "A parked job must have a supported format version");
-  const places = [];
-  for (let index = 0; index < names.length; index += 2) {
-    places.push({ source: names[index] ?? "", database: names[index + 1] ?? "" });
-  }
-  return places;
 }
 
 /** Decodes the update sequence in a row of `watched`. */

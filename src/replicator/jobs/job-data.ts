@@ -169,14 +169,14 @@ const NOTHING_COPIED: DirectionProgress = {
   startTimes: undefined,
 };
 
-/** Progress of a job, with that of its only or forward direction and the outcome of its last run. */
+/** Progress of a job in its only or forward direction, and the outcome of its last run. */
 export type JobProgress = JobOutcome &
   DirectionProgress & {
     /** Progress of the reverse direction of a pair; undefined until its first run has started. */
     readonly reverse?: DirectionProgress | undefined;
     /**
-     * Whether a run of the job created the target. Absent if the target existed before, or if that is
-     * unknown.
+     * Whether a run of the job created the target. Absent if the target existed before, or if that
+     * is unknown.
      */
     readonly hasCreatedTarget?: boolean | undefined;
     /** When both servers last accepted this request's credentials, if ever. */

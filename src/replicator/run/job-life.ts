@@ -1,4 +1,5 @@
 /** Reports of a running job: heartbeats, progress, rates, what it waits for, and its lag. */
+import { smallest } from "../../base/index.ts";
 import type { Activity } from "../../http-client/index.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { JobRun } from "../job-log/job-run.ts";
@@ -115,7 +116,7 @@ function ratesOf(runs: readonly MeasuredRun[]): CopyRates {
 /** Returns since when changes have been pending in any direction. */
 function earliest(lags: readonly LagMeter[]): number | undefined {
   const times = lags.map(({ sinceMs }) => sinceMs).filter((timeMs) => timeMs !== undefined);
-  return times.length === 0 ? undefined : Math.min(...times);
+  return times.length === 0 ? undefined : smallest(times);
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Detects that a run is idle, so that its job can be parked. */
-import type { Clock, Digests } from "../../base/index.ts";
+import { type Clock, type Digests, largest } from "../../base/index.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { ReplicationJobData } from "../jobs/job-data.ts";
 import type { ReplicatorConfig } from "../replicator-config.ts";
@@ -80,7 +80,7 @@ export async function onceQuiet(
       config.parkAfterSec * 1000,
       isCrowded() ? QUIET_MS_CROWDED : Number.POSITIVE_INFINITY,
     );
-    const sinceMs = Math.max(...quietSince(), askedAtMs);
+    const sinceMs = largest([...quietSince(), askedAtMs]);
     const waitMs = parkAfterMs === 0 ? OFF_MS : sinceMs + parkAfterMs - clock.monotonicMs();
     if (waitMs > 0 || hasWork()) {
       const lookMs = parkAfterMs === 0 ? waitMs : Math.min(waitMs, LOOK_MS_MAX);
