@@ -14,8 +14,8 @@ import {
 import { describeError } from "../terminal/describe-error.ts";
 
 /**
- * Requires URLs, given by the names of their arguments, because a command without a server has no
- * databases of its own.
+ * Rejects arguments that are not URLs, because a command without a server has no databases of its
+ * own. `urls` has the values by argument name.
  */
 export function checkUrls(urls: Readonly<Record<string, string>>): void {
   for (const [argument, url] of Object.entries(urls)) {
@@ -93,7 +93,7 @@ async function sideAdvice(
   const address = parsed.origin + path;
   if (!message.includes(address)) return undefined;
   const own = { ...sources, environment: environmentOf(side, sources) };
-  // A password from a prompt is that of the user in the URL.
+  // A password that was typed at a prompt belongs to the user in the URL.
   const found = await findCredentials(parsed, {
     ...own,
     prompt: sources.prompt && (async () => "?"),
@@ -105,7 +105,7 @@ async function sideAdvice(
   });
 }
 
-/** The variables of a side. `TANDEM_USER` is the user at the Tandem server. */
+/** The environment variables of a side. `TANDEM_USER` is the user at the Tandem server. */
 function environmentOf(
   side: "SOURCE" | "TARGET",
   { environment }: CredentialSources,

@@ -85,7 +85,7 @@ function readSource(file: string): string {
   }
 }
 
-/** Repeats the request until everything is taken back. */
+/** Repeats the request until everything is undone. */
 async function undo(
   server: TypedServer,
   database: string,

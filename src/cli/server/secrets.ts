@@ -157,8 +157,8 @@ function failingAt(host: string, side: string | undefined): Readonly<Record<stri
 const REPLACED = { matched: "number", rules: "array" } as const;
 
 /**
- * Reads a file of an option without the final line break. Rejects empty input, because it usually
- * means that another command failed.
+ * Reads the file given to an option, without its final line break. Rejects empty input, because it
+ * usually means that another command failed.
  */
 function readSecret(option: string, file: string, what: string): string {
   let text: string;
