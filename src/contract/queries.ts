@@ -39,7 +39,7 @@ export interface ChoiceParameter extends AnyParameter {
   readonly values: readonly string[];
 }
 
-/** Some of several words, separated by commas. */
+/** One or more of several fixed words, separated by commas. */
 export interface ChoicesParameter extends AnyParameter {
   readonly kind: "choices";
   readonly values: readonly string[];

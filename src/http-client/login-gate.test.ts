@@ -95,7 +95,7 @@ test("a new credential passes once, unless two have failed", () => {
   expect(account.try("right", "accepted", 2 * SEC)).toBe(76 * SEC);
 });
 
-test("a credential set by an operator passes, but never as the fifth failure in five minutes", () => {
+test("a credential set by an operator waits if its failure would be the fifth in five minutes", () => {
   const account = openAccount();
   expect(account.try("wrong-0", "refused", 0)).toBe("refused");
   for (const number of [1, 2, 3]) {

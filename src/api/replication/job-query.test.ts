@@ -54,7 +54,7 @@ test("a command without a filter is rejected unless it selects all jobs explicit
   }
 });
 
-test("an order by failures lists only failing jobs", () => {
+test("sorting by failures lists only failing jobs", () => {
   for (const order of ["since", "tries"]) {
     const reason = reasonOf(() => pageOf(asking(`sort=${order}&failing=false`)));
     expect(reason).toBe(`sort=${order} only lists failing jobs; omit failing=false`);
