@@ -46,8 +46,8 @@ export function isReadOnly(error: unknown): boolean {
 }
 
 /**
- * Returns undefined for an endpoint whose `_local` documents the account may not read; the node
- * stores the log instead. Throws any other error.
+ * Returns undefined for a source whose `_local` documents the account may not read; the node stores
+ * the log of such a source. Throws any other error.
  */
 export function noneIfReadOnly(error: unknown): undefined {
   if (!isReadOnly(error)) throw error;
