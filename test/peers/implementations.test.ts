@@ -130,7 +130,7 @@ test("a selector is rejected by CouchDB 1 with its reason", async () => {
   expect(body.reason).toContain("unknown builtin filter name");
 });
 
-test("an account that may not use _local documents is read without checkpoints", async () => {
+test("a source whose account may not use _local documents is replicated without checkpoints on it", async () => {
   const { name, url } = await open(READ_ONLY);
   await fill(name);
   const request = { source: url, target: `${name}-copy`, create_target: true };

@@ -150,7 +150,7 @@ describe("_time_seq", () => {
     expect(idsOf(await since("2026-01-31T15:04:00Z"))).toEqual(["e"]);
   });
 
-  test("knows no other method, and no missing database", async () => {
+  test("rejects other methods, and reports a missing database", async () => {
     const put = await films.ask("PUT /films/_time_seq", { body: {} });
     expect([put.status, put.headers.Allow]).toEqual([405, "DELETE,GET,HEAD"]);
     for (const method of ["GET", "DELETE"]) {

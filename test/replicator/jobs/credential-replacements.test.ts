@@ -128,7 +128,7 @@ describe("a job with an OAuth client", () => {
     await node.stop();
   });
 
-  test("of another user gets it only with the old secret, and not through a proxy", async () => {
+  test("of another user gets the new secret only if it has the old secret, and not through a proxy", async () => {
     const node = await open(offline);
     const entitled = async (auth: object, more: object = {}) => {
       const source = { url: "http://far.example/a", auth };
