@@ -119,7 +119,8 @@ export const JOB_FILTERS = {
   owner: { kind: "text", meaning: "owner of the job" },
   tag: {
     kind: "text",
-    meaning: "tag as NAME:VALUE, or NAME for any value; of several, separated by commas, all",
+    meaning:
+      "tag as NAME:VALUE, or NAME for any value; several, separated by commas, must all match",
   },
   source: {
     kind: "text",

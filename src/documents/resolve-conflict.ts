@@ -154,7 +154,8 @@ export class ConflictResolution {
     { policy, leaves, remote }: ReadConflict,
     signal: AbortSignal | undefined,
   ): Promise<Decision> {
-    if (id.startsWith("_design/")) throw new LeftError("design documents are resolved by hand");
+    if (id.startsWith("_design/"))
+      throw new LeftError("conflicts of design documents must be resolved by hand");
     if (policy.resolve === "function") {
       return this.#askFunction(name, policy.function, leaves, signal);
     }

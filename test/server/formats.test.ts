@@ -333,7 +333,7 @@ function formatsOf(kv: KeyValueStore, enablesAlone: boolean) {
 }
 
 test.each([true, false])(
-  "a node that starts after a killed one enables the newest format after its lease: %s",
+  "a node that starts enables the newest format once the lease of a killed node has ended: %s",
   async (enablesAlone) => {
     const kv = await afterKill(0);
     const { formats } = formatsOf(kv, enablesAlone);
