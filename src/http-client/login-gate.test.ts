@@ -107,7 +107,7 @@ test("a credential set by an operator waits if its failure would be the fifth in
   expect(account.try("right", "accepted", 330 * SEC)).toBe("accepted");
 });
 
-test("an opening for one credential waits for it, and is used up by its attempt", () => {
+test("an opening for one credential remains until that credential is tried, and admits it once", () => {
   const account = openAccount();
   expect(account.try("wrong", "refused", 0)).toBe("refused");
   account.open({ credential: "new" });
