@@ -34,7 +34,7 @@ test.each([
   expect(eventFilterOf(query).asked).toEqual(expected);
 });
 
-test("events have filters of their own", () => {
+test("the filters that exist only for events are read from the query", () => {
   const text = "kind=failing,Lost&job=a/b&endpoint=a.example&rule=r";
   expect(eventFilterOf(readQuery(asking(text), QUERIES["GET /_tandem/events"])).own).toEqual({
     kinds: ["failing", "lost"],
