@@ -33,7 +33,7 @@ const exists = (program: string): boolean => spawnSync(program, ["--version"]).e
 const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** Includes the declarations, if they are built. */
+/** Maximum size of the unpacked package, including the declarations if they are built. */
 const UNPACKED_BYTES_MAX = 5_000_000;
 
 /**

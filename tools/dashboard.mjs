@@ -12,7 +12,7 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Minimum size for compression. A smaller file fits into one packet anyway. */
 const COMPRESSED_BYTES_MIN = 1_400;
 
-// Vite omits checks for developers only in this mode, also if a test runner has set another one.
+// Vite omits development checks only in this mode. A test runner may have set another one.
 process.env.NODE_ENV = "production";
 
 const { output } = await build({

@@ -54,7 +54,7 @@ function bundleDeclarations() {
   );
   const program = ts.createProgram(drafts, OPTIONS);
   for (const file of drafts) writeFileSync(file, withoutSchemas(program, file));
-  // The second pass drops what only the schemas used.
+  // The second pass drops the declarations that only the schemas used.
   return bundle(drafts).map((text, index) => [`${names[index]}.d.ts`, text]);
 }
 

@@ -9,8 +9,8 @@ export interface LockedPackage {
   readonly dev?: boolean;
   readonly devOptional?: boolean;
   /**
-   * Binaries for one platform: the lock file has checksums only for those that its writer could
-   * fetch.
+   * Set for the binaries of one platform. Their checksums are missing if they could not be fetched
+   * when the lock file was written.
    */
   readonly optional?: boolean;
   readonly hasInstallScript?: boolean;

@@ -32,7 +32,7 @@ const { values: options } = parseArgs({
 });
 const CREDENTIALS = ["--env=COUCHDB_USER=admin", "--env=COUCHDB_PASSWORD=secret"];
 const AUTHORIZATION = `Basic ${Buffer.from("admin:secret").toString("base64")}`;
-/** As in `examples/compose.yml`. */
+/** Restrictions on a container, as in `examples/compose.yml`. */
 const HARDENED = [
   "--read-only",
   "--tmpfs=/tmp",
@@ -51,7 +51,7 @@ const POLL_MS = 1_000;
 const OWN_NETWORK = "--publish=127.0.0.1::5984";
 const FOUNDATIONDB_NETWORK = "--network=container:foundationdb";
 
-/** The container of the last first run. */
+/** The container that `firstRun` started last. */
 let running;
 let containerCount = 0;
 
@@ -82,7 +82,7 @@ try {
   for (const [what, isFine, result] of rows) {
     process.stdout.write(`${what.padEnd(width)}  ${isFine ? "ok    " : "FAILED"}  ${result}\n`);
   }
-  // A container whose network another one uses can only be removed after it.
+  // A container whose network another container uses can be removed only after that one.
   for (let round = 0; round < 2; round += 1) podmanTry("rm", "--all", "--force");
   unmountBelow(work);
   rmSync(work, { recursive: true, force: true });
@@ -222,7 +222,7 @@ function stopped() {
   return stop(running.name);
 }
 
-/** Finds the document of the first run, and its job, which copies another document. */
+/** Checks that the document of the first run exists, and that its job copies another document. */
 async function secondRun(volume, flags, image = IMAGE) {
   const { name, call } = await start(image, volume, flags);
   const { title } = await call("GET", "/copy/one");

@@ -40,7 +40,7 @@ function git(...flags) {
   return run(ROOT, ["git", ...flags]).trim();
 }
 
-/** Throws if the release could not be repeated, or has nothing to tell its users. */
+/** Throws if an argument is invalid, the work tree has changes, or the tag exists. */
 function check() {
   if (!/^\d+\.\d+\.\d+(?:-[0-9a-z.]+)?$/.test(version)) {
     throw new Error(`the version is ${JSON.stringify(version)}; expected MAJOR.MINOR.PATCH`);
@@ -61,7 +61,7 @@ function commitVersion() {
   writeFileSync(path, dated);
   if (JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).version !== version) {
     run(ROOT, ["npm", "version", version, "--no-git-tag-version"]);
-    // The OpenAPI document has the version.
+    // The OpenAPI document contains the version.
     run(ROOT, ["npx", "vitest", "run", "--project", "quick", "test/server/contract.test.ts", "-u"]);
   }
   if (git("status", "--porcelain") !== "") git("commit", "--all", "-m", `release: ${version}`);
@@ -97,7 +97,7 @@ function buildImage(step) {
   else step(engine, "save", "--output", file, name);
 }
 
-/** Writes checksums and provenance, which name the other files. */
+/** Writes the provenance and the checksums of the other files. */
 function describe(notes) {
   const files = readdirSync(out).map((name) => {
     return { name, sha256: sha256(join(out, name)) };

@@ -106,7 +106,7 @@ const CORE_BANS: readonly (readonly [RegExp, string])[] = [
 /** The only callers of `encodeURIComponent` and `decodeURIComponent`, and their declarations. */
 const URI_COMPONENTS = new Set(["protocol/urls.ts", "platform.d.ts"]);
 
-/** Forbidden in sources, but not in tests, whose lists have a known length. */
+/** Forbidden in `src/`, but not in tests, whose lists are known to be short. */
 const SOURCE_BANS: readonly (readonly [RegExp, string])[] = [
   [
     /\.(push|unshift)\(\.\.\.|Math\.(max|min)\((.*, )?\.\.\./,

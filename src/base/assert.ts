@@ -1,4 +1,7 @@
-/** A broken invariant. Also checked in production, so that wrong data is not stored. */
+/**
+ * The error for a broken invariant. Invariants are also checked in production, so that wrong data
+ * is not stored.
+ */
 
 export class AssertionError extends Error {
   override readonly name = "AssertionError";

@@ -51,7 +51,7 @@ test("a writer appends strings and bytes, however small its initial size", () =>
   );
 });
 
-test("recognizes lower-case digits", () => {
+test("isLowerCaseHex accepts exactly the strings of lower-case hexadecimal digits", () => {
   const letter = fc.constantFrom(..."0123456789abcdefABFG/:@`g\u00e9");
   fc.assert(
     fc.property(fc.array(letter), (letters) => {
@@ -61,7 +61,7 @@ test("recognizes lower-case digits", () => {
   );
 });
 
-test("copies that share memory do not overlap, nor change the original", () => {
+test("copies that share memory neither overlap nor change the original", () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 5_000 })), (sources) => {
       const copies = sources.map((source) => cutBytes(source, 0, source.length));

@@ -43,7 +43,7 @@ test("a semaphore admits waiting tasks when it grows, and runs fewer tasks after
   await all;
 });
 
-test("runs as many tasks in turns as the limit allows at the time, until none is left", async () => {
+test("runInTurns runs as many tasks concurrently as the limit allows at the time, until none is left", async () => {
   const steps = openSteps();
   let left = 10;
   const turns = new Semaphore(2);
@@ -85,7 +85,7 @@ test("a failing task aborts the others, and no other begins", async () => {
   expect(begunCount).toBe(4);
 });
 
-test("tasks in turns abort with the signal of their run", async () => {
+test("aborting the signal of runInTurns aborts its tasks", async () => {
   const stopping = new AbortController();
   const { signal } = stopping;
   let isBegun = false;

@@ -91,7 +91,7 @@ export interface Events {
     readonly resolve: string;
     readonly removedCount: number;
   };
-  /** The policy of a database left a conflict. */
+  /** The policy of a database left a conflict unresolved. */
   "databases.conflict-left": {
     readonly database: string;
     readonly documentId: string;
@@ -299,7 +299,7 @@ export interface Events {
   "users.database-deleted": { readonly database: string };
   /** The database of a user was not created, because its name would be invalid. */
   "users.database-refused": { readonly database: string };
-  /** A login was refused after too many wrong passwords; with `mode` "warn", only logged. */
+  /** A login was refused after too many wrong passwords; with `mode` "warn", it is only logged. */
   "users.login-refused": { readonly name: string; readonly peer: string; readonly mode: string };
 }
 

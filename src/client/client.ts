@@ -69,12 +69,12 @@ export type JobListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/jobs
 export type PastQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/events/_past"]>>;
 export type FailingQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/failing"]>>;
 export type RuleListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/rules"]>>;
-/** Rows of a list. Default: the first ones. */
+/** Range of rows in a list. Default: the first ones. */
 export type RowRange = Given<QueryValues<(typeof QUERIES)["GET /_tandem/endpoints"]>>;
 /** Rows of a list with bookmarks. Default: the first ones. */
 export type BookmarkQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/conflicts"]>>;
 
-/** An action on jobs; the reason is stored with each. */
+/** An action on jobs. The reason for it is stored with each job. */
 export type JobAction = "pause" | "resume" | "retry" | "reset" | "cancel";
 
 export interface ClientOptions {
@@ -118,14 +118,14 @@ export interface CommandResult {
 
 export type ClientEvent =
   | ({ readonly kind: "job" } & JobEvent)
-  /** Events were lost, so that lists read before are out of date. */
+  /** Events were lost, so lists read earlier are out of date. */
   | { readonly kind: "gap"; readonly place: string }
   /** The feed is connected; events after `place` follow. */
   | { readonly kind: "open"; readonly place: string }
   /** The connection is lost, and will be opened again. */
   | { readonly kind: "lost"; readonly error: unknown };
 
-/** A list: an async iterable of all its rows, which reads page by page. */
+/** A list: an async iterable of all its rows, read page by page. */
 export interface Listing<Row, Page> extends AsyncIterable<Row> {
   /** Reads one page: the one that the query names, or the first one. */
   page(): Promise<Page>;
@@ -135,9 +135,9 @@ type List<Query, Row, Page> = (query?: Query, options?: Signaled) => Listing<Row
 
 export interface Client {
   readonly jobs: {
-    /** Lists the jobs that match. */
+    /** Lists the jobs that match the query. */
     readonly list: List<JobListQuery, Job, JobPage>;
-    /** Counts the jobs that match, and returns the first ones. */
+    /** Counts the jobs that match the filter, and returns the first ones. */
     count(filter?: JobFilter, options?: CountOptions): Promise<JobPreview>;
     get(name: string, options?: Signaled): Promise<Job>;
     /** Lists the last runs of a job, newest first. */
@@ -148,7 +148,9 @@ export interface Client {
       query?: RowRange,
       options?: Signaled,
     ): Listing<DocumentFailure, FailurePage>;
-    /** Retries documents that were not copied: these, or all. Waits up to 30 s for the result. */
+    /**
+     * Retries failed documents: those with the given ids, or all. Waits up to 30 s for the result.
+     */
     retryFailures(
       name: string,
       ids?: readonly string[],
@@ -173,7 +175,7 @@ export interface Client {
   };
   readonly commands: {
     get(id: string, options?: Signaled): Promise<BulkCommand>;
-    /** Yields a command until it has ended, with its last state. */
+    /** Yields the progress of a command until it ends. The last value is its final state. */
     follow(id: string, options?: Signaled): AsyncIterable<BulkCommand>;
     cancel(id: string, options?: Signaled): Promise<Done>;
     undo(id: string, options?: Signaled): RunningCommand;
@@ -206,7 +208,7 @@ export interface Client {
     /** Returns the effects of a rule without storing it. */
     plan(name: string, rule: RuleBody, options?: Signaled): Promise<RulePlan>;
     remove(name: string, options?: Signaled): Promise<Done>;
-    /** Returns the effects of a removal. */
+    /** Returns the effects of removing a rule, without removing it. */
     planRemoval(name: string, options?: Signaled): Promise<RulePlan>;
   };
   readonly nodes: {
@@ -231,8 +233,8 @@ export interface Client {
     test(options?: Signaled): Promise<Done>;
   };
   /**
-   * Yields events of jobs, and continues after lost connections with the event after the last one.
-   * Ends when the signal aborts.
+   * Yields events of jobs. After a lost connection, resumes after the last event received. Ends
+   * when the signal aborts.
    */
   events(
     filter?: EventFilter,
@@ -245,7 +247,7 @@ export interface Client {
   readonly pastEvents: List<PastQuery, JobEvent, PastPage>;
 }
 
-/** Status of a response before the work has ended. */
+/** Status of a response that is sent before the work has ended. */
 const ACCEPTED = 202;
 
 /** Creates a client. Methods reject with an ApiError. */
@@ -260,7 +262,7 @@ export function createClient({ url, fetch = globalThis.fetch, headers = {}, auth
   return clientOf(requests);
 }
 
-/** The operations of the API over some requests. */
+/** Creates a client that sends its requests through `requests`. */
 export function clientOf(requests: Requests): Client {
   const job = (name: string): string => `_tandem/jobs/${segmentOf(name)}`;
   const rule = (name: string): string => `_tandem/rules/${segmentOf(name)}`;
@@ -371,7 +373,7 @@ export function clientOf(requests: Requests): Client {
   };
 }
 
-/** Members of a page that lead to the next one. */
+/** Members of a page that locate the next page. */
 interface Paged {
   readonly total_rows?: number | null;
   readonly bookmark?: string | null;
@@ -440,7 +442,8 @@ function runningCommand(
     () => progress.end(),
     (error: unknown) => progress.end({ error }),
   );
-  // A separate promise, so that a caller who ignores a failure hears of it.
+  // A promise without handlers, so that a failure that the caller ignores is reported by the
+  // runtime as an unhandled rejection.
   const shown = ended.then((value) => value);
   return Object.assign(shown, {
     [Symbol.asyncIterator]: () => {
@@ -450,7 +453,7 @@ function runningCommand(
   });
 }
 
-/** UTF-8 before base64, as servers expect. */
+/** Encodes credentials in UTF-8 and then base64, as servers expect. */
 function base64({ username, password }: { username: string; password: string }): string {
   const bytes = new TextEncoder().encode(`${username}:${password}`);
   return btoa(String.fromCharCode(...bytes));

@@ -1,16 +1,16 @@
-/** Commands for many jobs, which may continue after their response. */
+/** Commands for many jobs. A command may continue after its response. */
 import type { BulkCommand, CommandedJobs, JobPage } from "../contract/index.ts";
 import { pause } from "./pause.ts";
 import { type QueryParameters, type Requests, segmentOf } from "./requests.ts";
 
 /** Interval between two requests for the progress of a command. */
 const POLL_MS = 500;
-/** Page size for counting jobs whose total the server does not know. */
+/** Page size for counting jobs if the server does not know their total number. */
 const COUNT_PAGE_ROWS = 1_000;
 
 type Asker = Pick<Requests, "ask">;
 
-/** Yields a command until it has ended, with its last state. */
+/** Yields the progress of a command until it ends. The last value is its final state. */
 export async function* followCommand(
   requests: Asker,
   id: string,

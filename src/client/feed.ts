@@ -1,4 +1,4 @@
-/** Server-sent events that continue after a lost connection with the last event received. */
+/** Server-sent events. After a lost connection, the feed resumes after the last event received. */
 import { createParser, type EventSourceMessage } from "eventsource-parser";
 import { pause } from "./pause.ts";
 import { ApiError, errorOf, type QueryParameters, type Requests } from "./requests.ts";

@@ -1,7 +1,7 @@
 /** Requests with JSON bodies, through any `fetch`. */
 import { isJsonObject, parseJson, printJson } from "../base/index.ts";
 
-/** The server rejected a request; `status` is 0 if it could not be reached. */
+/** The server rejected a request; `status` is 0 if the server could not be reached. */
 export class ApiError extends Error {
   override readonly name = "ApiError";
   readonly status: number;
@@ -99,7 +99,10 @@ export class Requests {
     throw errorOf(response, text);
   }
 
-  /** Returns the JSON of a successful response. Rejects with an ApiError, also for other text. */
+  /**
+   * Returns the JSON of a successful response. Rejects with an ApiError if the request failed or
+   * the response is not JSON.
+   */
   async askAny(method: Method, path: string, parts?: RequestParts): Promise<unknown> {
     const { status, text } = await this.exchange(method, path, parts);
     const answer = answerOf(text);
@@ -107,7 +110,7 @@ export class Requests {
     return answer;
   }
 
-  /** Like `askAny`, for resources that are objects: rejects any other JSON, too. */
+  /** Like `askAny`, but also rejects JSON that is not an object. */
   async ask<Answer>(method: Method, path: string, parts?: RequestParts): Promise<Answer> {
     const answer = await this.askAny(method, path, parts);
     if (!isJsonObject(answer)) throw unexpected(200, "an object");
@@ -115,7 +118,7 @@ export class Requests {
   }
 }
 
-/** The error for a response in another format than Tandem's. */
+/** The error for a response that is not in Tandem's format. */
 export function unexpected(status: number, expected: string): ApiError {
   const reason = `unexpected response: expected ${expected}; is it a Tandem server?`;
   return new ApiError(status, "unexpected_response", reason);

@@ -29,19 +29,19 @@ export const ConflictRow = exactly({
   winner: described(text, "the winning revision"),
   conflicts: described(listOf(text), "the other leaves that are not deleted, at most 100"),
   leaves: described(count, "number of leaves that are not deleted"),
-  since: nullable(time, { description: "null for a conflict of an older program" }),
+  since: nullable(time, { description: "null for a conflict that an older program wrote" }),
   job_id: nullable(text, {
     description: "the job of this server that wrote the conflicting revision; null: another writer",
   }),
   unresolved: nullable(exactly({ time, reason: text }), {
-    description: "why the policy has left the conflict, or null if it has not",
+    description: "why the policy left the conflict unresolved; null if it did not",
   }),
 });
 export type ConflictRow = Shape<typeof ConflictRow>;
 
 export const ConflictPage = exactly({
   total_rows: described(count, "documents with conflicts"),
-  complete: described(flag, "false while documents of an older program are being searched"),
+  complete: described(flag, "false while documents that an older program wrote are being searched"),
   bookmark,
   conflicts: listOf(ConflictRow),
 });
@@ -86,10 +86,13 @@ export type UndoRequest = Shape<typeof UndoRequest>;
 
 export const UndoneResolutions = exactly({
   ok: Type.Literal(true),
-  resolutions: described(count, "resolutions taken back"),
+  resolutions: described(count, "resolutions undone"),
   revisions: described(count, "revisions written"),
   lost: described(count, "leaves whose bodies are no longer stored"),
-  kept: described(count, "resolutions in the log whose document is deleted or refuses the write"),
+  kept: described(
+    count,
+    "resolutions kept, because the document is deleted or the write was refused",
+  ),
   bookmark: nullable(text, { description: "for the next request; null if there is nothing left" }),
 });
 export type UndoneResolutions = Shape<typeof UndoneResolutions>;

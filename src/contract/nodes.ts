@@ -74,7 +74,7 @@ export type BudgetRates = Shape<typeof rates>;
 /** Limits on the cluster's use of a host. An absent member means no limit. */
 export const BudgetDefinition = exactly({ read: optional(rates), write: optional(rates) });
 
-/** The limits as shown. */
+/** Limits in a response. */
 export const Budget = exactly({ read: rates, write: rates });
 export type Budget = Shape<typeof Budget>;
 

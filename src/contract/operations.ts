@@ -176,7 +176,7 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
     answer: ResolutionPage,
   },
   "POST /_tandem/databases/{database}/conflicts/_undo": {
-    summary: "Take resolutions of conflicts back, and remove the policy",
+    summary: "Undo resolutions of conflicts, and remove the policy",
     body: UndoRequest,
     answer: UndoneResolutions,
   },

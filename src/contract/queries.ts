@@ -39,7 +39,7 @@ export interface ChoiceParameter extends AnyParameter {
   readonly values: readonly string[];
 }
 
-/** Some of several words, separated by commas. */
+/** One or more of several fixed words, separated by commas. */
 export interface ChoicesParameter extends AnyParameter {
   readonly kind: "choices";
   readonly values: readonly string[];
@@ -119,7 +119,8 @@ export const JOB_FILTERS = {
   owner: { kind: "text", meaning: "owner of the job" },
   tag: {
     kind: "text",
-    meaning: "tag as NAME:VALUE, or NAME for any value; of several, separated by commas, all",
+    meaning:
+      "tag as NAME:VALUE, or NAME for any value; several, separated by commas, must all match",
   },
   source: {
     kind: "text",

@@ -24,7 +24,7 @@ export const UpgradeStatus = exactly({
       pid: text,
       version: nullable(text, { description: "null for a program that does not announce it" }),
       formats: nullable(FormatRange),
-      blocks: described(flag, "whether the node must be replaced before the newest format"),
+      blocks: described(flag, "whether the node prevents the newest format until it is replaced"),
     }),
   ),
 });

@@ -39,7 +39,7 @@ describe("a policy", () => {
     expect(() => parse(policy)).toThrow(refused(reason));
   });
 
-  test.each(["_users", "_replicator", "joe/_replicator"])("%s cannot have one", (name) => {
+  test.each(["_users", "_replicator", "joe/_replicator"])("%s cannot have a policy", (name) => {
     expect(() => checkConflictDatabase(name)).toThrow(refused("system database"));
   });
 });

@@ -6,11 +6,11 @@ import { isSystemName, type Revision } from "../databases/index.ts";
 import { badRequest } from "../protocol/index.ts";
 
 export type ConflictPolicy =
-  /** The greatest value of a member wins. */
+  /** The leaf with the greatest value of a member wins. */
   | { readonly resolve: "last_write"; readonly field: string }
   /** CouchDB's winner stays. */
   | { readonly resolve: "longest_history" }
-  /** The revision wins that replication brought into conflict with the present one. */
+  /** The replicated revision that caused the conflict wins. */
   | { readonly resolve: "remote" }
   /** A JavaScript function of the leaves returns the document. */
   | { readonly resolve: "function"; readonly function: string };
@@ -44,19 +44,19 @@ export function parseConflictPolicy(members: ReadonlyMap<string, unknown>): Conf
   throw badRequest(`\`function\` must be the source of ${form}`);
 }
 
-/** Members that begin with an underscore are no part of a body. */
+/** Members whose names begin with an underscore are not part of a body. */
 function isField(field: string): boolean {
   if (field.length > FIELD_LENGTH_MAX || field.startsWith("_")) return false;
   return field.split(".").every((segment) => segment !== "");
 }
 
-/** Throws a ProtocolError 400 for a database whose documents have effects of their own. */
+/** Throws a ProtocolError 400 for a system database, whose documents affect the server. */
 export function checkConflictDatabase(name: string): void {
   if (!isSystemName(name)) return;
   throw badRequest(`Conflicts in ${name} are not resolved by a policy: it is a system database`);
 }
 
-/** A leaf that is not deleted, as far as a policy without a function needs it. */
+/** The facts about an undeleted leaf that a policy without a function needs. */
 export interface RankedLeaf {
   readonly revision: Revision;
   readonly isRemote: boolean;
@@ -65,8 +65,9 @@ export interface RankedLeaf {
 }
 
 /**
- * Index of the winning leaf among `leaves`, which have CouchDB's order. A total order of the leaves
- * decides, except for `remote`, so the best of some leaves is also the best of any of them.
+ * Index of the winning leaf among `leaves`, which are in CouchDB's order. Except for `remote`, the
+ * policies order all leaves, so the winner of all leaves also wins in every subset that contains
+ * it.
  */
 export function winningLeaf(
   { resolve }: Exclude<ConflictPolicy, { resolve: "function" }>,

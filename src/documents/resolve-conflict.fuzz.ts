@@ -198,7 +198,7 @@ describe("sites that know the same leaves write the same revisions", () => {
     60_000,
   );
 
-  test("a decision that differs between sites is found", async () => {
+  test("the check detects a decision that differs between sites", async () => {
     const first: Decide = () => 0;
     const last: Decide = (_, leaves) => leaves.length - 1;
     const checking = checkSameRevisions(LAST_WRITE, { decides: [first, last], numRuns: 200 });

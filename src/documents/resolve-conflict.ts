@@ -1,8 +1,8 @@
 /**
  * Resolves the conflict of a document by the policy of its database: deletes the losing leaves, and
- * logs it. A winner that is not CouchDB's also gets a revision with the same content. Two servers
- * that decide differently, because they knew different leaves, therefore never delete all of them:
- * the deletion by one does not concern the revision that the other has added.
+ * logs the resolution. A winner that is not CouchDB's also gets a revision with the same content.
+ * Two servers that decide differently, because they knew different leaves, therefore never delete
+ * all of them: the deletion by one does not concern the revision that the other has added.
  */
 import {
   errorCode,
@@ -38,11 +38,11 @@ import { fieldsOfDocument } from "./document-fields.ts";
 import { transactValidated } from "./document-validation.ts";
 import { documentArgument, sandboxRun } from "./sandbox-run.ts";
 
-/** Maximum number of leaves of one step. The other leaves follow in the next step. */
+/** Maximum number of leaves resolved in one step. The next step resolves the others. */
 const LEAVES_MAX = 20;
-/** Length of the leaves' bodies from which no further leaf is read. */
+/** Total length of bodies above which one step reads no more leaves. */
 const BODY_BYTES = 4_000_000;
-/** Time after which a conflict that the policy left is tried again, even if it has not changed. */
+/** Time after which an unresolved conflict is tried again, even if it has not changed. */
 const RETRY_MS = 3_600_000;
 /** Time for which the bodies of removed leaves are kept for an undo. */
 export const UNDO_MS = 30 * 24 * 3_600_000;
@@ -59,8 +59,8 @@ export interface ConflictParts {
 }
 
 /**
- * `gone`: nothing to do, or document or policy have changed meanwhile. `left`: the policy has no
- * winner; the reason is stored.
+ * `gone`: nothing to do, or the document or policy has changed meanwhile. `left`: unresolved,
+ * because the policy has no winner; the reason is stored.
  */
 export type ConflictOutcome = "resolved" | "left" | "gone";
 
@@ -73,7 +73,7 @@ interface ReadConflict {
   readonly leaves: readonly Document[];
   /** The leaf that began the conflict. */
   readonly remote: Revision | undefined;
-  /** Whether the policy has left this conflict before. */
+  /** Whether the policy has already left this conflict unresolved. */
   readonly isLeft: boolean;
 }
 
@@ -154,7 +154,8 @@ export class ConflictResolution {
     { policy, leaves, remote }: ReadConflict,
     signal: AbortSignal | undefined,
   ): Promise<Decision> {
-    if (id.startsWith("_design/")) throw new LeftError("design documents are resolved by hand");
+    if (id.startsWith("_design/"))
+      throw new LeftError("conflicts of design documents must be resolved by hand");
     if (policy.resolve === "function") {
       return this.#askFunction(name, policy.function, leaves, signal);
     }
@@ -189,7 +190,7 @@ export class ConflictResolution {
     return { kept: 0, body };
   }
 
-  /** Returns the number of removed leaves; undefined if document or policy have changed. */
+  /** Returns the number of removed leaves; undefined if the document or policy has changed. */
   #write(
     name: string,
     id: string,
@@ -249,7 +250,7 @@ export class ConflictResolution {
       async (tx) => {
         const database = await databases.open(tx, name);
         const isCurrent = (await database.resolutions.policy(tx))?.text === policyText;
-        // A row without a conflict would remain.
+        // The row of a conflict that has ended would never be removed.
         if (!isCurrent || (await database.conflicts.find(tx, id)) === undefined) return;
         database.resolutions.setUnresolved(tx, id, { leavesDigest, reason });
       },
@@ -335,12 +336,15 @@ export async function writeAll(
   });
 }
 
-/** A conflict is left, for this reason. */
+/** Thrown if a conflict has to stay unresolved. The message is the reason. */
 export class LeftError extends Error {
   override readonly name = "LeftError";
 }
 
-/** Why the conflict is left; undefined for an error that is not due to document or policy. */
+/**
+ * Why a conflict stays unresolved; undefined for an error that the document or policy did not
+ * cause.
+ */
 export function reasonOf(error: unknown): string | undefined {
   if (error instanceof SandboxError) return `${error.error}: ${error.reason}`;
   if (error instanceof ProtocolError) return error.reason;

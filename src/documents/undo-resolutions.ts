@@ -1,7 +1,7 @@
 /**
- * Takes resolutions of conflicts back, latest first: writes each removed leaf again, after its
- * deletion, and the content that a function replaced. Removes the policy first, so that it does not
- * resolve the conflicts again.
+ * Undoes resolutions of conflicts, latest first: writes each removed leaf again, as a successor of
+ * its deletion, and restores the content that a function replaced. Removes the policy first, so
+ * that it does not resolve the conflicts again.
  */
 import { errorCode } from "../base/index.ts";
 import type {
@@ -17,12 +17,12 @@ import type { Transaction } from "../kv/index.ts";
 import { transactValidated } from "./document-validation.ts";
 import { type ConflictParts, RESOLVER, reasonOf, writeAll } from "./resolve-conflict.ts";
 
-/** Maximum number of resolutions that a call takes back, or leaves in the log. */
+/** Maximum number of resolutions that one call undoes or keeps. */
 const VISITED_MAX = 1_000;
 const PAGE_ROWS = 100;
 
 export interface UndoSelection {
-  /** Documents. Default: all. */
+  /** Ids of the documents whose resolutions are undone. Default: all. */
   readonly ids?: ReadonlySet<string> | undefined;
   /** Only resolutions since this time. */
   readonly sinceMs?: number | undefined;
@@ -36,7 +36,7 @@ export interface Undone {
   revisions: number;
   /** Leaves whose bodies are no longer stored. */
   lost: number;
-  /** Resolutions that stay in the log: their document is deleted, or refused the write. */
+  /** Resolutions that stay in the log, because the document is deleted or the write was refused. */
   kept: number;
   /** Where the next call continues; undefined at the end. */
   next: number | undefined;
@@ -120,12 +120,15 @@ async function undo(
 }
 
 interface UndoPlan {
-  /** Edits that restore the content of the revisions `of`. */
+  /** Edits, each restoring the content of the revision `of`. */
   readonly writes: readonly { readonly of: Revision; readonly edit: DocumentEdit }[];
   readonly lost: number;
 }
 
-/** Undefined if the document is deleted. `restored`: new revisions by the former ones. */
+/**
+ * Undefined if the document is deleted. `restored` maps revisions that were undone to their new
+ * ones.
+ */
 async function undoPlan(
   tx: Transaction,
   database: Database,

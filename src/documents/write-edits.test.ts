@@ -64,7 +64,7 @@ test("an error of the store is thrown, and nothing after it is written", async (
   expect(store.reported).toEqual([]);
 });
 
-test("a transaction contains 500 edits, or a million characters", async () => {
+test("a transaction is limited to 500 edits and a million characters", async () => {
   const many = new Store();
   await many.write(Array.from({ length: 1_001 }, (_, index) => edit(`${index}`)));
   expect(many.sizes).toEqual([500, 500, 1]);

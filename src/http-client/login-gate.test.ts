@@ -95,7 +95,7 @@ test("a new credential passes once, unless two have failed", () => {
   expect(account.try("right", "accepted", 2 * SEC)).toBe(76 * SEC);
 });
 
-test("a credential set by an operator passes, but never as the fifth failure in five minutes", () => {
+test("a credential set by an operator waits if its failure would be the fifth in five minutes", () => {
   const account = openAccount();
   expect(account.try("wrong-0", "refused", 0)).toBe("refused");
   for (const number of [1, 2, 3]) {
@@ -107,7 +107,7 @@ test("a credential set by an operator passes, but never as the fifth failure in 
   expect(account.try("right", "accepted", 330 * SEC)).toBe("accepted");
 });
 
-test("an opening for one credential waits for it, and is used up by its attempt", () => {
+test("an opening for one credential remains until that credential is tried, and admits it once", () => {
   const account = openAccount();
   expect(account.try("wrong", "refused", 0)).toBe("refused");
   account.open({ credential: "new" });

@@ -130,7 +130,7 @@ export function admitLogin(
   const untilMs = nextAttemptMs(record, credential);
   if (untilMs > nowMs) return { kind: "closed", untilMs, isRefused: isRefused(record, credential) };
   const { opened, ...rest } = record;
-  // An opening for one credential waits for its attempt.
+  // An opening for one credential remains until that credential is tried.
   const isKept = typeof opened === "object" && opened.credential !== credential;
   const kept = isKept ? record : rest;
   const others = record.claims.filter((claim) => claim.id !== id);

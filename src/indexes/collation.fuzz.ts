@@ -58,7 +58,7 @@ function primary(value: string): { readonly bytes: Uint8Array; readonly isWhole:
 }
 
 describe("a key", () => {
-  test("sorts on the same side of a bound as its string", () => {
+  test("sorts on the same side of a bound as the string that it encodes", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         if (all.compare(left, right) > 0) return;

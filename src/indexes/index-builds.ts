@@ -153,7 +153,7 @@ export class IndexBuilds {
   }
 
   /**
-   * Resolves when the index is complete, or with false if it no longer exists. Throws
+   * Resolves with true when the index is complete, or with false if it no longer exists. Throws
    * STORE_DATABASE_NOT_FOUND.
    */
   async whenReady(database: Database, number: number, signal: AbortSignal): Promise<boolean> {
@@ -213,7 +213,7 @@ export class IndexBuilds {
     );
   }
 
-  /** Processes one page. `first` runs in its transaction, before anything else. */
+  /** Processes one page. `first` runs in the page's transaction, before anything else. */
   async #page(
     database: Database,
     number: number,

@@ -139,8 +139,8 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value. Returns whether it contains a character without a collation weight or, if
-   * `texts` is absent, whether equal values may have different bytes for another reason.
+   * Appends a value. Returns true if the value contains a character without a collation weight. If
+   * `texts` is absent, also returns true if equal values may have different bytes.
    */
   #appendValue(out: number[], value: unknown, lengthMax: number, texts?: number[]): boolean {
     if (typeof value === "string") {

@@ -280,7 +280,7 @@ export class Indexes {
     return tx.watch(keyspaceOf(database).state(number));
   }
 
-  /** Writes the entries of documents in these indexes. */
+  /** Writes the entries of the documents to these indexes. */
   async index(
     tx: Transaction,
     database: HookedDatabase,

@@ -78,7 +78,7 @@ export class GroupIndex {
     return [...found.values()].toSorted(compareStandings).slice(0, limit);
   }
 
-  /** The first groups in the index `later` of some of the queues that have become due. */
+  /** The first groups that have become due, from the index `later` of these queues. */
   async comeDue(
     tx: ReadTransaction,
     queues: readonly Queue[],
@@ -104,7 +104,7 @@ export class GroupIndex {
     return entries[0] && this.#keys.later.unpack(entries[0].key).dueAtSec;
   }
 
-  /** The queues of jobs that require labels in which the group is ready. */
+  /** The queues in which the group is ready, among those of jobs that require labels. */
   async readyQueues(tx: ReadTransaction, type: JobType, group: string): Promise<readonly Queue[]> {
     const { entries } = await tx.getRangePage(this.#keys.readyQueue.range({ type, group }));
     return entries.map(({ key }) => this.#keys.readyQueue.unpack(key).queue);

@@ -220,9 +220,9 @@ export class Groups {
 
   /**
    * Returns the groups in `running` that should give up slots, highest standing first. They yield
-   * to the group that is scheduled next, by a worker with these labels, among those with a job due
-   * at `dueBySec`. That group is listed last, because its due jobs may replace its own running
-   * jobs. A snapshot read.
+   * to the next group: the one with the lowest standing among those with a job due at `dueBySec`
+   * for a worker with these labels. The next group itself is listed last, because its due jobs may
+   * replace its own running jobs. A snapshot read.
    */
   async givingWay(
     tx: ReadTransaction,
@@ -288,9 +288,9 @@ export class Groups {
   }
 
   /**
-   * Time since which the longest-waiting job has been due that a worker with one of these sets of
-   * labels may run; undefined if no group has such a job. Reads every ready group, in several
-   * transactions if necessary.
+   * Due time of the job that has waited longest, of the due jobs that a worker with one of these
+   * sets of labels may run; undefined if no group has such a job. Reads every ready group, in
+   * several transactions if necessary.
    */
   async longestDueSec(
     kv: KeyValueStore,
@@ -318,7 +318,7 @@ export class Groups {
 
   /**
    * Due time of the group's first pending job, possibly in the past; undefined if no job is
-   * pending. Of the jobs that require labels, only those count that an acceptor has found due.
+   * pending. A job that requires labels counts only once an acceptor has found it due.
    */
   async firstDueSec(
     tx: ReadTransaction,

@@ -3,8 +3,8 @@
  * adding a job does not reset it. But usage decays, and a group without jobs and usage is
  * equivalent to an unknown one.
  *
- * This transaction reads the group's counters, so it conflicts with a concurrent transaction that
- * adds a job of the group.
+ * The transaction that removes a record reads the group's counters, so it conflicts with a
+ * concurrent transaction that adds a job of the group.
  */
 import type { Runtime } from "../base/index.ts";
 import type { ReadTransaction, Transaction } from "../kv/index.ts";

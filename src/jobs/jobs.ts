@@ -418,8 +418,8 @@ export class Jobs {
   }
 
   /**
-   * Number of due jobs with a group that no worker may run, from at most `rowsMax` rows. A snapshot
-   * read.
+   * Number of due jobs that have a group, but that no worker may run. Reads at most `rowsMax` rows.
+   * A snapshot read.
    */
   unplacedCount(tx: ReadTransaction, type: JobType, wanted: UnplacedWanted): Promise<number> {
     return this.#queue.unplacedCount(tx, type, wanted);
@@ -712,7 +712,7 @@ export class Jobs {
     return count;
   }
 
-  /** Requeues up to `limit` jobs of an expelled worker, which is halted. */
+  /** Requeues up to `limit` jobs of an expelled worker, which loses them. */
   async requeueHeldBy(tx: Transaction, worker: WorkerId, limit: number): Promise<RequeuedBatch> {
     const page = await tx.getRangePage(this.#keys.held.range({ worker }), { limit });
     const jobs = page.entries.map(({ key }) => this.#keys.held.unpack(key));

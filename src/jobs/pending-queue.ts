@@ -163,8 +163,8 @@ export class PendingQueue {
   }
 
   /**
-   * Number of jobs with a group due at `dueBySec` that no worker may run, given the labels of the
-   * workers. Reads at most `rowsMax` rows. A snapshot read.
+   * Number of jobs that have a group and are due at `dueBySec`, but that no worker may run, given
+   * the labels of the workers. Reads at most `rowsMax` rows. A snapshot read.
    */
   async unplacedCount(
     tx: ReadTransaction,

@@ -1,6 +1,6 @@
 /**
- * The stored forms of a worker and its lease. The first element is the format version. The elements
- * of the program, and then the labels, are last, because older programs ignore them.
+ * The stored forms of a worker and its lease. The first element is the format version. The worker's
+ * program and labels are the last elements, because older programs ignore additional elements.
  */
 import { assert } from "../base/index.ts";
 import { packTuple, type Tuple, unpackTuple } from "../kv/index.ts";

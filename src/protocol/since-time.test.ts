@@ -52,7 +52,7 @@ test.each([
   expect(sinceTime(text)).toBeUndefined();
 });
 
-test("each second has one form", () => {
+test("parsing a formatted time returns the time rounded down to a second", () => {
   const seconds = fc.integer({ min: -62_167_219_200, max: 253_402_300_799 });
   fc.assert(
     fc.property(seconds, fc.nat(999), (second, ms) => {

@@ -103,7 +103,7 @@ export class AutoPurger {
     }
   }
 
-  /** Like `#purge`, without a purge. Counts each document once while the node runs. */
+  /** Like `#purge`, but purges nothing. Counts each document once while the node runs. */
   async *#count(name: string, signal: AbortSignal): AsyncGenerator<number> {
     const { kv, databases } = this.#parts;
     for (let isLast = false; !isLast && this.#continues(signal); ) {

@@ -74,7 +74,7 @@ export class ConflictResolver {
       const isComplete = page.stoppedBy === "exhausted";
       const turn = { isComplete, afterId: page.entries.at(-1)?.id ?? afterId };
       await this.#inDatabase(name, async (tx, { resolutions }) => {
-        // Without a policy, the row would remain.
+        // If the policy was removed meanwhile, a row written now would never be removed.
         if ((await resolutions.policy(tx)) === undefined) return;
         resolutions.endTurn(tx, turn, { leftSome });
       });
@@ -97,7 +97,7 @@ export class ConflictResolver {
     });
   }
 
-  /** Resolves a document. Returns whether the policy leaves its conflict. */
+  /** Resolves the conflict of a document. Returns whether the policy leaves it unresolved. */
   async #leaves(name: string, id: string, signal: AbortSignal): Promise<boolean> {
     for (let step = 0; step < STEPS_MAX && !signal.aborted; step++) {
       const outcome = await this.#resolution.resolve(name, id, signal);

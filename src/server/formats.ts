@@ -48,7 +48,7 @@ export const PLACEMENT_FORMAT = 3;
 
 export const PROGRAM: Program = { version: VERSION, formats: { min: 2, max: 3 } };
 
-/** Why a program may not use a store of this format, which the nodes share, if it is so. */
+/** Returns why a program may not use a store of this format that `nodes` share, if it may not. */
 export function refusalOf(
   { format, nodes }: { readonly format: number | null; readonly nodes: readonly NodeName[] },
   { version, formats }: Program,
@@ -121,8 +121,8 @@ export class Formats {
   }
 
   /**
-   * Returns the format after an attempt to join, which is lower than supported if other nodes may
-   * be alive. Registrations of `dead` workers are removed first.
+   * Tries to join. Returns the format, which is lower than supported if other nodes may be alive.
+   * Registrations of `dead` workers are removed first.
    */
   async #joined(tx: Transaction, dead: readonly Seen[]): Promise<number> {
     const { workers, enablesAlone } = this.#parts;

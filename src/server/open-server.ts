@@ -65,7 +65,7 @@ export interface OpenedNode {
   readonly store: OpenedStore;
   /** Opens the endpoints of replications that the caller runs. */
   readonly endpoints: Endpoints;
-  /** Starts the services of the node, and more of the caller's. */
+  /** Starts the services of the node, and additional services of the caller. */
   start(more?: readonly Service[]): void;
   /** Opens the ports. Rejects as `listen.ts` describes. */
   listen(config?: ServerConfig): Promise<Listening>;

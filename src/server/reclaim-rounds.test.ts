@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { forEachDatabase } from "./reclaim-rounds.ts";
 
-test("work for a database that fails is reported after that for the others", async () => {
+test("a failure for one database is reported after the work for all others", async () => {
   const done: string[] = [];
   const working = forEachDatabase(["a", "b", "c"], new AbortController().signal, async (name) => {
     if (name !== "b") done.push(name);

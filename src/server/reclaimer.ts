@@ -32,9 +32,7 @@ export class Reclaimer implements Compaction {
   readonly name = "server.reclaimer";
   readonly #parts: ReclaimerParts;
   readonly #rounds: ReclaimRounds;
-  /**
-   * Databases whose old bodies were requested to be cleared immediately, and the one in progress.
-   */
+  /** Databases whose old bodies have to be cleared immediately, because a request asked for it. */
   readonly #asked = new Set<string>();
   #compacted: string | undefined;
   #wake: () => void = () => {};

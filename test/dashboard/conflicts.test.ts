@@ -60,7 +60,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await node.events.event("databases.conflict-left", isHere);
     await page.reload();
     await page.getByRole("region", { name: "Last resolutions" }).waitFor();
-    await page.getByText("design documents are resolved by hand").waitFor();
+    await page.getByText("conflicts of design documents must be resolved by hand").waitFor();
     expect(await violations()).toEqual([]);
     await shoot("resolved");
     await page.getByRole("button", { name: "Undo all" }).click();

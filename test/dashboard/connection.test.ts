@@ -78,7 +78,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       await page.getByRole("button", { name: "Log in" }).click();
     };
     await logIn("norole");
-    await page.getByRole("alert").getByText("norole is neither a server admin").waitFor();
+    await page.getByRole("alert").getByText("norole is not a server admin").waitFor();
     await logIn("rita");
     await page.getByRole("navigation").waitFor();
   });

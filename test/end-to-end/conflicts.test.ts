@@ -124,7 +124,7 @@ test("reads leaves one by one from a server without _bulk_get", async () => {
   }
 });
 
-test("reports a missing database and an address that is no URL", async () => {
+test("reports a missing database, and an address that is not a URL", async () => {
   const missing = await tandem("conflicts", `${node.url}/nothing`);
   expect(missing).toMatchObject({ out: "", errors: expect.stringContaining("nothing") });
   expect(missing.code).not.toBe(0);

@@ -1,6 +1,6 @@
 /**
- * The program purges documents some days after their deletion, also if it is killed meanwhile, and
- * its feeds and replications may start at a time. Its clock is moved between its starts.
+ * The program purges documents some days after their deletion, even if it is killed meanwhile.
+ * Feeds and replications can start at a given time. Each start of the program advances its clock.
  */
 import { afterAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -42,7 +42,7 @@ async function firstPurge(node: TandemProcess): Promise<number> {
   }
 }
 
-test("old tombstones are purged after kill -9, and living documents are not", async () => {
+test("old tombstones are purged after kill -9, and documents that are not deleted are kept", async () => {
   const directory = processes.directory();
   const first = await open(directory);
   await first.call("PUT", "/films");
@@ -97,7 +97,7 @@ test("old tombstones are purged after kill -9, and living documents are not", as
   expect(counter.value).toBe(before);
 });
 
-test("a replication starts at a time if its source knows times", async () => {
+test("a replication starts at the time in since_seq if its source supports times", async () => {
   const node = await open(processes.directory());
   await node.call("PUT", "/films");
   await node.call("PUT", "/films/a", {});

@@ -197,7 +197,7 @@ test("ten jobs of a client share one token", async () => {
   identityProvider.lifeSec = 2;
 });
 
-test("a continuous job continues with new tokens when they expire, are revoked, and when their endpoint fails", async () => {
+test("a continuous job continues with new tokens when tokens expire or are revoked, or their endpoint fails", async () => {
   await follow("followed", oauth2());
   const first = identityProvider.issued.length;
   while (identityProvider.issued.length < first + 2) await film("followed");
@@ -259,7 +259,7 @@ async function check(source: object) {
   return (await ask("POST", "/_tandem/replications/_check?database=_replicator", document)).body;
 }
 
-test("a check logs in, and reports the words of the token endpoint without secrets", async () => {
+test("a check logs in, and reports the error of the token endpoint without secrets", async () => {
   expect(await check(oauth2())).toMatchObject({ ok: true, source: { state: "open" } });
   const { source } = await check(oauth2({ client_id: "other", client_secret: "Kw7-guess" }));
   expect(source).toMatchObject({ state: "failed", class: "unauthorized", error: "unauthorized" });

@@ -14,7 +14,7 @@ import { openFoundationDbStore } from "../support/shared-stores.ts";
 const processes = new Processes();
 const folder = processes.directory();
 /**
- * The node that the page is about, and the servers that it calls couch.example, a.example and
+ * The node that the page is about, and the servers that the page calls couch.example, a.example and
  * b.example.
  */
 let node: TandemProcess;

@@ -94,7 +94,7 @@ test.each(["g", undefined])(
   },
 );
 
-test("the job of a group that has waited longest is first, with any labels", async () => {
+test("within a group, the job that has waited longest is first, whatever its labels", async () => {
   const worker = await register(["x", "y"]);
   await add("5", ["x"], "g", 5);
   await add("2", [], "g", 2);
@@ -107,7 +107,7 @@ test("the job of a group that has waited longest is first, with any labels", asy
   await expectSound();
 });
 
-test("jobs without a group are accepted by due time, with any labels", async () => {
+test("jobs without a group are accepted by due time, whatever their labels", async () => {
   const worker = await register(["x"]);
   for (const id of ["4", "2"]) await add(id, ["x"], undefined, Number(id));
   for (const id of ["3", "1"]) await add(id, [], undefined, Number(id));
@@ -146,7 +146,7 @@ test("groups give way only to groups with a job that the worker may run", async 
   expect(await due(["x", "y"])).toEqual([named("x")]);
 });
 
-test("an acceptor learns when the first job becomes due that it may run", async () => {
+test("an acceptor learns when the first job that it may run becomes due", async () => {
   await add("z", ["z"], "g", 1);
   await add("x", ["x"], "g", 500);
   await add("any", [], "g", 700);
@@ -169,7 +169,7 @@ test("the longest wait counts only jobs that some worker may run", async () => {
   expect(await longest([], ["x", "y"])).toBe(10);
 });
 
-test("due jobs are counted that no worker may run", async () => {
+test("the count of unplaced jobs contains the due jobs that no worker may run", async () => {
   for (const [index, labels] of [["x"], ["x", "y"], ["z"], ["z"], []].entries()) {
     await add(`due-${index}`, labels, "g", 10);
   }
@@ -200,7 +200,7 @@ test("a limited group counts jobs of all labels", async () => {
   await expectSound();
 });
 
-test("the jobs of a lost worker wait for another one with their labels", async () => {
+test("the jobs of a lost worker wait for another worker that has their labels", async () => {
   const lost = await register(["x"]);
   await add("x", ["x"], "g");
   await acceptSome(lost, 1);
@@ -230,7 +230,7 @@ test("a waiting job moves to the queue of its new labels", async () => {
   await expectSound();
 });
 
-test("the holder is notified when its job requires other labels, and keeps it until it returns it", async () => {
+test("the holder of a job is notified when the job's labels change, and keeps the job until it returns it", async () => {
   const [x, y] = [await register(["x"]), await register(["y"])];
   await add("j", ["x"], "g");
   const [held] = (await acceptSome(x, 1)).held as [HeldJob];
@@ -292,7 +292,7 @@ test("an acceptance costs the same with thousands of other sets of labels", asyn
   expect(few.readCount).toBeLessThan(50);
 });
 
-test("records of workers keep labels, and those without labels are as before", () => {
+test("the record of a worker preserves its labels and its program, with or without either", () => {
   const worker = { id: "w", node: "n", processId: "1", types: [TYPE], sinceMs: 1, leaseMs: 2 };
   const program = { version: "1.2.3", formats: { min: 2, max: 3 } };
   for (const one of [

@@ -105,7 +105,7 @@ openNode({ store: 5 });
 export { ok, rev };
 `;
 
-test("a strict consumer without other packages compiles, also with isolated modules", () => {
+test("a strict consumer without other packages compiles, even with isolated modules", () => {
   const directory = mkdtempSync(join(tmpdir(), "tandem-consumer-"));
   try {
     const packageFolder = join(directory, "node_modules/couch-tandem");

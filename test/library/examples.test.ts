@@ -55,7 +55,7 @@ function png(side: number): Buffer {
 const IMAGE_COUNT = 12;
 const THUMBNAILS = Subspace.fromTuple(["thumbnails"]);
 
-test("two workers make a thumbnail of each image exactly once, also if one is killed", async () => {
+test("two workers make a thumbnail of each image exactly once, even if one is killed", async () => {
   const store = join(directory, "store");
   const node = await nodes.open({
     store: { kind: "lmdb", directory: store },

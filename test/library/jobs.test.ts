@@ -43,7 +43,7 @@ test("a job and other data are written together or not at all", async () => {
   expect(record).toBeDefined();
 });
 
-test("accepts, updates and finishes jobs; a lost lock halts", async () => {
+test("accepts, updates and finishes jobs; the holder of a removed job is halted", async () => {
   const store = await openStore();
   const queue = openQueue(store);
   await store.transact(async (tx) => {

@@ -17,7 +17,7 @@ function suiteOf(engine: Engine, features: Parameters<typeof kvConformance>[0]["
   return suite;
 }
 
-/** An engine whose transactions differ in `change`. */
+/** An engine whose transactions have the members that `change` returns in place of their own. */
 function changedEngine(change: (attempt: EngineTransaction) => Partial<EngineTransaction>): Engine {
   const inner = openMemoryEngine();
   return {
@@ -42,7 +42,7 @@ async function failuresOf({ cases }: ConformanceSuite): Promise<readonly string[
   return failed;
 }
 
-test("an engine without a feature passes the tests of the others", async () => {
+test("an engine that lacks a feature passes the tests of all other features", async () => {
   const refusal = () => {
     throw new Error("not supported");
   };

@@ -66,7 +66,7 @@ test("reports rejected documents as denied", async () => {
   expect(result).toMatchObject({ ok: false, doc_write_failures: 1, docs_written: 7 });
 });
 
-test("an error is emitted and rejects; without a listener it only rejects", async () => {
+test("a failure emits an error and rejects the promise; without a listener, it only rejects", async () => {
   const errors: unknown[] = [];
   const options = { retries_per_request: 0 };
   const failed = pouchReplicate(`${url}/nosuch`, `${url}/x`, options);
@@ -96,7 +96,7 @@ test("retries with the given pauses, and reports the error while it waits", asyn
   expect(delays.slice(0, 1)).toEqual([0]);
 });
 
-test("rejects options without a counterpart", async () => {
+test("rejects PouchDB's options that have no counterpart", async () => {
   for (const options of [{ checkpoint: "source" }, { filter: () => true }] as object[]) {
     const replication = pouchReplicate(`${url}/films`, `${url}/other`, options);
     await expect(replication).rejects.toMatchObject({ status: 400 });

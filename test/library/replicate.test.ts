@@ -58,7 +58,7 @@ test("yields progress, and ends the iteration with the replication", async () =>
   expect((await replication).docs_written).toBe(40);
 });
 
-test("a continuous replication reports that it has caught up, follows, and stops", async () => {
+test("a continuous replication reports that it has caught up, copies later changes, and stops", async () => {
   await fill(node, "followed", 3);
   const replication = replicate(`${url}/followed`, database("follower"), {
     continuous: true,
@@ -83,7 +83,7 @@ test("a continuous replication reports that it has caught up, follows, and stops
   expect(again).toMatchObject({ no_changes: true });
 });
 
-test("an aborted signal stops after a last checkpoint, and rejects with its reason", async () => {
+test("an aborted signal stops the replication after a last checkpoint; the promise rejects with its reason", async () => {
   const controller = new AbortController();
   const reason = new Error("enough");
   const options = { continuous: true, create_target: true, signal: controller.signal };
@@ -145,7 +145,7 @@ test("lists revisions that the target rejects", async () => {
   const validate = "function (doc) { if (doc.index === 7) throw { forbidden: 'not seven' }; }";
   await database("strict").create();
   await call(node, "PUT", "/strict/_design/v", { validate_doc_update: validate });
-  // A database of the node is written with all rights, but not past its validation functions.
+  // A database of the node is written with all rights, but its validation functions still apply.
   const result = await replicate(database("films"), `${url}/strict`);
   expect(result).toMatchObject({ ok: false, docs_written: 39, doc_write_failures: 1 });
   expect(result.failures).toMatchObject([
@@ -153,7 +153,7 @@ test("lists revisions that the target rejects", async () => {
   ]);
 });
 
-test("runs again after an error if asked to, and reports the pause", async () => {
+test("runs again after an error if requested, and reports the pause", async () => {
   const pauses: number[] = [];
   const replication = replicate(`${url}/not-yet`, database("retried"), {
     create_target: true,

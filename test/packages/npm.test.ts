@@ -9,7 +9,9 @@ import { run } from "../support/packages/run.ts";
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-test-"));
 const temporary = join(directory, "tmp");
-/** Has the downloads of this user's cache, but not the packages that npx has installed. */
+/**
+ * A cache with the downloads of this user's cache, but without the packages that npx has installed.
+ */
 const cache = join(directory, "cache");
 const env = {
   ...process.env,

@@ -81,31 +81,34 @@ async function arrived(database: string, id: string): Promise<void> {
 }
 
 describe.each([COUCHDB_1, COUCHDB_2, CLOUDANT, SYNC_GATEWAY_4])("$name", (implementation) => {
-  test.each(["from", "to"])("replicates %s it completely, resumes, and follows", async (way) => {
-    const { name, url } = await open(implementation);
-    const other = `${name}-copy`;
-    const request =
-      way === "from" ? { source: url, target: other } : { source: other, target: url };
-    await fill(way === "from" ? name : other);
-    if (way === "from") await tandem.call("PUT", `/${other}`);
+  test.each(["from", "to"])(
+    "replicates %s it completely, resumes, and copies later changes",
+    async (way) => {
+      const { name, url } = await open(implementation);
+      const other = `${name}-copy`;
+      const request =
+        way === "from" ? { source: url, target: other } : { source: other, target: url };
+      await fill(way === "from" ? name : other);
+      if (way === "from") await tandem.call("PUT", `/${other}`);
 
-    const first = await replicate(request);
-    const [source, target] = way === "from" ? [name, other] : [other, name];
-    const missing = implementation.lacksDesigns ? 1 : 0;
-    expect(first).toMatchObject({ doc_write_failures: way === "to" ? missing : 0 });
-    await expectEqual(source, target, missing);
+      const first = await replicate(request);
+      const [source, target] = way === "from" ? [name, other] : [other, name];
+      const missing = implementation.lacksDesigns ? 1 : 0;
+      expect(first).toMatchObject({ doc_write_failures: way === "to" ? missing : 0 });
+      await expectEqual(source, target, missing);
 
-    await tandem.call("PUT", `/${source}/later`, { title: "Later" });
-    const resumed = await replicate(request);
-    expect(resumed.docs_written).toBe(first.docs_written + 1);
-    expect(String(resumed.start_last_seq)).not.toBe("0");
+      await tandem.call("PUT", `/${source}/later`, { title: "Later" });
+      const resumed = await replicate(request);
+      expect(resumed.docs_written).toBe(first.docs_written + 1);
+      expect(String(resumed.start_last_seq)).not.toBe("0");
 
-    const job = `/_replicator/${name}`;
-    await tandem.call("PUT", job, { ...request, continuous: true });
-    await tandem.call("PUT", `/${source}/last`, { title: "Last" });
-    await arrived(target, "last");
-    await tandem.call("DELETE", `${job}?rev=${(await tandem.call("GET", job)).body._rev}`);
-  });
+      const job = `/_replicator/${name}`;
+      await tandem.call("PUT", job, { ...request, continuous: true });
+      await tandem.call("PUT", `/${source}/last`, { title: "Last" });
+      await arrived(target, "last");
+      await tandem.call("DELETE", `${job}?rev=${(await tandem.call("GET", job)).body._rev}`);
+    },
+  );
 });
 
 test("named documents are replicated from servers whose feeds cannot be filtered by ids", async () => {
@@ -130,7 +133,7 @@ test("a selector is rejected by CouchDB 1 with its reason", async () => {
   expect(body.reason).toContain("unknown builtin filter name");
 });
 
-test("an account that may not use _local documents is read without checkpoints", async () => {
+test("a source whose account may not use _local documents is replicated without checkpoints on it", async () => {
   const { name, url } = await open(READ_ONLY);
   await fill(name);
   const request = { source: url, target: `${name}-copy`, create_target: true };

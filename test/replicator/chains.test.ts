@@ -162,7 +162,7 @@ test("a job waits for each of several jobs once, in any order", async () => {
   await node.document("third", ({ state }) => state === "completed");
 });
 
-test("a job that waits for a failed one says so, and starts after its replacement", async () => {
+test("a job that waits for a failed job reports this, and starts once the failed job was replaced and has completed", async () => {
   await put("live", copy("b", { continuous: true }));
   await node.document("live", ({ data }) => data.state === "parked");
   await put("first", copy("b", { continuous: true }));
@@ -240,7 +240,7 @@ test("a job of another user is treated as missing, unless an administrator waits
   await pass(60_000);
   const [foreign, missing] = [await shown("hers"), await shown("lost")];
   expect(foreign).toEqual({ ...missing, error: missing.error?.replace("absent", "secret") });
-  // Nor does its completion start the job.
+  // When the job of the other user completes, this job does not start either.
   const secret = await find("secret");
   await node.world.until(node.replicator.commands.retry(secret?.jobId ?? "", OPERATOR));
   await pass(60_000);
@@ -248,7 +248,7 @@ test("a job of another user is treated as missing, unless an administrator waits
   expect((await find("hers"))?.data.lastStartMs).toBe(0);
 });
 
-test("a document that names itself, or with an invalid name, is rejected", async () => {
+test("a document that names itself or an invalid name is rejected", async () => {
   expect(
     await putAs("self", { ...copy("b"), after: "self" }, { ...ANN, isAdmin: true }),
   ).toMatchObject({
@@ -296,7 +296,7 @@ test("jobs of a rule wait for jobs of another rule, database by database", async
   expect((await second())?.data.state).toBe("parked");
 });
 
-test("more jobs than one transaction releases start after one", async () => {
+test("one job that completes starts all waiting jobs, even if they need several transactions", async () => {
   for (let number = 0; number < 120; number++) {
     await put(`next-${number}`, copy("c", { after: "first", doc_ids: [`${number}`] }));
   }

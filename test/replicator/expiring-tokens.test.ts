@@ -17,7 +17,7 @@ const MINUTE_MS = 60_000;
 /** Pause after a failed request: `session_min_update_interval`. */
 const PAUSE_MS_MIN = 5000;
 
-/** A server with one database per job, which all get a document per minute. */
+/** A server with one database per job. Each database gets a document per minute. */
 function openWorld(seed: string) {
   const world = new World(seed);
   const random = world.random.fork("servers");
@@ -61,7 +61,7 @@ function openWorld(seed: string) {
       const lifeSec = random.between(5, 300);
       isGranted = true;
       const name = `t${state.tokenCount}`;
-      // Some end before their time.
+      // Some tokens end before the time that the response states.
       const isShort = state.isFailing && random.chance(0.2);
       tokens.set(name, world.time.nowMs + lifeSec * (isShort ? 300 : 1000));
       return answer(200, { access_token: name, token_type: "Bearer", expires_in: lifeSec });

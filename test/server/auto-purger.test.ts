@@ -100,7 +100,7 @@ class PurgingWorld {
     return this.world.until(persistently(this.writer, body));
   }
 
-  /** Documents by id, each with whether its leaves are deleted. */
+  /** Returns, by document id, whether each leaf is deleted. */
   async documents(name: string): Promise<ReadonlyMap<string, readonly boolean[]>> {
     const reading = this.writer.kv.read(async (tx) => {
       const { changes } = await this.#databases.open(tx, name);
@@ -122,7 +122,7 @@ function edit(id: string, path: readonly string[], deleted: boolean): DocumentEd
 const tombstone = (id: string) => edit(id, [`1-${id}`], true);
 
 describe("documents are purged by age", () => {
-  test("only in databases with a time to live, and once it is enabled", async () => {
+  test("only in databases with a time to live, and only after the purge is enabled", async () => {
     const purging = new PurgingWorld("enabled");
     const names = ["default", "kept", "short", "skipped", "unlimited"];
     for (const name of names) {
@@ -156,7 +156,7 @@ describe("documents are purged by age", () => {
     expect(await left()).toEqual(["unlimited"]);
   });
 
-  test("a dry run counts them once, and purges nothing", async () => {
+  test("a dry run counts the documents once, and purges nothing", async () => {
     const purging = new PurgingWorld("dry");
     await purging.create("films");
     const ids = Array.from({ length: 230 }, (_, index) => `d${index}`);

@@ -65,7 +65,7 @@ function file(text: string) {
   return { file: { content_type: "text/plain", data: Buffer.from(text).toString("base64") } };
 }
 
-test("a policy resolves conflicts, logs it, and an undo restores the leaves with attachments", async () => {
+test("a policy resolves conflicts and logs this, and an undo restores the leaves with their attachments", async () => {
   await ask("PUT", "/berlin");
   await putConflict("berlin", "one");
   expect(await ask("GET", at("berlin", "/policy"))).toEqual({ policy: null, since: null });
@@ -137,7 +137,7 @@ test("a function merges leaves, and an undo restores both of them", async () => 
   expect([rest.from, ...others.map(({ from }) => from)].sort()).toEqual(["a", "b"]);
 });
 
-test("a conflict that a function or validation leaves is listed with the reason", async () => {
+test("a conflict that a function or a validation leaves unresolved is listed with the reason", async () => {
   await ask("PUT", "/rome");
   await putConflict("rome", "three");
   await ask("PUT", "/rome/_design/v", {

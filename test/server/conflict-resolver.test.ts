@@ -80,7 +80,7 @@ class ResolvingWorld {
     return this.write((tx, { resolutions }) => resolutions.setPolicy(tx, text));
   }
 
-  /** Writes a leaf for each time, of which the last one is CouchDB's winner. */
+  /** Writes a leaf for each time. The last leaf is CouchDB's winner. */
   async conflict(id: string, times: readonly number[]): Promise<void> {
     const edits = times.map((at, index): DocumentEdit => {
       const revisions = { start: 1, hashes: [String(index).padStart(4, "0")] };
@@ -180,7 +180,7 @@ test("a document with hundreds of leaves is resolved in steps", async () => {
   expect(await resolving.live("many")).toEqual(['{"at":149}']);
 });
 
-test("a conflict that the policy leaves is tried again after an hour, or with another policy", async () => {
+test("an unresolved conflict is tried again after an hour, or when the policy changes", async () => {
   const resolving = new ResolvingWorld("left");
   await resolving.create();
   await resolving.setPolicy(LAST_WRITE);
@@ -201,7 +201,7 @@ test("a conflict that the policy leaves is tried again after an hour, or with an
   expect(await resolving.live("c")).toEqual(['{"at":2}']);
 });
 
-test("conflicts without a policy, and with a removed one, stay", async () => {
+test("conflicts stay in a database that has no policy, or whose policy was removed", async () => {
   const resolving = new ResolvingWorld("none");
   await resolving.create();
   resolving.open();

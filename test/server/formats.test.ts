@@ -31,9 +31,9 @@ function programOf(version: number): Program {
 }
 
 interface Sabotage {
-  /** Transactions do not check the format. */
+  /** Whether transactions do not check the format. */
   readonly noFence?: boolean;
-  /** A format is enabled whatever the nodes support. */
+  /** Whether a format is enabled regardless of the formats that the nodes support. */
   readonly ignoresNodes?: boolean;
 }
 
@@ -201,7 +201,7 @@ class Cluster {
     if (worker !== undefined) await node.kv.transact((tx) => this.#workers.expel(tx, worker.id));
   }
 
-  /** The lease of every dead or paused node ends. */
+  /** Ends the lease of every dead or paused node. */
   async expelSilent(): Promise<void> {
     const living = new Set(
       this.#nodes.filter(({ isPaused }) => !isPaused).map(({ worker }) => worker?.id),
@@ -305,7 +305,7 @@ test.each<Sabotage>([{ noFence: true }, { ignoresNodes: true }])(
       numRuns: 2_000,
     });
     expect(failed).toBe(true);
-    // The error is that of an invariant.
+    // The error is a violated invariant.
     expect(errorInstance).toMatchObject({ name: "AssertionError" });
   },
 );
@@ -333,7 +333,7 @@ function formatsOf(kv: KeyValueStore, enablesAlone: boolean) {
 }
 
 test.each([true, false])(
-  "a node that starts after a killed one enables the newest format after its lease: %s",
+  "a node that starts enables the newest format once the lease of a killed node has ended: %s",
   async (enablesAlone) => {
     const kv = await afterKill(0);
     const { formats } = formatsOf(kv, enablesAlone);

@@ -135,7 +135,7 @@ test(`on ${SEEDS} clusters whose nodes crash, each job starts after the jobs tha
   expect(await firstProblem(() => {})).toBe(undefined);
 });
 
-test("the simulation finds wake-ups that are lost because they follow the transaction", async () => {
+test("the simulation detects a wake-up that is lost because its write follows in a later transaction", async () => {
   const problem = await firstProblem(({ chains, kv }) => {
     const { noteReached } = chains;
     chains.noteReached = async (tx, ...job) => {

@@ -68,13 +68,13 @@ test("two hundred groups of ten jobs get equal shares, and every job runs", asyn
 });
 
 test("groups share the slots of the nodes for which they compete, and one usage counts for all nodes", async () => {
-  // Jobs of `any` run on both nodes, those of the others only on the second one.
+  // Jobs of `any` run on both nodes, jobs of the other groups only on the second one.
   const cluster = await SlotCluster.open("placed", { ...SLOTS, nodes: [[], ["disk:ssd", "x"]] });
   await cluster.setShares("large", 300);
   await cluster.add("any", 60);
   await cluster.add("small", 60, undefined, ["x"]);
   await cluster.add("large", 30, undefined, ["x"]);
-  // One group's jobs of several sets of labels share the standing of the group.
+  // All jobs of a group share its standing, whatever labels they require.
   await cluster.add("large", 30, undefined, ["disk:ssd"]);
   await cluster.run(6 * HOUR_SEC);
   const [any = 0, small = 0, large = 0] = ["any", "small", "large"].map((group) =>

@@ -16,7 +16,7 @@ export interface Ran {
 }
 
 export interface CommandOptions {
-  /** Added to the environment of the tests, of which the user's `.netrc` is not read. */
+  /** Variables added to the environment of the tests. The user's `.netrc` is not read. */
   readonly environment?: Readonly<Record<string, string>>;
   /** Working directory. Default: that of the tests. */
   readonly directory?: string;
@@ -26,8 +26,8 @@ export interface CommandOptions {
 const idle: ChildProcess[] = [];
 
 /**
- * Runs a command to its end, without input, in a process that has run other commands. Its options
- * of Node.js cannot be changed.
+ * Runs a command to its end, without input, in a process that has run other commands. The Node.js
+ * options of this process cannot be changed.
  */
 export async function tandem(flags: readonly string[], options: CommandOptions = {}): Promise<Ran> {
   const host = idle.pop() ?? openHost();

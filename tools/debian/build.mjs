@@ -77,7 +77,7 @@ function unpackProgram(program) {
   const tarball = options.tarball === undefined ? packed() : resolve(options.tarball);
   run("tar", ["-xzf", tarball, "--strip-components=1", "-C", program]);
   copyFileSync(join(ROOT, "package-lock.json"), join(program, "package-lock.json"));
-  // The optional packages are binaries, of which npm installs those for this machine.
+  // npm would install the optional packages, which are binaries, only for this machine.
   const flags = ["--omit=dev", "--omit=optional", "--ignore-scripts", "--prefer-offline"];
   run("npm", ["ci", ...flags, "--no-audit"], program);
   for (const path of ["package-lock.json", "node_modules/.package-lock.json"]) {
@@ -126,7 +126,7 @@ function writeSystemFiles(write, tandem) {
   write(`${share}/doc/couch-tandem/copyright`, copyright());
 }
 
-/** The example of a unit, for the user and the configuration file of the Debian package. */
+/** The example unit, adapted to the user and the configuration file of the Debian package. */
 function ownUnit(text) {
   const withoutHeader = text.replace(/^(#.*\n)+/, "");
   // A dynamic user would make systemd move the store to /var/lib/private.

@@ -28,7 +28,9 @@ const METHODS = new Map([
  */
 const UNCHECKED =
   /\b(trace\.event|assert\w*|stderr\.write|log\.\w+|metrics|span|learn|unref|watch\.cancel|clearTimeout|clearInterval|removeEventListener|yielder|markResourceTiming)\b/;
-/** Names of limits, page sizes, pauses and other numbers for which one more makes no difference. */
+/**
+ * Names of limits, page sizes, pauses and other numbers for which a difference of one is harmless.
+ */
 const TUNING = /^#?([A-Z][A-Z0-9_]*|\w*(Ms|Sec|Bytes|Max|Min|Factor|Share|Limit|Rows|Size))$/;
 
 /** Returns all faults of a source text, in source order. */

@@ -44,7 +44,7 @@ const IN_VAIN = "(waits in vain)";
 /** Usual time of a test that was not surveyed. */
 const UNSURVEYED_MS = 5_000;
 const STATEMENT_LINES_MAX = 10;
-/** Files in the same folder are tested first unless they take longer than others by this factor. */
+/** Test files of the fault's layer run first unless they take longer than others by this factor. */
 const NEIGHBOURS_FACTOR = 4;
 const CONFIG = "tools/mutate/vitest.config.ts";
 
@@ -105,8 +105,8 @@ function report() {
 }
 
 /**
- * Returns why no test notices a fault: the reason of the entry that changes the file in the same
- * way.
+ * Returns why no test notices a fault: the reason given by the entry of EXPLAINED_FAULTS that
+ * changes the file in the same way.
  */
 function explanationOf({ path, from, to, replacement }) {
   const before = textOf(path);
@@ -232,9 +232,9 @@ function startsPrograms(file, seen = new Set()) {
 }
 
 /**
- * Files whose tests run the line, within the time limit: those with the same name next to it, those
- * with that name elsewhere, and then the fastest. For a line added since the survey, those that run
- * any line of its file.
+ * Test files that run the line, within the time limit: first those named after its file in the same
+ * folder, then those named after it elsewhere, then the fastest. For a line added since the survey:
+ * test files that run any line of its file.
  */
 function filesFor(fault) {
   const { path } = fault;

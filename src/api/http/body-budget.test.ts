@@ -29,7 +29,7 @@ function open(bodyMemoryBytesMax: number) {
   };
 }
 
-test("bodies that exceed the budget together wait until other requests are answered", async () => {
+test("bodies whose total size exceeds the budget wait until other requests are answered", async () => {
   const { budget } = open(4 * MIB);
   const [first, second, exceeding] = [budget.open(), budget.open(), budget.open()];
   await first.hold(3 * MIB, never);

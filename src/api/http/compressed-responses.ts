@@ -48,7 +48,7 @@ export async function compressed(
   return { status, headers: packed, body: whole };
 }
 
-/** Value of the `Accept-Encoding` header. */
+/** Whether an `Accept-Encoding` header permits gzip. */
 export function acceptsGzip(header?: string): boolean {
   return acceptsEncoding(header, "gzip") || acceptsEncoding(header, "x-gzip");
 }

@@ -63,6 +63,6 @@ export const DATABASE: RouteFacts = { ...COUNTED, access: "database" };
 export const DATABASE_SETTING: RouteFacts = { ...COUNTED, access: "database-setting" };
 export const DATABASE_ADMIN: RouteFacts = { ...COUNTED, access: "database-admin" };
 export const MEMBER: RouteFacts = { ...COUNTED, access: "database-member" };
-/** Lists ids, so it has the access of a changes feed. */
+/** Requires the same access as a changes feed, because the response lists ids. */
 export const CONFLICTS: RouteFacts = { ...COUNTED, access: "changes" };
 export const DOCUMENT: RouteFacts = { ...COUNTED, access: "document" };

@@ -34,7 +34,7 @@ test.each([
   expect(eventFilterOf(query).asked).toEqual(expected);
 });
 
-test("events have filters of their own", () => {
+test("the filters that exist only for events are read from the query", () => {
   const text = "kind=failing,Lost&job=a/b&endpoint=a.example&rule=r";
   expect(eventFilterOf(readQuery(asking(text), QUERIES["GET /_tandem/events"])).own).toEqual({
     kinds: ["failing", "lost"],
@@ -54,7 +54,7 @@ test("a command without a filter is rejected unless it selects all jobs explicit
   }
 });
 
-test("an order by failures lists only failing jobs", () => {
+test("sorting by failures lists only failing jobs", () => {
   for (const order of ["since", "tries"]) {
     const reason = reasonOf(() => pageOf(asking(`sort=${order}&failing=false`)));
     expect(reason).toBe(`sort=${order} only lists failing jobs; omit failing=false`);

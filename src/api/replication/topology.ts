@@ -13,7 +13,7 @@ import { defineRoute, type Route } from "../http/router.ts";
 import { type AskedFilter, filterOf } from "./job-query.ts";
 import { type JobsParts, resolvedFilter } from "./jobs.ts";
 
-/** Time for which an answer is repeated after it was computed. */
+/** Time for which a computed response is cached. */
 const SHARED_MS = 2_000;
 
 export interface TopologyParts extends JobsParts {

@@ -105,8 +105,8 @@ export class JsonElements {
   }
 
   /**
-   * The text of the object with an empty array, once all input has been pushed. Throws a
-   * SyntaxError if the text is not UTF-8.
+   * The object's text with all elements removed from its array, once all input has been pushed.
+   * Throws a SyntaxError if the text is not UTF-8.
    */
   get rest(): string {
     try {

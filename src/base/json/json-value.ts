@@ -70,7 +70,10 @@ export function keepsForm(text: JsonText): boolean {
   return !LOSES_FORM.test(text);
 }
 
-/** Parses a text like `JSON.parse`, but exactly. Throws a SyntaxError if it is not JSON. */
+/**
+ * Parses JSON like `JSON.parse`, but preserves the form of numbers and the order of members. Throws
+ * a SyntaxError if the text is not JSON.
+ */
 export function parseJson(text: string): unknown {
   const parsed: unknown = JSON.parse(text);
   return keepsForm(text) ? parsed : parseExactly(text);

@@ -100,7 +100,7 @@ async function* conflictsIn(
         result?.kind === "documents"
           ? result.documents.map(({ text }) => text)
           : await readAlone(endpoint, request, signal);
-      // A leaf that has been superseded since is no longer one.
+      // A revision that was superseded meanwhile is no longer a leaf.
       if (texts.some((text) => !isDeleted(text))) live.get(request.id)?.push(request.revision);
     }
   }

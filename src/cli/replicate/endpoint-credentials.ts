@@ -15,8 +15,8 @@ import { readAuthFile } from "../server/secret-files.ts";
 import { describeError } from "../terminal/describe-error.ts";
 
 /**
- * Requires URLs, given by the names of their arguments, because a command without a server has no
- * databases of its own.
+ * Rejects arguments that are not URLs, because a command without a server has no databases of its
+ * own. `urls` has the values by argument name.
  */
 export function checkUrls(urls: Readonly<Record<string, string>>): void {
   for (const [argument, url] of Object.entries(urls)) {
@@ -125,7 +125,7 @@ async function sideAdvice(
   if (!message.includes(address)) return undefined;
   if (authFile !== undefined) return `the credentials of ${authFile} were sent to ${parsed.origin}`;
   const own = { ...sources, environment: environmentOf(name, sources) };
-  // A password from a prompt is that of the user in the URL.
+  // A password that was typed at a prompt belongs to the user in the URL.
   const found = await findCredentials(parsed, {
     ...own,
     prompt: sources.prompt && (async () => "?"),
@@ -137,7 +137,7 @@ async function sideAdvice(
   });
 }
 
-/** The variables of a side. `TANDEM_USER` is the user at the Tandem server. */
+/** The environment variables of a side. `TANDEM_USER` is the user at the Tandem server. */
 function environmentOf(
   side: GivenSide["name"],
   { environment }: CredentialSources,

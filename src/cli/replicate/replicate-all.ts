@@ -98,7 +98,7 @@ class Round {
     };
   }
 
-  /** Reasons of the rejected logins. */
+  /** Reasons why logins were rejected. */
   get refusals(): string {
     const rejected = this.#remainders.filter(({ error }) => error === "unauthorized");
     return rejected.map(({ reason }) => reason).join("\n");

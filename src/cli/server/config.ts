@@ -22,7 +22,7 @@ interface Welcome {
 type Sections = Readonly<Record<string, Readonly<Record<string, string>>>>;
 
 const SHARES = "replicator.shares";
-/** Before the further lines of a value, as in an INI file. */
+/** Indentation of the continuation lines of a value, as in an INI file. */
 const INDENT = "    ";
 
 export function addConfigCommands(program: Command): void {
@@ -97,7 +97,7 @@ function addSharesCommand(program: Command): void {
 
 /** Reports a setting without effect, which the server accepts as CouchDB does. */
 async function warnIfIneffective(server: Server, section: string, key: string): Promise<void> {
-  // The setting is changed by now. CouchDB has no such list.
+  // The setting has already been changed, so errors are ignored. CouchDB lacks this resource.
   const found = await server.ask("GET", "/_tandem/settings").catch(() => undefined);
   const rows = (found as Partial<NodeSettings> | undefined)?.settings;
   if (!Array.isArray(rows)) return;

@@ -246,7 +246,7 @@ async function command(
   return [answer, matched > 0 ? print : await nothingFound(server, "jobs", flags)];
 }
 
-/** Options of a command that can apply to several jobs. */
+/** Adds the options of a command that can apply to several jobs. */
 function withConfirmation(command: Command): Command {
   return command
     .option("--all", "select all jobs of the server")
@@ -278,7 +278,9 @@ function optionOf(filter: string): string {
   return filter.replaceAll("_", "-");
 }
 
-/** The filters that the user has given, and the further flags with these names. */
+/**
+ * The filters that the user has given, and those of the `further` flags that the user has given.
+ */
 function query(flags: Flags, further: readonly string[]): object {
   const filters = [...VALUE_NAMES, ...FLAG_FILTERS].map((name) => {
     const flag = optionOf(name).replace(/-(.)/g, (_, letter) => letter.toUpperCase());
@@ -291,8 +293,8 @@ function query(flags: Flags, further: readonly string[]): object {
 }
 
 /**
- * Returns the printer for a list without matches. The exit code is 1 if it was searched for a name
- * that no job has, which is probably mistyped.
+ * Returns the printer for a list without matches. Sets exit code 1 if a filter names something that
+ * no job has, since the name is probably mistyped.
  */
 async function nothingFound(
   server: TypedServer,

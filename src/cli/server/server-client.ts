@@ -86,7 +86,7 @@ export async function openServer(
   };
 }
 
-/** Requests that reject with an AnswerError, and for a foreign server with an Error. */
+/** Requests that reject with an AnswerError, or with an Error if the server is not Tandem. */
 class CommandRequests extends Requests {
   readonly #asker: Pick<Asker, "described">;
 
@@ -108,7 +108,10 @@ class CommandRequests extends Requests {
   }
 }
 
-/** The client's requests on the connections of a command. */
+/**
+ * Returns the `Requests` of the client in `src/client`, sent with a command's fetch and
+ * credentials.
+ */
 export function requestsOf(
   { fetch }: Pick<UndiciFetch, "fetch">,
   url: URL,

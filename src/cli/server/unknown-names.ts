@@ -1,9 +1,9 @@
-/** Tells a mistyped name from a filter that matches nothing at the moment. */
+/** Distinguishes a mistyped name from a filter that currently matches nothing. */
 import type { JobPage } from "../../contract/index.ts";
 import { answerWith } from "./answers.ts";
 import { AnswerError, type TypedServer } from "./server-client.ts";
 
-/** Filters by a name of jobs. */
+/** Filters for the names that jobs have. */
 const NAMES: ReadonlySet<string> = new Set([
   "name",
   "database",
@@ -19,8 +19,8 @@ const NAMES: ReadonlySet<string> = new Set([
 const HOSTS: ReadonlySet<string> = new Set(["host", "endpoint"]);
 
 /**
- * Whether filters that match nothing contain a name or host that no job has. Only names: they are
- * not searched again, because no job has all of them.
+ * Whether filters that match nothing contain a name or host that no job has. If all filters are
+ * names, no job has all of these names, so no request is needed.
  */
 export async function nameUnknown(server: TypedServer, filters: object): Promise<boolean> {
   const given = Object.entries(filters);

@@ -13,12 +13,12 @@ export interface StoreFlags {
   readonly json?: boolean;
 }
 
-/** The state of a store, and why this program may not use it, if so. */
+/** The state of a store and, if this program may not use it, the reason. */
 export interface UpgradeCheck extends UpgradeStatus {
   readonly refused: string | null;
 }
 
-/** Checks a store that no server needs to serve, and prints the result. */
+/** Checks a store directly, without a running server, and prints the result. */
 export async function checkStore(
   { dataDir, config: configFile, store, clusterFile, json }: StoreFlags,
   print: (check: UpgradeCheck) => string,

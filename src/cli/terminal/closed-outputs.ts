@@ -1,6 +1,9 @@
 /** Reaction to outputs whose reader has exited. */
 
-/** Exit code for a closed output pipe, as after SIGPIPE, which Node.js ignores. */
+/**
+ * Exit code if the reader of the output has exited. Node.js ignores SIGPIPE, so the signal is not
+ * sent.
+ */
 const UNREAD = 1;
 
 /**

@@ -21,7 +21,7 @@ export function reportError(error: unknown): void {
   process.exitCode = exitCodeOf(error);
 }
 
-/** Prints a sentence in the width of standard error. */
+/** Prints a sentence, wrapped to the width of standard error. */
 function report(sentence: string): void {
   const lines = wrapped(`tandem: ${printable(sentence)}`, columnsOf(process.stderr));
   process.stderr.write(`${lines.join("\n")}\n`);

@@ -2,7 +2,7 @@
 import { get, RequestError, request } from "./request.ts";
 
 export interface Session {
-  /** User name; null if the server has no administrators and every user has their rights. */
+  /** User name; null without administrators: every user then has administrator rights. */
   readonly name: string | null;
   /** Whether the user may read jobs and nodes. */
   readonly reads: boolean;

@@ -51,7 +51,7 @@ export function SelectedFields({
   );
 }
 
-/** Fields of the documents that are skipped. */
+/** Form fields that select the documents to be skipped. */
 export function SkippedFields({
   fields: { skipsDeleted, documentBytesMax, attachmentBytesMax },
   onChange,

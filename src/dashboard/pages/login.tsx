@@ -58,7 +58,8 @@ function LoginForm({ session, onLogin }: LoginProps) {
     <form onSubmit={(event) => void submit(event)}>
       {refused !== null && (
         <p class="problem" role="alert">
-          <Foreign text={refused} /> is neither a server admin nor has the role _tandem_reader.
+          <Foreign text={refused} /> is not a server admin, and does not have the role
+          _tandem_reader.
         </p>
       )}
       <label class="field">

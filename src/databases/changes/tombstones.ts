@@ -75,8 +75,8 @@ export class Tombstones {
   }
 
   /**
-   * Counts the tombstones in the next page of changes that are older than the time. `after` is the
-   * sequence that the previous call returned. Default: after those that have been purged.
+   * Counts the tombstones older than the time in the next page of changes. `after` is the sequence
+   * that the previous call returned. Default: after those that have been purged.
    */
   async count(
     tx: ReadTransaction,

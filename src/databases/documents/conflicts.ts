@@ -37,7 +37,7 @@ export type KeepsConflicts = (tx: ReadTransaction) => Promise<boolean>;
 
 /** Default number of changes that one transaction of a search reads. */
 const SEARCH_PAGE_ROWS = 1_000;
-/** Maximum number of documents that it loads: each may have a large revision tree. */
+/** Maximum number of documents that the transaction loads: each may have a large revision tree. */
 const SEARCH_DOCUMENTS_MAX = 50;
 
 export interface Conflict extends ConflictRecord {

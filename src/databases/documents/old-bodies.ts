@@ -85,8 +85,8 @@ export class OldBodies {
   }
 
   /**
-   * Keeps the records of a superseded leaf, at least until `untilMs`, also from a compaction.
-   * Returns false if they are not kept; the caller then clears them.
+   * Keeps the records of a superseded leaf at least until `untilMs`, even if the database is
+   * compacted. Returns false if they are not kept; the caller then clears them.
    */
   keep(
     tx: Transaction,

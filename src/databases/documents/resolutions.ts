@@ -2,8 +2,8 @@
  * The policy that resolves the conflicts of a database, and the log of its resolutions. This layer
  * stores them; the policy is JSON text that a higher layer interprets.
  *
- * One node at a time works in a database: a turn with a time-out. It only saves work: a resolution
- * reads policy and leaves in the transaction that writes it.
+ * One node at a time works in a database, in a turn with a time limit. Turns only save work,
+ * because a resolution reads policy and leaves in the transaction that writes it.
  */
 import type { Clock, JsonText, Page } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";
@@ -28,7 +28,7 @@ import type { AssertExists } from "../transaction-state.ts";
 export const RESOLUTIONS_MAX = 10_000;
 /** Time without progress after which another node takes over. */
 const TURN_MS = 60_000;
-/** Interval between passes through conflicts of which the last pass left some. */
+/** Interval between two passes if the first one left conflicts unresolved. */
 const PASS_MS = 60_000;
 
 export interface Resolution extends ResolutionRecord {
@@ -59,7 +59,9 @@ export class Resolutions {
     return value && decodePolicy(value);
   }
 
-  /** Sets or removes the policy. Conflicts that the old policy left are examined again. */
+  /**
+   * Sets or removes the policy. Conflicts that the old policy left unresolved are examined again.
+   */
   async setPolicy(tx: Transaction, text: JsonText | undefined): Promise<void> {
     await this.#assertExists(tx);
     tx.clearRange(this.#keys.unresolved.range());
@@ -83,7 +85,7 @@ export class Resolutions {
     return afterId;
   }
 
-  /** Records progress. A pass that left no conflicts has no row. */
+  /** Records progress. Removes the row at the end of a pass that left no conflict unresolved. */
   endTurn(tx: Transaction, turn: Omit<Turn, "seenMs">, { leftSome }: { leftSome: boolean }): void {
     if (turn.isComplete && !leftSome) tx.clear(this.#keys.resolverTurn.key({}));
     else this.#setTurn(tx, turn);
@@ -102,7 +104,9 @@ export class Resolutions {
     return values.map((value) => value && decodeUnresolved(value));
   }
 
-  /** Records why the policy left a conflict. The row is removed when the conflict ends. */
+  /**
+   * Records why the policy left a conflict unresolved. The row is removed when the conflict ends.
+   */
   setUnresolved(tx: Transaction, id: string, record: Omit<UnresolvedRecord, "timeMs">): void {
     const timeMs = this.#clock.nowMs();
     tx.set(this.#keys.unresolved.key({ id }), encodeUnresolved({ ...record, timeMs }));

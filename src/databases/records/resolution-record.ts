@@ -38,7 +38,7 @@ export interface ResolutionRecord {
   readonly removed: readonly { readonly revision: Revision; readonly deletion: Revision }[];
 }
 
-/** A conflict that the policy leaves, with the reason. */
+/** A conflict that the policy leaves unresolved, with the reason. */
 export interface UnresolvedRecord {
   readonly timeMs: number;
   readonly leavesDigest: string;

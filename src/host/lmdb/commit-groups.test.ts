@@ -27,7 +27,7 @@ test("requests with many bytes or many changes are committed a few at a time", (
   expect(sizes([request(300, 10), request(50_000, 1_000), request(300, 10)])).toEqual([2, 1]);
 });
 
-test("a short request waits for one group of long ones, and a long one for one of short ones", () => {
+test("short and long requests wait for at most one group of the other kind", () => {
   const groups = new CommitGroups();
   const long = (number: number) => request(4_000, 1_000, number);
   const next = () => groups.next()?.map(({ number }) => number);

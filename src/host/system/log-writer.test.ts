@@ -31,7 +31,7 @@ test("a line has the level by name, the time, the event and its members", () => 
   for (const { time } of json()) expect(new Date(time).toISOString()).toBe(time);
 });
 
-test("the runs of healthy jobs are details", () => {
+test("runs of healthy jobs are logged as details", () => {
   const { log, json, setLevel } = openLog();
   setLevel("debug");
   const started = { jobId: "j", replicationId: "r" };

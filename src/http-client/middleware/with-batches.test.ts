@@ -325,7 +325,7 @@ test("a failed batch fails each of its requests", async () => {
   }
 });
 
-test("an invalid batch fails all of its requests", async () => {
+test("an invalid response to a batch fails all of its requests", async () => {
   const { fetch } = await openBusy(() => ({ ...BATCH, body: "<html>\n" }));
   for (const failure of await Promise.allSettled([fetch(short("a")), fetch(short("b"))])) {
     expect(failure).toMatchObject({ reason: { details: { cause: "BATCH_MALFORMED" } } });

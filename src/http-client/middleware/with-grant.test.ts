@@ -43,7 +43,7 @@ function openUser(couch: ReturnType<typeof openCouch>, clock = openClock()) {
 }
 
 test.each([429, 503])(
-  "a login answered with %i fails with its words, but not the password",
+  "a login answered with %i fails with the words of the response, but without the password",
   async (status) => {
     const body = "in maintenance; tried apple & pear";
     const { fetch } = openUser(openCouch("", () => ({ status, body })));

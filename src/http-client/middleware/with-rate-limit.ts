@@ -68,7 +68,7 @@ export class RateLimits {
     return this.#estimates.get(key)?.intervalMs ?? 0;
   }
 
-  /** Number of pairs of endpoint and method whose requests are currently delayed. */
+  /** The pairs of endpoint and method whose requests are currently delayed. */
   list(): readonly { readonly endpointUrl: string; readonly intervalMs: number }[] {
     return [...this.#estimates].map(([key, { intervalMs }]) => ({
       endpointUrl: key.slice(key.indexOf(" ") + 1),

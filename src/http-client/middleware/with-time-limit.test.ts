@@ -39,7 +39,7 @@ async function neverWhole({ signal }: { readonly signal: AbortSignal }): Promise
   };
 }
 
-test("a request over the time limit fails like one without a response, even within its body", async () => {
+test("a request that exceeds the time limit, even within the body, fails like one without a response", async () => {
   const { clock, ring } = openAlarm();
   const fetch = withTimeLimit({ clock }, neverWhole, () => 1000);
   const reading = readText(await fetch(get("http://host/db/")));

@@ -36,7 +36,7 @@ export interface AddOptions {
   readonly request?: JobData;
 }
 
-/** A job held by the worker that accepted it. The lock proves it. */
+/** A job held by the worker that accepted it; `lock` proves that. */
 export interface HeldJob extends JobName {
   readonly lock: string;
 }

@@ -51,7 +51,7 @@ export interface RunningJob extends Pick<Job, "type" | "id" | "data" | "group" |
 export interface JobInTransaction {
   /** Replaces the data of the job. */
   update(data: JobData): Promise<void>;
-  /** Finishes the job with the transaction, so that what it writes is written exactly once. */
+  /** Finishes the job in this transaction, so that the transaction's writes happen exactly once. */
   finish(data?: JobData): Promise<void>;
   /** Ends this run, and runs the job again at this time, in seconds since the epoch. */
   runAgain(scheduledAtSec: number, data?: JobData): Promise<void>;

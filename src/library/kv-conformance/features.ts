@@ -1,4 +1,4 @@
-/** Parts of the contract, by which the suite is gated. */
+/** Parts of the contract. The suite skips tests of the parts that an engine lacks. */
 
 /** A part of the contract that an engine may lack. The rest is required. */
 export type Feature = "atomics" | "versionstamps" | "watches" | "limits" | "read-version-age";

@@ -10,7 +10,9 @@ import { bytes, type Fixture, gate, put, read } from "./fixture.ts";
 import { type CommitOutcome, unknownCommits } from "./unknown-commits.ts";
 
 export function outcomeTests(fixture: () => Fixture, test: Test): void {
-  /** A body that always conflicts on the first node. */
+  /**
+   * A body whose every attempt conflicts, because the other node changes the key that it has read.
+   */
   const alwaysLate = async (tx: Transaction): Promise<void> => {
     await read(tx, "a");
     await fixture().peerKv.transact(async (other) => put(other, "a", String(Math.random())));

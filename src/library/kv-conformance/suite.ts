@@ -32,7 +32,7 @@ export interface ConformanceSuite {
   close(): Promise<void>;
 }
 
-/** Random cases per property if the implementation does not say. */
+/** Default number of random cases per property. */
 const PROPERTY_RUN_COUNT = 25;
 
 type Declare = (fixture: () => Fixture, test: Test) => void;

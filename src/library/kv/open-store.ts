@@ -31,15 +31,15 @@ export interface ClusterPlace {
 }
 
 /**
- * Location of a store. Processes on one machine may share a folder of LMDB, and machines a cluster
- * of FoundationDB.
+ * Location of a store. Several processes on one machine may share an LMDB folder; several machines
+ * may share a FoundationDB cluster.
  */
 export type StoreLocation = "memory" | { readonly kind: "memory" } | LmdbPlace | ClusterPlace;
 
 /** An ordered transactional key-value store with FoundationDB's semantics. */
 export interface Store {
   /**
-   * Runs `body` in a transaction and commits it, repeatedly after conflicts. Resolves with the
+   * Runs `body` in a transaction and commits it; after a conflict, runs it again. Resolves with the
    * result of the committed attempt.
    */
   transact<T>(body: (tx: Transaction) => Promise<T>, options?: TransactOptions): Promise<T>;

@@ -18,7 +18,7 @@ export interface NodeDatabases {
   get(name: string): NodeDatabase;
 }
 
-/** The caller has all rights: the node runs in its own process. */
+/** The rights of a caller in the node's own process, who may do everything. */
 export const IN_PROCESS: Authority = {
   userName: null,
   vouched: { by: "process", roles: ["_admin"] },

@@ -104,7 +104,9 @@ export async function openNode({
   };
 }
 
-/** Variables of the command line do not affect a node in another program, except for keys. */
+/**
+ * Environment of this process without the variables for the command line, except those with keys.
+ */
 function environment(): Readonly<Record<string, string | undefined>> {
   const names = Object.keys(process.env).filter(
     (name) => !/^(TANDEM_(?!SECRETS_)|COUCHDB_)/.test(name),

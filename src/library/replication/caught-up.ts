@@ -1,17 +1,22 @@
-/** Detects whether a run has copied everything, and counts the changes that it has not. */
+/**
+ * Detects whether a run has copied everything, and counts the changes that it has not copied yet.
+ */
 import { type Clock, Notifier } from "../../base/index.ts";
 import type { Endpoint, ReplicationRun } from "../../replicator/index.ts";
 
 /** Interval between two requests for the number of pending changes while a run copies. */
 const PENDING_INTERVAL_MS = 2_000;
-/** Time without changes after which a feed counts as read, if the source has unselected changes. */
+/**
+ * Time without changes after which a run counts as caught up although the source reports pending
+ * changes, which the replication may not select.
+ */
 const QUIET_MS = 1_000;
 
 export interface CaughtUpParts {
   readonly clock: Clock;
   readonly run: Pick<ReplicationRun, "hasBegun" | "hasWork" | "quietSinceMs" | "progress">;
   readonly source: Pick<Endpoint, "pendingChangeCount">;
-  /** Whether the counts are needed, which cost requests. */
+  /** Whether the counts are needed. Each count costs a request. */
   readonly isNeeded: () => boolean;
   readonly onChange: () => void;
 }
@@ -64,7 +69,7 @@ export class CaughtUp {
     this.pendingChangeCount = pending;
     const isIdle = (): boolean => !run.hasWork && run.quietSinceMs === quietSinceMs;
     if (isIdle() && pending !== 0 && pending !== undefined) {
-      // The rest may be changes that the replication does not select.
+      // The pending changes may be ones that the replication does not select.
       await clock.sleep(QUIET_MS, signal).catch(() => {});
     }
     if (!signal.aborted) this.isCaughtUp = isIdle();

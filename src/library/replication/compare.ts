@@ -1,4 +1,4 @@
-/** Compares the sides of a replication, and copies what the target lacks if requested. */
+/** Compares the sides of a replication and, if requested, copies what the target lacks. */
 import {
   BatchCopier,
   type Comparison,

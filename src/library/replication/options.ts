@@ -72,8 +72,8 @@ export interface ReplicateOptions extends DocumentOptions {
   readonly signal?: AbortSignal;
   /**
    * Whether to run again after an error, with growing pauses. A rejected login, missing rights and
-   * invalid options still end the replication. A function returns the pause in milliseconds after
-   * so many failures in a row. Default: false.
+   * invalid options still end the replication. A function receives the number of consecutive
+   * failures and returns the pause in milliseconds. Default: false.
    */
   readonly retry?: boolean | ((failureCount: number) => number);
 }

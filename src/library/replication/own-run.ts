@@ -33,7 +33,7 @@ export interface OwnRunParts {
   readonly ids?: ReplicationIdContext | undefined;
   /** Called when the progress changes, including that of `caughtUp`. */
   readonly onProgress?: () => void;
-  /** Whether the pending changes of a one-shot run are needed. Default: yes. */
+  /** Whether a one-shot run has to count its pending changes. Default: yes. */
   readonly isFollowed?: () => boolean;
 }
 
@@ -45,7 +45,7 @@ class MemoryOrigin implements TargetOrigin {
   }
 }
 
-/** Fetches the code of the replication's filter, if any, from the source. */
+/** Opens a run. Fetches the code of the replication's filter, if any, from the source. */
 export async function openOwnRun(
   { connections, failures, ids, onProgress = () => {}, isFollowed = () => true }: OwnRunParts,
   replication: Replication,

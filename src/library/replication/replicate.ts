@@ -65,11 +65,12 @@ export function observedReplication(
     () => running.progress.end(),
     (error: unknown) => running.progress.end({ error }),
   );
-  // A separate promise, so that a caller who ignores a failure hears of it.
+  // A promise without handlers, so that a failure that the caller ignores is reported by the
+  // runtime as an unhandled rejection.
   const shown = result.then((value) => value);
   return Object.assign(shown, {
     [Symbol.asyncIterator]: () => {
-      // The iteration reports a failure.
+      // The iteration reports a failure instead.
       shown.catch(() => {});
       return running.progress.values();
     },
@@ -111,7 +112,7 @@ class RunningReplication {
       const startMs = connections.runtime.clock.nowMs();
       const own = parseOwnReplication(source, target, { ...members });
       const { ending, last } = await this.#runUntilDone(connections, own);
-      // A signal that aborts when everything is copied comes too late.
+      // A signal that aborts after everything was copied has no effect.
       if (ending.kind === "stopped") signal?.throwIfAborted();
       else this.#show(connections, last, { isComplete: true });
       const endMs = connections.runtime.clock.nowMs();

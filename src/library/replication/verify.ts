@@ -68,7 +68,8 @@ export function verify(
     () => progress.end(),
     (error: unknown) => progress.end({ error }),
   );
-  // A separate promise, so that a caller who ignores a failure hears of it.
+  // A promise without handlers, so that a failure that the caller ignores is reported by the
+  // runtime as an unhandled rejection.
   const shown = result.then((value) => value);
   return Object.assign(shown, {
     [Symbol.asyncIterator]: () => {
@@ -88,7 +89,7 @@ async function compare(
   const connections = openConnections({ userAgent: `Tandem/${VERSION}` });
   let repaired = 0;
   let failures: readonly FailedRevision[] = [];
-  // A repair compares twice, and only what is left counts.
+  // With a repair, only the differences found by the second comparison count.
   let isLast = !repair;
   try {
     const own = parseOwnReplication(source, target, {});

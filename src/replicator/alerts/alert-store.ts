@@ -68,7 +68,7 @@ export class AlertStore {
     tx.set(this.#keys.alertTurn.key({}), value);
   }
 
-  /** Returns the breach of each job or rule, in the order of `jobIds`, if any. */
+  /** Returns the breach, if any, of each job or rule, in the order of `jobIds`. */
   async breaches(
     tx: ReadTransaction,
     kind: BreachKind,

@@ -50,7 +50,7 @@ export function reasonsOf(graph: WaitGraph): ReadonlyMap<string, AwaitReason> {
 }
 
 /**
- * Names only jobs for which the job itself waits: its owner may not see the others of a cycle.
+ * Names only jobs for which the job itself waits: its owner may not see the other jobs of a cycle.
  */
 function reasonOf(awaited: readonly Awaited[], cycle: ReadonlySet<string>): AwaitReason {
   const named = (found: readonly Awaited[]): string => found.map(({ name }) => name).join(", ");

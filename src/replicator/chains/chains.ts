@@ -3,8 +3,8 @@
  * queued for `AWAITING_SEC`, and has a row for each job it still waits for, by the name of that
  * job, which need not exist yet. The transaction in which a job completes or catches up finds these
  * rows and queues a release (`chain-jobs.ts`) under the job's name, so that a dead node cannot lose
- * it, and many rows cannot delay the transaction. A row is removed once: the job may fall behind
- * again.
+ * it, and many rows cannot delay the transaction. Once its row is removed, a job no longer waits,
+ * even if the other job falls behind again.
  *
  * The transaction also counts the times the job was reached. A row contains the count at its
  * addition, so that a release in progress ignores rows added since, which wait for the next time.
@@ -110,7 +110,7 @@ export class Chains {
 
   /**
    * Queues the release of the jobs that wait for this one, if it has completed or caught up. Must
-   * be called in the transaction that stores this.
+   * be called in the transaction that stores its new state.
    */
   async noteReached(
     tx: Transaction,

@@ -45,7 +45,10 @@ export function isReadOnly(error: unknown): boolean {
   return error instanceof EndpointError && error.error === "read_only";
 }
 
-/** The log of a source whose `_local` documents the account may not read: the node keeps it. */
+/**
+ * Returns undefined for a source whose `_local` documents the account may not read; the node stores
+ * the log of such a source. Throws any other error.
+ */
 export function noneIfReadOnly(error: unknown): undefined {
   if (!isReadOnly(error)) throw error;
 }

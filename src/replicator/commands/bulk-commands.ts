@@ -171,7 +171,8 @@ export class BulkCommands {
     const before = this.#idAt(nowMs - AGE_MS_MAX, "");
     const { command, commandPage } = this.#keys;
     const commands = { begin: command.range().begin, end: command.key({ id: before }) };
-    // The range includes lists without a command, whose node was killed before the command began.
+    // The range includes lists without a command, stored by a node that was killed before the
+    // command began.
     const lists = { begin: commandPage.range().begin, end: commandPage.prefixKey({ id: before }) };
     return kv.transact(
       async (tx) => {

@@ -29,7 +29,7 @@ export class Governor {
   /** Batches in progress. */
   readonly batches: Semaphore;
   readonly copierTurns: CopyTurns;
-  /** Turns of retries, which do not wait for copiers. */
+  /** Limits for retries, which do not wait for copiers. */
   readonly retryTurns: CopyTurns;
 
   /** `readsAhead`: reading the next batches overlaps with writing. */

@@ -45,7 +45,8 @@ export async function amendJob(
   if (data.state !== "parked" || (await stepFor(tx, controls, existing, "changed")) !== "again") {
     return;
   }
-  // The watcher of the source runs where the job may run. The job runs once and parks again there.
+  // The watcher of the source must run on a node that may run the job, so the job runs once there
+  // and parks again.
   const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
   await parked.remove(tx, existing.id);
   await jobs.resubmit(tx, name, nowSec, encodeProgress(woken(data)));

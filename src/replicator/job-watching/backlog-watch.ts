@@ -65,7 +65,7 @@ export interface BacklogWatchParts {
   readonly chains: Chains;
   readonly endpoints: Endpoints;
   readonly subspace: Subspace;
-  /** Labels of this node, which does not ask for jobs that it may not run. */
+  /** Labels of this node, which asks only about jobs that it may run. */
   readonly labels?: Labels;
   /** Interval between rounds. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "lagIntervalSec">;

@@ -170,8 +170,8 @@ export class Nodes {
 }
 
 /**
- * Returns the dead processes that were not restarted. Each process replaces one process of the same
- * node that had reported for the last time before it started.
+ * Returns the dead processes that were not restarted. A process replaces one process of the same
+ * node whose last report was made before the new process started.
  */
 function unreplaced(
   dead: readonly StoredNode[],

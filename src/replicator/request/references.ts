@@ -1,8 +1,8 @@
 /**
  * References to credentials in jobs: `env:NAME`, an environment variable of the node, `file:/path`,
  * a file on its machine, and `identity:NAME`, a file that the operator has bound to servers. They
- * are resolved at the start of each run and never stored. Those that others renew, bearer tokens
- * and assertions, are also read during the run.
+ * are resolved at the start of each run and never stored. Bearer tokens and assertions, which
+ * others renew, are also read during the run.
  *
  * Whether a credential is a reference is decided when the job is requested, since only server
  * admins may use them. Another user's password is never a reference, even if it looks like one.
@@ -80,7 +80,9 @@ function resolveOne(
   return { ...address, headers: others, authorization: { written, read: readNow(read) } };
 }
 
-/** Returns the function after one call, so that a missing secret is reported when a run starts. */
+/**
+ * Calls the function once and returns it, so that a missing secret is reported when a run starts.
+ */
 function readNow(read: () => string): () => string {
   read();
   return read;

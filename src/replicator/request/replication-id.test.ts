@@ -194,7 +194,7 @@ describe("numbers in a filter", () => {
     expect(idOf('"selector":{"n":0}')).toBe(idOf('"selector":{"n":-0}'));
   });
 
-  test("sort as strings if they are member names, as in CouchDB", () => {
+  test("are ordered as strings if they are names of members, as in CouchDB", () => {
     const sorted = '"selector":{"o":{"$eq":{"10":1,"9":2}}}';
     expect(idOf('"selector":{"o":{"$eq":{"9":2,"10":1}}}')).toBe(idOf(sorted));
     // Compared as Erlang strings, "10" precedes "9".

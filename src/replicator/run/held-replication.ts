@@ -135,7 +135,7 @@ export class HeldReplication {
   readonly #lostRun: JobRun | undefined;
   /** Whether this run has woken the jobs that wait for this one to catch up (`after`). */
   #hasNotedReached = false;
-  /** Whether other jobs wanted the replication at the start. */
+  /** Whether other jobs wanted the same replication when the run began. */
   #hasRivals = false;
   #stored: ReplicationJobData;
   #storedAtMs: number;
@@ -487,8 +487,8 @@ export class HeldReplication {
   }
 
   /**
-   * Returns the stored backlog if it says that the job has caught up, and this was not so before,
-   * or jobs that wait for this may not have been woken by this run.
+   * Returns the stored backlog if it shows that the job has caught up, and either this is new or
+   * this run may not have woken the jobs that wait for this one.
    */
   #caughtUp(backlog: Backlog | undefined): Backlog | undefined {
     if (backlog !== undefined) return backlog.sinceMs === undefined ? backlog : undefined;

@@ -10,8 +10,8 @@ const NAMED_MAX = 5;
 const NAME_LENGTH_MAX = 200;
 /**
  * Time after which Alertmanager resolves an alert by itself. A breach is resolved explicitly, so it
- * must not end earlier. Nothing resolves other alerts, and ones that had already ended when they
- * arrive are not sent.
+ * must not end earlier. Other alerts are not resolved explicitly. They last for some minutes,
+ * because Alertmanager does not send an alert that has ended when it arrives.
  */
 const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 

@@ -42,7 +42,7 @@ test("while the receiver fails, only test alerts are sent", async () => {
   expect(failures).toEqual(["HTTP status 500"]);
 });
 
-test("a new sender compares the jobs with all limits, and then only what causes no events", async () => {
+test("a new sender checks all limits first, and then only those whose breach causes no event", async () => {
   const stop = new AbortController();
   const steps: string[] = [];
   const turns = ["taken", "held", "others", "taken", "held"];

@@ -101,7 +101,7 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
     ),
     jobs(
       "oldest_lag_seconds",
-      "longest lag of all jobs: time since which its oldest pending change has been known",
+      "longest lag of all jobs: time for which a job's oldest pending change has been known",
       jobLags[0]?.lagSec ?? 0,
     ),
     lagGauge("groups", "group", "groups with the longest lag", groupLags),
@@ -167,7 +167,7 @@ function lagGauge(
   // If truncation makes two names equal, keep the one with the longer lag.
   return {
     path: ["tandem", name, "lag_seconds"],
-    description: `lag, the time since which the oldest pending change has been known: ${description}`,
+    description: `lag, the time for which the oldest pending change has been known: ${description}`,
     labels: [label],
     samples: joined(samples, Math.max),
   };

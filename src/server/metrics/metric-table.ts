@@ -92,7 +92,7 @@ export const COUNTERS: readonly CounterRow[] = [
   },
   tandem(
     "conflicts.left",
-    "number of times that the policy of a database left a conflict",
+    "number of times that the policy of a database left a conflict unresolved",
     "databases.conflict-left",
   ),
   replicator(

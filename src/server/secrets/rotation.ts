@@ -42,7 +42,7 @@ export interface RotationParts {
   readonly databases: DatabaseRegistry;
   readonly ring: KeyRing;
   readonly source: KeySource;
-  /** Whether nodes on other machines use the store, which do not share this machine's key file. */
+  /** Whether nodes on other machines, which do not have this machine's key file, use the store. */
   readonly isSharedStore: boolean;
   /**
    * Reseals values other than documents and jobs: the store's session key, and the local

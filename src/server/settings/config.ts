@@ -394,8 +394,8 @@ function openKeys(
     isLasting: store !== "memory",
   });
   const ring = new KeyRing({ random, readKeys: () => readKeys(source) });
-  // Nor are references and identities, because a server administrator need not be an administrator
-  // of the machine.
+  // References and identities are not read from it either, because a server administrator need not
+  // be an administrator of the machine.
   const released = SECRET_REFERENCES.read(file.get("secrets")?.get("references"));
   const files = [
     source.kind === "file" ? source.path : undefined,

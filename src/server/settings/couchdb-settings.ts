@@ -1,8 +1,8 @@
 /**
  * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons; settings
- * that this program has are not meant, even if their section is. A warning names each such setting
- * that is set (`settings-advice.ts`); docs/configuration.md lists them. All other settings of
- * CouchDB are supported under the same name.
+ * that this program supports are excluded, even if their section is listed. A warning names each
+ * such setting that is set (`settings-advice.ts`); docs/configuration.md lists them. All other
+ * settings of CouchDB are supported under the same name.
  */
 import { SKIPPED_DATABASES_SECTION } from "./auto-purge-settings.ts";
 import { type Setting, sectionOf } from "./settings.ts";

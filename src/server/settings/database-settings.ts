@@ -23,7 +23,8 @@ export const DATABASE_SETTINGS = {
   timeMinSec: integer("time_seq_min_time", 1_754_006_400, {
     min: 0,
     unit: "s since 1970",
-    meaning: "lower times of the clock are not recorded for [`since`](api/changes.md#since-a-time)",
+    meaning:
+      "clock times before this time are not recorded for [`since`](api/changes.md#since-a-time)",
   }),
   processTimeoutMs: integer("os_process_timeout", 5_000, {
     unit: "ms",

@@ -27,8 +27,8 @@ const MASK = "****";
 const NAMED_SECTIONS = new Set(["admins", IDENTITIES_SECTION, "jwt_keys", SHARES_SECTION]);
 
 /**
- * As in CouchDB, the authentication handlers cannot be changed over HTTP; nor what this machine
- * reveals of itself.
+ * As in CouchDB, the authentication handlers cannot be changed over HTTP; neither can settings that
+ * determine what this machine reveals of itself.
  */
 const READ_ONLY_SECTIONS = new Set([
   IDENTITIES_SECTION,

@@ -55,7 +55,7 @@ export class Authentication {
     this.#parts = parts;
   }
 
-  /** The session as reported by `_session`. */
+  /** The names of the handlers, as reported by `_session`. */
   get handlers(): readonly string[] {
     return this.#parts.settings.handlers;
   }

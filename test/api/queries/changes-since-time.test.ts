@@ -96,7 +96,7 @@ describe("a feed since a time", () => {
     ...["2025-01-01Txx:yy:00Z", "2026-02-30T00:00:00Z", "2026-13-01T00:00:00Z"],
     ...["2026-01-01T24:00:00Z", "2026-01-01T12:00:60Z", "----------T--:--:--Z"],
     ...["-001-01-01T00:00:00Z", "    -  -  T  :  :  Z", "\u0000000-01-01T00:00:00Z"],
-  ])("refuses %j as no time", async (text) => {
+  ])("refuses %j, which is not a time", async (text) => {
     for (const path of ["/films/_changes", "/_db_updates"]) {
       const { status, json } = await since(text, path);
       const refusal = { error: "bad_request", reason: "invalid_time_format" };
@@ -150,7 +150,7 @@ describe("_time_seq", () => {
     expect(idsOf(await since("2026-01-31T15:04:00Z"))).toEqual(["e"]);
   });
 
-  test("knows no other method, and no missing database", async () => {
+  test("rejects other methods, and reports a missing database", async () => {
     const put = await films.ask("PUT /films/_time_seq", { body: {} });
     expect([put.status, put.headers.Allow]).toEqual([405, "DELETE,GET,HEAD"]);
     for (const method of ["GET", "DELETE"]) {

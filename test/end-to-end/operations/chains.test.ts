@@ -30,7 +30,7 @@ function put(id: string, members: object) {
   return node.call("PUT", `/_replicator/${id}`, members);
 }
 
-/** Waits until the job passes. */
+/** Waits until `passes` accepts the job. */
 // biome-ignore lint/suspicious/noExplicitAny: rows of every shape.
 async function once(id: string, passes: (job: any) => boolean) {
   const path = `/_tandem/jobs/${encodeURIComponent(`_replicator/${id}`)}`;

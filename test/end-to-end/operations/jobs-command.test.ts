@@ -114,7 +114,7 @@ test.each([
   [["events", "--endpoint", "nowhere.example"], "--endpoint nowhere.example", 1],
   [["events", "--job", FOLLOW, "--kind", "lost"], `--kind lost --job ${FOLLOW}`, 0],
 ])(
-  "%j finds nothing: the output says so, and exit code 1 that no job has the name",
+  "%j finds nothing: the output says so, and the exit code is 1 if no job has the name",
   async (flags, words, code) => {
     const ran = await tandem(...flags, "--server", server);
     expect(ran).toMatchObject({ code, errors: "" });

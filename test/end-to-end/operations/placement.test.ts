@@ -45,7 +45,7 @@ onSharedStores((openStore) => {
     expect([status, body.reason]).toEqual([201, undefined]);
   }
 
-  /** Waits until the job passes, after the events of any node. */
+  /** Waits until `passes` accepts the job, after the events of any node. */
   // biome-ignore lint/suspicious/noExplicitAny: rows of every shape.
   async function once(name: string, passes: (job: any) => boolean) {
     const { body } = await onceAnswered(
@@ -134,7 +134,7 @@ onSharedStores((openStore) => {
     await once("backup/a", ({ node }) => node === "tandem@berlin");
   });
 
-  test("without a node that has the labels, jobs wait and name them, until such a node starts", async () => {
+  test("jobs wait, and name the labels that no node has, until a node with these labels starts", async () => {
     await nodes.get("berlin")?.kill();
     nodes.delete("berlin");
     const job = await once("_replicator/berlin", ({ held_back_by: by }) => by === "placement");

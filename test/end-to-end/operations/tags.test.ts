@@ -123,7 +123,7 @@ test("a rule passes its tags to its jobs, and changes them without a restart", a
     () => ask("GET", "/_tandem/jobs?tag=team:ops"),
     ({ body }) => body.jobs.length === 1,
   );
-  // The entry of the start follows the state.
+  // The history shows the start of the run later than the job's state does.
   const { body: before } = await once("a", (job) => startsOf(job).length === 2, "copies");
   expect((await ask("GET", "/_tandem/rules/copies")).body.tags).toEqual({ team: "ops" });
   await ask("PUT", "/_tandem/rules/copies", { ...rule, tags: { team: "dev" } });

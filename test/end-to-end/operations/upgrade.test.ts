@@ -62,8 +62,8 @@ onSharedStores((openStore) => {
   }
 
   /**
-   * Returns the jobs once all pass. Asks again after some events of the jobs that do not pass yet,
-   * because an answer about all jobs is expensive.
+   * Returns the jobs once `passes` accepts all of them. Repeats the request only after some events
+   * of the remaining jobs, because a response about all jobs is expensive.
    */
   async function allOnce(passes: (job: DocumentView) => boolean): Promise<readonly DocumentView[]> {
     for (;;) {
@@ -78,7 +78,9 @@ onSharedStores((openStore) => {
     }
   }
 
-  /** Waits until each job has copied a document per round, and checks that none went back. */
+  /**
+   * Waits until each job has copied a document per round, and checks that no checkpoint moved back.
+   */
   async function allCopied(): Promise<void> {
     const found = await allOnce(({ state, info }) => {
       return state === "running" && info.docs_written > round;
@@ -104,7 +106,7 @@ onSharedStores((openStore) => {
     }
   }
 
-  /** Checks the jobs' own time stamps. */
+  /** Checks the length of pauses by the timestamps in the jobs' histories. */
   async function expectShortPauses(): Promise<void> {
     const { body } = await ask("GET", `/_scheduler/jobs?limit=${JOB_COUNT}`);
     const pauses = (body.jobs as readonly JobView[]).flatMap(({ history }) => {

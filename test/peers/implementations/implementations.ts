@@ -97,12 +97,12 @@ function couchDb2(): Intercept {
   });
 }
 
-/** Requests of a class between two that exceed its limit. */
+/** Number of requests of a class between two requests that exceed the limit. */
 const RATE = 5;
 
 /**
- * IBM Cloudant's limits per class of requests, after its documentation. Every sixth request of a
- * class exceeds the limit.
+ * IBM Cloudant's limits per class of requests, as documented. Every sixth request of a class
+ * exceeds the limit.
  */
 function cloudant(): Intercept {
   const counts = new Map<string, number>();

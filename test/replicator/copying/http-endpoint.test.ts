@@ -115,7 +115,7 @@ describe.each([false, true])("a feed (continuous: %j)", (continuous) => {
 });
 
 test.each([false, true])(
-  "a source that knows no times is named as the reason (continuous: %j)",
+  "the error states that the source does not support times (continuous: %j)",
   async (continuous) => {
     const reason = "Malformed sequence supplied in 'since' parameter.";
     const body = JSON.stringify({ error: "bad_request", reason });

@@ -128,7 +128,7 @@ describe("a job with an OAuth client", () => {
     await node.stop();
   });
 
-  test("of another user gets it only with the old secret, and not through a proxy", async () => {
+  test("of another user gets the new secret only if it has the old secret, and not through a proxy", async () => {
     const node = await open(offline);
     const entitled = async (auth: object, more: object = {}) => {
       const source = { url: "http://far.example/a", auth };
@@ -307,7 +307,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("do not get the new password if the server has accepted another password more recently than theirs", async () => {
+  test("do not get the new password if the server has since accepted another password", async () => {
     const node = await openServer();
     await node.put("eves", EVE, { source: VALID });
     expect(await node.replaceAll()).toEqual({ eves: "replaced" });

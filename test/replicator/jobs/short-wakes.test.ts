@@ -398,7 +398,7 @@ test("a run that has created its target does not request the checkpoints of olde
   expect(count(node.asked, "GET /c/_local/ID")).toBe(1);
 });
 
-test("a parked job with failed documents is due immediately if a retry was requested, and otherwise at their scheduled retry", () => {
+test("a parked job with failed documents is due immediately if a retry was requested, and otherwise when their retry is scheduled", () => {
   const list = { isEmpty: false, retrySec: 600 };
   expect(decideParked(9000, { ...list, isAsked: true }, 100)).toBe(100);
   expect(decideParked(9000, { ...list, isAsked: false }, 100)).toBe(700);

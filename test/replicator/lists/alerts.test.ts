@@ -147,7 +147,7 @@ test("a job that fails repeatedly causes one alert, its recovery causes another 
   expect(await whats(watch)).toEqual(["failing firing", "failing resolved"]);
 });
 
-test("an alert has the configured tags of its job, and is resolved with the tags of its start", async () => {
+test("an alert has the configured tags of its job, and its end has the same tags even if the job's tags change", async () => {
   const watch = await begun();
   const id = await addJob("a", { team: "billing", env: "prod" });
   await fail(id);
@@ -171,7 +171,7 @@ test("an alert has the configured tags of its job, and is resolved with the tags
   expect(resolved?.alert).toMatchObject({ status: "resolved", cause: { tags: ["team:billing"] } });
 });
 
-test("rules that fail for one cause share a message, and each is resolved when it recovers", async () => {
+test("rules that fail for the same cause share a message, and each rule is resolved when it recovers", async () => {
   const watch = await begun();
   const { failures, settings } = world;
   const cause = { class: "dns", host: "far.example" } as const;

@@ -169,7 +169,7 @@ test("each group reports its share, usage, jobs, and longest wait", async () => 
   expect(bob?.counts).toEqual({ ...counts, pending: 2 });
 });
 
-test("a dead process is replaced by one of its node that started later, and by no other", async () => {
+test("a dead process is replaced only by a process of the same node that started after its last report", async () => {
   const dead = async () =>
     (await node.replicator.nodes.list()).flatMap(({ id, state }) => (state === "dead" ? [id] : []));
   const at = (sec: number) => nowMs + sec * 1000;

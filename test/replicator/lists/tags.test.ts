@@ -141,7 +141,7 @@ test("failing jobs are grouped by the values of a tag, with the longest-failing 
   ]);
 });
 
-test("jobs are counted by tag and state; values after the first ones are only in the total", async () => {
+test("jobs are counted by tag and state; values beyond the limit are counted only in the total", async () => {
   for (const [n, team] of ["a", "b", "b", "c"].entries()) {
     const id = await addJob(`t${n}`, { team });
     if (n === 1) await fail(id, "one.example");

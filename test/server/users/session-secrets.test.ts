@@ -54,7 +54,7 @@ test("a node accepts the former secret, which may be the stored one, until its s
   expect(accepted()).toEqual(["stored"]);
 });
 
-test("other nodes accept the former and the new secret after a change, also nodes that start later", async () => {
+test("other nodes, even nodes that start later, accept the former and the new secret after a change", async () => {
   const { openNode, wait } = openCluster();
   const [one, other] = [openNode(), openNode()];
   other.set("secret", "old");

@@ -1,6 +1,6 @@
 /**
  * A system to install packages in: this machine's root file system, below a layer in memory that
- * has all changes. Its mounts are in a namespace that ends with its process.
+ * receives all changes. Its mounts are in a namespace that ends with its process.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";

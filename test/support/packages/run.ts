@@ -1,4 +1,4 @@
-/** Runs a program that prints progress to its end. */
+/** Runs a program to its end. Its output counts as activity of the test. */
 import { type SpawnOptions, spawn } from "node:child_process";
 import { once } from "node:events";
 import { patience } from "../runner/patience.ts";

@@ -103,7 +103,7 @@ function Document({ database, row }: { database: string; row: ConflictRow }) {
         </a>
         {row.unresolved !== null && (
           <p class="section-note">
-            Left by the policy: <Foreign text={row.unresolved.reason} />
+            Left unresolved by the policy: <Foreign text={row.unresolved.reason} />
           </p>
         )}
       </th>

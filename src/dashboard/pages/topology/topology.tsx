@@ -1,4 +1,4 @@
-/** Which databases jobs copy from and to, and loops. */
+/** The databases between which jobs copy, and loops of such copies. */
 import type { Topology, TopologyEdge } from "../../../contract/index.ts";
 import { client } from "../../api/request.ts";
 import type { Query } from "../../api/types.ts";
@@ -12,7 +12,7 @@ import { Cell, type Column, Table } from "../../components/table.tsx";
 import { Ends, Foreign, JobLink, Lag, Problem, StateBadge } from "../../components/text.tsx";
 
 const REFRESH_MS = 15_000;
-/** Maximum number of rows, which a page without virtual rows shows quickly. */
+/** Maximum number of rows: without virtual rows, a page with more would be slow. */
 const ROWS_MAX = 500;
 
 const COLUMNS: readonly Column[] = [
