@@ -781,8 +781,8 @@ export const NAMED_FAULTS = [
   {
     rule: "a run is parked although it copied a change while its source was queried",
     path: "src/replicator/run/when-quiet.ts",
-    text: "!run.hasWork && run.quietSinceMs === quietSinceMs",
-    replacement: "!run.hasWork",
+    text: "!hasWork() && quietSince().every((timeMs, index) => timeMs === before[index])",
+    replacement: "!hasWork()",
     tests: ["src/replicator/run/when-quiet.test.ts"],
   },
   {
