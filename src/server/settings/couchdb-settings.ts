@@ -3,6 +3,9 @@
  * that this program has are not meant, even if their section is. A warning names each such setting
  * that is set (`settings-advice.ts`); docs/configuration.md lists them. All other settings of
  * CouchDB are supported under the same name.
+ *
+ * The reasons are code, because a warning, the dashboard and `tandem config` show them to whoever
+ * brings a configuration of CouchDB; docs/configuration.md is generated from them.
  */
 import { SKIPPED_DATABASES_SECTION } from "./auto-purge-settings.ts";
 import { type Setting, sectionOf } from "./settings.ts";
