@@ -71,9 +71,9 @@ export interface ReplicationJobParts {
 
 type OpenSide = (side: "source" | "target") => Endpoint;
 
-/** Positions at which a run may start, and whether the run ends once it has caught up. */
+/** Position at which a parked job resumes, and whether the run ends once it has caught up. */
 type RunPlace = Required<
-  Pick<ReplicationRunParts, "expectedAt" | "parkedAt"> & { readonly endsCaughtUp: boolean }
+  Pick<ReplicationRunParts, "parkedAt"> & { readonly endsCaughtUp: boolean }
 >;
 
 /** Ending of a run whose replication another job owns. */
@@ -174,8 +174,7 @@ export class ReplicationJob {
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
       const paced = isRateLimited ? gently(runnable) : runnable;
-      const expectedAt = lastCheckpoint(before, ids);
-      const ending = await this.#copy(paced, ids, { ...parked, expectedAt }, signal);
+      const ending = await this.#copy(paced, ids, parked, signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (thrown) {
@@ -389,7 +388,7 @@ export class ReplicationJob {
   /**
    * Returns where a job woken by a watcher resumes, and whether its run ends once it has caught up.
    */
-  #parked(before: ReplicationJobData): Omit<RunPlace, "expectedAt"> {
+  #parked(before: ReplicationJobData): RunPlace {
     const { runtime, config } = this.#job.parts;
     const { replication } = before;
     const parkedAt = parkedPlace(before);
@@ -564,14 +563,6 @@ export class ReplicationJob {
     });
     return this.#places.watch(endpoint, side, address);
   }
-}
-
-/** Returns the last checkpoint written or found by the previous run of this replication, if any. */
-function lastCheckpoint(
-  { replicationId, checkpointedSequence }: ReplicationJobData,
-  { id }: ReplicationId,
-): SourceSequence | undefined {
-  return replicationId === id && checkpointedSequence !== 0 ? checkpointedSequence : undefined;
 }
 
 /** Returns the position at which the job was parked, if a watcher has woken the job. */
