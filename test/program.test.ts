@@ -21,8 +21,6 @@ test.each([
   ["main.js", ["commander"]],
   ["committer-thread.js", ["lmdb"]],
   ["lmdb-lease-thread.js", ["lmdb"]],
-  ["lease-process.js", ["lmdb"]],
-  ["lease-beat-thread.js", []],
   ["selector-thread.js", ["re2js"]],
   ["function-thread.js", ["@jitl/quickjs-wasmfile-release-sync", "quickjs-emscripten-core"]],
 ])("%s loads no packages except %j", (file, packages) => {

@@ -35,8 +35,6 @@ const bundle = await rolldown({
     kv: "src/library/entries/kv.ts",
     "kv-conformance": "src/library/entries/kv-conformance.ts",
     "committer-thread": "src/host/lmdb/committer-thread.ts",
-    "lease-beat-thread": "src/host/leases/lease-beat-thread.ts",
-    "lease-process": "src/host/leases/lease-process.ts",
     "lmdb-lease-thread": "src/host/leases/lmdb-lease-thread.ts",
     "lock-wake-up-thread": "src/host/lmdb/lock-wake-up-thread.ts",
     "selector-thread": "src/host/sandbox/selector-thread.ts",

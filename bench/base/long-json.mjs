@@ -7,7 +7,6 @@ import {
   JsonFields,
   outlineJson,
   outlineJsonYielding,
-  parseBeginning,
   parseYielding,
   Yielder,
 } from "../../dist/base/index.js";
@@ -41,10 +40,6 @@ await compare("find two members of a document of 6 MB", {
     const value = JSON.parse(new TextDecoder().decode(document));
     return [value, value.list[399_999], value.last.a[2]];
   },
-});
-await compare("the first 100 values of a list of 6 MB", {
-  parseBeginning: () => parseBeginning(encoder.encode(list), 100),
-  plain: () => JSON.parse(list).slice(0, 100),
 });
 await compare("repeated names among 400,000 members", {
   outline: () =>

@@ -1,7 +1,7 @@
 /**
  * Cost of functions in design documents: `npm run build && node bench/databases/functions.mjs`.
- * Microseconds per call with one document, sequentially, and the memory of twenty design documents
- * whose functions keep 60 MB each.
+ * Microseconds per call with one document, sequentially; milliseconds per call with two long
+ * documents; and the memory of twenty design documents whose functions keep 60 MB each.
  */
 import { SandboxPool } from "../../dist/host/sandbox/pool.js";
 import { createSystemRuntime } from "../../dist/host/system/runtime.js";
@@ -52,6 +52,24 @@ const startMs = performance.now();
 for (let count = 0; count < 20; count++) await validate("a small function", codes[0], 1_000);
 const runUs = ((performance.now() - startMs) / 20_000) * 1_000;
 console.log(`1,000 runs a call    ${runUs.toFixed(1).padStart(6)} us`);
+
+for (const length of [100_000, 1_000_000, 7_000_000]) {
+  const document = encode({ type: "film", text: "\u20ac".repeat(length / 3) });
+  const callOf = () => ({
+    codeId: "a small function",
+    code: codes[0],
+    kind: "validate",
+    path: ["validate_doc_update"],
+    runs: [[document, document]],
+    shared: "[{},{}]",
+    timeoutMs: 5_000,
+  });
+  for (let count = 0; count < 5; count++) await pool.call(callOf());
+  const startMs = performance.now();
+  for (let count = 0; count < 20; count++) await pool.call(callOf());
+  const callMs = (performance.now() - startMs) / 20;
+  console.log(`two of ${String(length).padStart(7)} bytes ${callMs.toFixed(1).padStart(6)} ms`);
+}
 
 for (let round = 0; round < 2; round++) {
   const startMs = performance.now();

@@ -32,7 +32,6 @@ export {
 export { escapeControls } from "./control-characters.ts";
 export type { EventName, Events } from "./events.ts";
 export { hexDecode, hexEncode, isLowerCaseHex, writeHex } from "./hex.ts";
-export { parseBeginning } from "./json/json-beginning.ts";
 export { JsonElements } from "./json/json-elements.ts";
 export { JsonFields } from "./json/json-fields.ts";
 export { parseElements, parseYielding } from "./json/json-parse.ts";

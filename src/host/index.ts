@@ -9,7 +9,7 @@
  *   sandbox       QuickJS in threads, for functions of design documents
  *   lmdb          the embedded store: engine, committer thread, commit log
  *   foundationdb  the store on a FoundationDB cluster
- *   leases        threads and processes that renew leases
+ *   leases        threads that renew leases
  *   http          server sockets, client connections, multipart
  *
  * Reading order: system/runtime.ts, lmdb/engine.ts, lmdb/committer.ts,
@@ -45,7 +45,6 @@ export { openUndiciFetch } from "./http/undici-fetch.ts";
 export type { WebFetch } from "./http/web-fetch.ts";
 export { WebRequests } from "./http/web-fetch.ts";
 export { LmdbLeaseRenewer } from "./leases/lmdb-lease-renewer.ts";
-export { ProcessLeaseRenewer } from "./leases/process-lease-renewer.ts";
 export { LmdbCopyTarget } from "./lmdb/copy-target.ts";
 export { openLmdbEngine } from "./lmdb/engine.ts";
 export { checkLmdbStore, exportLmdbStore } from "./lmdb/export.ts";

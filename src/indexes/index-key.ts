@@ -50,12 +50,6 @@ const ABOVE_EQUAL_TEXTS = 0x01;
  */
 const ENTRY_BYTES_MAX = 2_000;
 
-/**
- * Maximum number of members of an array or object in an entry, given that each member takes at
- * least one byte.
- */
-export const ENTRY_VALUES_MAX = ENTRY_BYTES_MAX;
-
 /** Range of an index's entries, from `begin` (inclusive) to `end` (exclusive). */
 export interface EntryRange {
   readonly begin: Uint8Array;

@@ -5,8 +5,8 @@ import {
   type JsonText,
   type JsonValue,
   outlineJson,
-  parseBeginning,
   parseJson,
+  parseYielding,
   type Yielder,
 } from "../base/index.ts";
 import type { Document, Revision } from "../databases/index.ts";
@@ -19,7 +19,6 @@ import {
   type SelectorLimits,
 } from "../documents/index.ts";
 import { valueAt } from "../protocol/index.ts";
-import { ENTRY_VALUES_MAX } from "./index-key.ts";
 
 /**
  * Length above which a body is scanned incrementally, and only indexed fields are converted to
@@ -37,10 +36,7 @@ export interface Indexing {
 }
 
 export interface IndexedDocument {
-  /**
-   * Returns `undefined` if the field does not exist. A long array or object is truncated, as in
-   * entries.
-   */
+  /** Returns `undefined` if the field does not exist. */
   valueAt(path: readonly string[]): unknown;
   /**
    * Whether the stored JSON of `value`, which is the value at `path`, is the same as
@@ -123,8 +119,8 @@ class ShortDocument implements IndexedDocument {
 
 interface Field {
   readonly value: unknown;
-  /** Returns the stored JSON text if the value is complete. */
-  readonly text: () => JsonText | undefined;
+  /** Returns the stored JSON text. */
+  readonly text: () => JsonText;
 }
 
 class LongDocument implements IndexedDocument {
@@ -158,8 +154,10 @@ async function longDocument(
   for (const { paths, filter } of indexes) {
     for (const path of paths) {
       if (result.fields.has(keyOf(path))) continue;
-      const field = fieldOf(await stored.at(path));
-      if (field !== undefined) result.fields.set(keyOf(path), field);
+      const found = await stored.at(path);
+      if (found === undefined) continue;
+      const value = await parseYielding(found.text, yielder, parseJson);
+      result.fields.set(keyOf(path), { value, text: () => found.text });
       if (yielder.isDue) await yielder.yield();
     }
     if (filter === undefined || !paths.every((path) => result.fields.has(keyOf(path)))) continue;
@@ -167,14 +165,6 @@ async function longDocument(
       result.passed.add(filter);
   }
   return result;
-}
-
-function fieldOf(found: JsonValue | undefined): Field | undefined {
-  if (found === undefined) return undefined;
-  if (found.length > LONG_BYTES) {
-    return { value: parseBeginning(found.bytes, ENTRY_VALUES_MAX), text: () => found.text };
-  }
-  return { value: parseJson(found.text), text: () => found.text };
 }
 
 function keyOf(path: readonly string[]): string {

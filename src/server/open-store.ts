@@ -8,7 +8,6 @@ import {
   LmdbLeaseRenewer,
   openFoundationDbEngine,
   openLmdbEngine,
-  ProcessLeaseRenewer,
 } from "../host/index.ts";
 import { InLoopLeaseRenewer, type LeaseRenewer, Workers } from "../jobs/index.ts";
 import { type Engine, KeyValueStore, MemoryEngine, type Subspace } from "../kv/index.ts";
@@ -63,10 +62,7 @@ export const STORES: Readonly<Record<StoreName, StoreKind>> = {
       return prefix === undefined ? cluster : `${cluster} (prefix ${JSON.stringify(prefix)})`;
     },
     async open(runtime, config) {
-      const { clusterFile, foundationDb } = config;
-      const store = { kind: "foundationdb", clusterFile, ...foundationDb } as const;
-      const renewerOf = (jobs: Subspace) => new ProcessLeaseRenewer(store, jobs);
-      return { kv: await openCluster(runtime, config), renewerOf };
+      return storeOn(runtime, await openCluster(runtime, config));
     },
   },
 };
@@ -76,7 +72,11 @@ export const STORES: Readonly<Record<StoreName, StoreKind>> = {
  * be blocked for long.
  */
 export function openEngine(runtime: Runtime, engine: Engine): OpenedStore {
-  const kv = new KeyValueStore({ runtime, engine });
+  return storeOn(runtime, new KeyValueStore({ runtime, engine }));
+}
+
+/** A store whose leases are renewed by this process's own event loop. */
+function storeOn(runtime: Runtime, kv: KeyValueStore): OpenedStore {
   const { clock } = runtime;
   const renewerOf = (jobs: Subspace) =>
     new InLoopLeaseRenewer({ clock, kv, workers: new Workers(runtime, jobs) });

@@ -185,6 +185,13 @@ describe("limits", () => {
     expect(await filter("function (doc) { return doc.n > 1; }")).toEqual([false, true]);
   });
 
+  test("a function whose memory has grown can be called again", async () => {
+    const call = callOf("function () { return new Uint8Array(4e7).length > 0; }");
+    for (let count = 0; count < 3; count++) {
+      expect(await pool.call({ ...call, kind: "filter" })).toEqual([true, true]);
+    }
+  });
+
   test("the time limit applies to each run", async () => {
     const source =
       "function () { var end = Date.now() + 60; while (Date.now() < end); return true; }";

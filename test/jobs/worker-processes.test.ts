@@ -27,11 +27,11 @@ interface Message {
 interface WorkerOptions {
   readonly leaseMs: number;
   readonly mode: "write" | "hold";
-  /** Whether a thread or a process renews the lease. Both are independent of the event loop. */
+  /** Whether a thread or the event loop renews the lease. */
   readonly renewal: Renewal;
 }
 
-type Renewal = "thread" | "process";
+type Renewal = "thread" | "loop";
 
 /** A worker process and the messages that it has sent. */
 class WorkerProcess {
@@ -127,61 +127,76 @@ async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
 }
 
 /** How long the event loop is blocked: longer than two leases. */
-const BLOCKED: readonly (readonly [Renewal, number])[] = [
-  ["thread", 12_000],
-  ["process", 12_000],
-];
+const BLOCK_MS = 12_000;
 
-describe.each(BLOCKED)("workers whose leases are renewed by a %s", (renewal, blockMs) => {
-  test("another process accepts all 1,000 jobs of a killed process", async () => {
-    const victim = await open("victim", { renewal, leaseMs: DEFAULT_LEASE_MS });
-    await add(1000);
-    await victim.said("accepted", 1000);
-    const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
-    await victim.end("SIGKILL");
-    await other.said("accepted", 1000);
-    expect((await all()).every(({ state }) => state === "running")).toBe(true);
-  });
+describe.each<Renewal>(["thread", "loop"])(
+  "workers whose leases are renewed by a %s",
+  (renewal) => {
+    test("another process accepts all 1,000 jobs of a killed process", async () => {
+      const victim = await open("victim", { renewal, leaseMs: DEFAULT_LEASE_MS });
+      await add(1000);
+      await victim.said("accepted", 1000);
+      const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
+      await victim.end("SIGKILL");
+      await other.said("accepted", 1000);
+      expect((await all()).every(({ state }) => state === "running")).toBe(true);
+    });
 
-  test("a stopping process returns its jobs before its lease ends", async () => {
-    const first = await open("first", { renewal, leaseMs: DEFAULT_LEASE_MS });
-    await add(50);
-    await first.said("accepted", 50);
-    const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
-    expect(await first.end("SIGTERM")).toBe(0);
-    await other.said("accepted", 50);
-    // The jobs were accepted before the lease of the stopped process expired.
-    expect(other.count("jobs.worker-expelled")).toBe(0);
-  });
+    test("a stopping process returns its jobs before its lease ends", async () => {
+      const first = await open("first", { renewal, leaseMs: DEFAULT_LEASE_MS });
+      await add(50);
+      await first.said("accepted", 50);
+      const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
+      expect(await first.end("SIGTERM")).toBe(0);
+      await other.said("accepted", 50);
+      // The jobs were accepted before the lease of the stopped process expired.
+      expect(other.count("jobs.worker-expelled")).toBe(0);
+    });
 
-  test(`a process whose event loop is blocked for ${blockMs / 1000} s keeps its jobs`, async () => {
-    const busy = await open("busy", { renewal, leaseMs: DEFAULT_LEASE_MS, mode: "write" });
-    await add(20);
-    await busy.said("accepted", 20);
-    const other = await open("other", { renewal, leaseMs: DEFAULT_LEASE_MS });
-    busy.child.send({ blockMs });
-    await busy.said("unblocked");
-    // The process continues to write, and no job was taken from it.
-    await busy.said("wrote", 20);
-    expect(busy.count("halted")).toBe(0);
-    expect(busy.count("jobs.worker-lost")).toBe(0);
-    expect(other.count("accepted")).toBe(0);
-    expect(other.count("jobs.worker-expelled")).toBe(0);
-  });
+    test("a process that is suspended for longer than its lease stops when it resumes, and none of its writes is accepted", async () => {
+      const sleeper = await open("sleeper", { renewal, leaseMs: SHORT_LEASE_MS, mode: "write" });
+      await add(20);
+      await sleeper.said("accepted", 20);
+      const other = await open("other", { renewal, leaseMs: SHORT_LEASE_MS });
+      await stopBetweenCommits(sleeper);
+      await other.said("accepted", 20);
+      const before = await all();
+      const acceptedCount = sleeper.count("accepted");
+      sleeper.child.kill("SIGCONT");
+      await sleeper.said("jobs.worker-lost");
+      await sleeper.said("jobs.worker-registered", 2);
+      expect(await all()).toEqual(before);
+      expect(sleeper.count("accepted")).toBe(acceptedCount);
+    });
+  },
+);
 
-  test("a process that is suspended for longer than its lease stops when it resumes, and none of its writes is accepted", async () => {
-    const sleeper = await open("sleeper", { renewal, leaseMs: SHORT_LEASE_MS, mode: "write" });
-    await add(20);
-    await sleeper.said("accepted", 20);
-    const other = await open("other", { renewal, leaseMs: SHORT_LEASE_MS });
-    await stopBetweenCommits(sleeper);
-    await other.said("accepted", 20);
-    const before = await all();
-    const acceptedCount = sleeper.count("accepted");
-    sleeper.child.kill("SIGCONT");
-    await sleeper.said("jobs.worker-lost");
-    await sleeper.said("jobs.worker-registered", 2);
-    expect(await all()).toEqual(before);
-    expect(sleeper.count("accepted")).toBe(acceptedCount);
-  });
+test("a process with a thread for its lease keeps its jobs while its event loop is blocked", async () => {
+  const lease = { renewal: "thread", leaseMs: DEFAULT_LEASE_MS } as const;
+  const busy = await open("busy", { ...lease, mode: "write" });
+  await add(20);
+  await busy.said("accepted", 20);
+  const other = await open("other", lease);
+  busy.child.send({ blockMs: BLOCK_MS });
+  await busy.said("unblocked");
+  // The process continues to write, and no job was taken from it.
+  await busy.said("wrote", 20);
+  expect(busy.count("halted")).toBe(0);
+  expect(busy.count("jobs.worker-lost")).toBe(0);
+  expect(other.count("accepted")).toBe(0);
+  expect(other.count("jobs.worker-expelled")).toBe(0);
+});
+
+test("a process without this thread loses its jobs meanwhile, and none of its writes is accepted", async () => {
+  const lease = { renewal: "loop", leaseMs: SHORT_LEASE_MS } as const;
+  const busy = await open("busy", { ...lease, mode: "write" });
+  await add(20);
+  await busy.said("accepted", 20);
+  const other = await open("other", lease);
+  busy.child.send({ blockMs: BLOCK_MS });
+  await other.said("accepted", 20);
+  const before = await all();
+  await busy.said("jobs.worker-lost");
+  await busy.said("jobs.worker-registered", 2);
+  expect(await all()).toEqual(before);
 });

@@ -3,16 +3,15 @@
  * holds them and, in mode "write", repeatedly writes their data. Runs built code.
  *
  * Arguments: folder, name, lease in milliseconds, "write" or "hold", and what renews the lease:
- * "thread" or "process". The process reports events. After the message `{ blockMs }` it blocks its
+ * "thread" or "loop". The process reports events. After the message `{ blockMs }` it blocks its
  * event loop for this time, and then reports the first write of every job. On SIGTERM, its worker
  * leaves the queue.
  */
 import { setMaxListeners } from "node:events";
 import { LmdbLeaseRenewer } from "../../dist/host/leases/lmdb-lease-renewer.js";
-import { ProcessLeaseRenewer } from "../../dist/host/leases/process-lease-renewer.js";
 import { openLmdbEngine } from "../../dist/host/lmdb/engine.js";
 import { createSystemRuntime } from "../../dist/host/system/runtime.js";
-import { Jobs, JobWorker } from "../../dist/jobs/index.js";
+import { InLoopLeaseRenewer, Jobs, JobWorker } from "../../dist/jobs/index.js";
 import { KeyValueStore, Subspace } from "../../dist/kv/index.js";
 
 const [directory, node, leaseMs, mode, renewal] = process.argv.slice(2);
@@ -24,8 +23,8 @@ const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, 
 const subspace = Subspace.fromTuple(["jobs"]);
 const jobs = new Jobs(runtime, subspace);
 const renewer =
-  renewal === "process"
-    ? new ProcessLeaseRenewer({ kind: "lmdb", directory }, subspace)
+  renewal === "loop"
+    ? new InLoopLeaseRenewer({ clock, kv, workers: jobs.workers })
     : new LmdbLeaseRenewer(directory, subspace);
 const worker = new JobWorker({
   runtime,

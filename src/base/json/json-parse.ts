@@ -5,7 +5,6 @@
  */
 import { utf8Encode, utf8Slice } from "../bytes.ts";
 import type { Yielder } from "../yielder.ts";
-import { valueEndBefore } from "./json-beginning.ts";
 import {
   isBetweenElements,
   type ScannedJson,
@@ -19,6 +18,8 @@ import { objectOf } from "./json-value.ts";
 /** Maximum length parsed in one step, which takes a few milliseconds. */
 const STEP_BYTES = 16_384;
 
+const COMMA = 0x2c;
+const SPACE = 0x20;
 const OPEN_BRACKET = 0x5b;
 
 const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 0, keepsStrings: true };
@@ -89,4 +90,11 @@ async function* batchesOf(
     yield parse(`[${utf8Slice(bytes, begin, end)}]`) as unknown[];
     if (!scanned.isWhole) begin = scanned.at;
   }
+}
+
+/** Returns the end of the element that precedes the one at `next`. */
+function valueEndBefore(bytes: Uint8Array, next: number): number {
+  let end = next;
+  while (bytes[end - 1] === COMMA || (bytes[end - 1] as number) <= SPACE) end--;
+  return end;
 }

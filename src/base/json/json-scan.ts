@@ -113,11 +113,6 @@ export function fromElement(pause: ScanPause, at: number): ScanPause {
   return { ...pause, at, rowsEnd: ROW_LENGTH, depth: 1, isMember: false, row: NO_VALUE };
 }
 
-/** Brackets open at the pause, outermost first. */
-export function openBrackets({ open, depth }: ScanPause): ("[" | "{")[] {
-  return Array.from(open.subarray(0, depth), (entry) => ((entry & 1) === 1 ? "{" : "["));
-}
-
 /**
  * Number of input bytes per row allocated initially. A value needs one row, and most documents have
  * fewer values than this ratio allows for.

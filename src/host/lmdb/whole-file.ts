@@ -6,6 +6,10 @@
  * The first two pages contain the roots of the last two transactions. A healthy file may end before
  * its last page, because pages that were allocated and freed again are never written. Such pages
  * are on the free list, a separate tree: transaction → count and page numbers.
+ *
+ * The size alone does not tell a truncated copy, which would end the process with a bus error, from
+ * a healthy file; magic, version and a checksum of our own would not either
+ * (`test/kv/lmdb-damaged-files.test.ts` has both).
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";

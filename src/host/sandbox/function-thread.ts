@@ -49,14 +49,15 @@ async function answer(request: SandboxRequest & Numbered): Promise<void> {
   number = request.number;
   const code = await codeOf(request);
   const result = code.call(request);
-  if (code.hasGrown) drop(request.codeId, code);
+  const isDropped = code.hasGrown;
+  if (isDropped) drop(request.codeId, code);
   const isSpent = droppedBytes > DROPPED_BYTES_MAX;
-  port.postMessage({ ...result, isSpent });
+  port.postMessage({ ...result, isSpent, isDropped });
   releaseMemory(
     request.runs.flatMap((run) => (typeof run === "string" ? [] : run.map(({ buffer }) => buffer))),
   );
   if (isSpent) port.close();
-  else code.rest();
+  else if (!isDropped) code.rest();
 }
 
 async function codeOf({ codeId, code }: SandboxRequest): Promise<SandboxCode> {

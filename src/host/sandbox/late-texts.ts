@@ -1,6 +1,10 @@
 /**
  * Lazily transferred members of documents. A function usually reads a few small members of a large
  * document; long members would exist several times in the sandbox's memory while they are parsed.
+ *
+ * Compared with complete arguments (`node bench/databases/functions.mjs`), a validation of two
+ * documents with an unread long member takes 0.2 times as long at 1 and 7 MB; short arguments do
+ * not differ.
  */
 import { outlineJson, utf8Encode, utf8Slice } from "../../base/index.ts";
 

@@ -45,6 +45,8 @@ export interface ThreadAnswer {
   readonly kind: string;
   /** Whether the thread exits and has to be replaced. */
   readonly isSpent?: boolean;
+  /** Whether the thread has dropped the data of `subjectId`. */
+  readonly isDropped?: boolean;
 }
 
 export interface ThreadPoolOptions<Request> {
@@ -85,7 +87,7 @@ interface Thread<Request, Answer> {
   readonly ready: Promise<void>;
   /** The call being run; undefined if the thread is idle. */
   current: Current<Request, Answer> | undefined;
-  /** `subjectId` of the thread's last call. */
+  /** `subjectId` of the thread's last call, unless the thread has dropped its data. */
   subjectId: string | undefined;
   /** Reason why the thread ends. */
   reason: string;
@@ -252,6 +254,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     if (message.kind === "ready" || current === undefined) return;
     const answer = message as Answer;
     if (answer.isSpent === true || thread.isEnding) this.#threads.delete(thread);
+    if (answer.isDropped === true) thread.subjectId = undefined;
     current.waiting.resolve(answer);
     this.#free(thread);
   }

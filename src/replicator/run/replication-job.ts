@@ -17,7 +17,7 @@ import {
   type Trace,
 } from "../../base/index.ts";
 import { Activity, SecretsInUse } from "../../http-client/index.ts";
-import type { HeldJob, Job } from "../../jobs/index.ts";
+import { type HeldJob, isJobLost, type Job } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import type { OwnCheckpoints } from "../checkpoints/own-checkpoint.ts";
 import type { ParkedPlace } from "../checkpoints/parked-place.ts";
@@ -143,12 +143,12 @@ export class ReplicationJob {
   async run(signal: AbortSignal, leaving: AbortSignal, delayMs = 0): Promise<void> {
     const before = this.#job.data;
     try {
-      if (isHalt(signal.reason)) throw signal.reason;
+      if (isJobLost(signal.reason)) throw signal.reason;
       if (await this.#job.vanish()) return;
       const ending = await this.#perform(before, delayMs, signal);
       await this.#job.end(ending, before, leaving);
     } catch (error) {
-      if (isHalt(error) || isHalt(signal.reason)) {
+      if (isJobLost(error) || isJobLost(signal.reason)) {
         this.trace.event("replication.halted", { jobId: this.#job.held.id });
         if (errorCode(signal.reason) !== "JOBS_WORKER_EXPELLED") await this.#job.removeIfDoomed();
         return;
@@ -190,14 +190,14 @@ export class ReplicationJob {
       const early = isAsked ? undefined : await this.#tooEarly(signal);
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
-      const ending = await this.#copy(before, parked, signal);
+      const ending = await this.#copy(parked, signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (thrown) {
       const error = this.#causeOf(thrown);
       const isOfStore = errorCode(error)?.startsWith("KV_") === true;
-      if (isHalt(error) || (isOfStore && !isRefusal(error))) throw error;
-      if (isHalt(signal.reason)) throw signal.reason;
+      if (isJobLost(error) || (isOfStore && !isRefusal(error))) throw error;
+      if (isJobLost(signal.reason)) throw signal.reason;
       if (isStop(signal.reason)) return stopped;
       if (isStop(error)) return this.#ownEnding ?? stopped;
       return endingOf(error, replication, this.#placeOf(error), this.#secrets);
@@ -341,16 +341,12 @@ export class ReplicationJob {
   }
 
   /** Copies in all directions until each run has ended by itself, or one has failed. */
-  async #copy(
-    before: ReplicationJobData,
-    place: RunPlace,
-    signal: AbortSignal,
-  ): Promise<RunEnding> {
+  async #copy(place: RunPlace, signal: AbortSignal): Promise<RunEnding> {
     const { runtime, config } = this.#job.parts;
     const { clock } = runtime;
     const copies: OpenRun[] = [];
     for (const direction of this.#directions) {
-      copies.push(await this.#openRun(direction, before, place));
+      copies.push(await this.#openRun(direction, place));
     }
     const [{ direction, begun }] = copies as [OpenRun, ...OpenRun[]];
     const runs = copies.map(({ measured }) => measured);
@@ -417,11 +413,7 @@ export class ReplicationJob {
     return hasCompleted ? completed(endings) : (this.#ownEnding ?? { kind: "stopped" });
   }
 
-  async #openRun(
-    direction: Direction,
-    before: ReplicationJobData,
-    { parkedAt, endsCaughtUp }: RunPlace,
-  ): Promise<OpenRun> {
+  async #openRun(direction: Direction, { parkedAt, endsCaughtUp }: RunPlace): Promise<OpenRun> {
     const { runtime, config } = this.#job.parts;
     const { stallCount } = this.#job.data;
     const { replication, ids, isReverse } = direction;
@@ -445,7 +437,6 @@ export class ReplicationJob {
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
       ...(isReverse ? {} : { targetOrigin: this.#job.targetOrigin }),
-      expectedAt: lastCheckpoint(isReverse ? before.reverse : before, ids),
       parkedAt: parkedAt[isReverse ? 1 : 0],
       endsCaughtUp,
       copyLimits: config.copyLimits,
@@ -588,7 +579,7 @@ export class ReplicationJob {
       );
     } catch (error) {
       const code = errorCode(error);
-      if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
+      if (isJobLost(error) || code?.startsWith("KV_") === true) throw error;
       if (isStop(error) || isStop(signal.reason)) return { kind: "list-stopped" };
       const fields = { jobId: this.#job.held.id, ...describeFailure(error) };
       runtime.trace.event("replication.retry-failed", fields);
@@ -623,15 +614,6 @@ export class ReplicationJob {
     });
     return places.watch(endpoint, side, address);
   }
-}
-
-/** Returns the last checkpoint written or found by the previous run of this replication, if any. */
-function lastCheckpoint(
-  before: DirectionProgress | undefined,
-  { id }: ReplicationId,
-): SourceSequence | undefined {
-  if (before?.replicationId !== id || before.checkpointedSequence === 0) return undefined;
-  return before.checkpointedSequence;
 }
 
 /** Returns the position at which a direction was parked, if a watcher has woken the job. */
@@ -699,12 +681,6 @@ function gently(replication: Replication): Replication {
       httpConnectionsMax: Math.min(options.httpConnectionsMax, 5),
     },
   };
-}
-
-/** Whether the lease of the job, or of its worker, is lost. */
-function isHalt(error: unknown): boolean {
-  const code = errorCode(error);
-  return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
 }
 
 /** Whether the store is unavailable or rejects writes, for example on a full disk. */
