@@ -1,11 +1,12 @@
 /** Jobs that replicate in both directions (`pair`), in virtual time. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { errorCode } from "../../src/base/index.ts";
+import { errorCode, Utf8Text } from "../../src/base/index.ts";
 import { documentView, parseReplication } from "../../src/replicator/index.ts";
 import { decodeSources } from "../../src/replicator/jobs/parked-record.ts";
 import { replicatorKeys } from "../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../src/server/layout.ts";
 import { World } from "../simulation/kernel/world.ts";
+import { ADMIN } from "../support/open-node.ts";
 import { openVirtualNode } from "../support/virtual-node.ts";
 
 const PAIR = { source: "a", target: "b", pair: true, create_target: true };
@@ -176,4 +177,40 @@ test("rejects members that have no meaning in both directions", () => {
   );
   expect(refusalOf({ pair: false, since_seq: 5 })).toBeUndefined();
   expect(refusalOf({ schedule: "every 15m" })).toBeUndefined();
+});
+
+test("before the format of the store has pairs, `pair` is rejected", async () => {
+  const older = openVirtualNode({ format: { includes: async () => false } });
+  await older.start();
+  await expect(older.replicator.start(parseReplication(PAIR), JOE)).rejects.toMatchObject({
+    reason: expect.stringMatching(/^`pair` requires a newer format of the store; run/),
+  });
+  await older.stop();
+});
+
+test("a document that gains or loses `pair` replaces its job", async () => {
+  await put("pair", { ...PAIR, continuous: true });
+  await onceCopied("b", "from-a");
+  const change = (members: object) =>
+    node.world.until(
+      node.kv.transact(async (tx) => {
+        const database = await node.databases.open(tx, "_replicator");
+        const parent = (await database.documents.read(tx, "pair"))?.revision;
+        const edit = { mode: "interactive", id: "pair", parent, deleted: false } as const;
+        const body = Utf8Text.of(JSON.stringify({ owner: null, ...members }));
+        return database.write(tx, { ...edit, body, attachments: [] }, ADMIN);
+      }),
+    );
+  expect(await change({ source: "a", target: "b", continuous: true })).toMatchObject({
+    kind: "written",
+  });
+  await node.document("pair", ({ data }) => data.replicationId !== undefined && !data.reverse);
+  await node.put("b", "only-in-b", {});
+  await node.put("a", "later", {});
+  await onceCopied("b", "later");
+  await pass(60_000);
+  expect(await has("a", "only-in-b")).toBe(false);
+  // The reverse replication has no owner any more.
+  await put("reverse", { source: "b", target: "a", continuous: true });
+  await onceCopied("a", "only-in-b");
 });
