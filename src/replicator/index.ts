@@ -64,7 +64,13 @@ export type {
   SourceSequence,
   StreamedDocument,
 } from "./endpoints/endpoint.ts";
-export { EndpointError, parseSequence, sequenceText, TextDocument } from "./endpoints/endpoint.ts";
+export {
+  EndpointError,
+  isStartSequence,
+  parseSequence,
+  sequenceText,
+  TextDocument,
+} from "./endpoints/endpoint.ts";
 export type { EndpointsParts, SecretDestination, SecretLookup } from "./endpoints/endpoints.ts";
 export { Endpoints } from "./endpoints/endpoints.ts";
 export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
@@ -139,6 +145,7 @@ export { adminOnlyRefusal } from "./request/admin-only.ts";
 export {
   ReplicationInvalidError,
   replicationMembers,
+  shown,
   withExactMembers,
 } from "./request/parse-fields.ts";
 export { parseReplication } from "./request/parse-replication.ts";

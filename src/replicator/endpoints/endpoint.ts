@@ -8,9 +8,11 @@
  */
 import {
   isJsonObject,
+  JsonNumber,
   type JsonText,
   keepsForm,
   OperationalError,
+  printJson,
   type Utf8Writer,
 } from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";
@@ -29,6 +31,16 @@ export type SourceSequence = unknown;
  */
 export function parseSequence(text: JsonText): SourceSequence {
   return keepsForm(text) ? JSON.parse(text) : text;
+}
+
+/**
+ * Whether a user may give this value as the sequence at which a job starts: a number from 0, a
+ * non-empty string, or a list, as in BigCouch.
+ */
+export function isStartSequence(value: unknown): boolean {
+  const isNumber = typeof value === "number" || value instanceof JsonNumber;
+  const isStart = isNumber ? Number(value) >= 0 : Array.isArray(value) || typeof value === "string";
+  return isStart && value !== "" && printJson(value).length <= SEQUENCE_LENGTH_MAX;
 }
 
 /**
