@@ -24,7 +24,7 @@ export const JSON_PARSE_USES: Readonly<Record<string, string>> = {
   "base/json/json-rows.ts": STRINGS,
   "base/json/json-value.ts": "implements parseJson",
   "cli/server/jobs.ts": "prints an event that this program wrote",
-  "cli/server/secrets.ts": STRINGS,
+  "cli/server/secret-files.ts": STRINGS,
   "cli/replicate/conflicts.ts": "reads documents one by one",
   "cli/replicate/replicate.ts": "reads ids of documents",
   "dashboard/base/context.ts": "reads a query that it has serialized itself",

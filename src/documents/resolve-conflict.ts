@@ -289,8 +289,8 @@ export async function callFunction(
 }
 
 /**
- * The function may have tampered with the results. As in requests, text that CouchDB does not accept
- * is rejected, because the document could not be replicated to it.
+ * The function may have tampered with the results. As in requests, text that CouchDB does not
+ * accept is rejected, because the document could not be replicated to it.
  */
 function validJson(text: string): string {
   try {

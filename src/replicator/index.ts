@@ -66,7 +66,6 @@ export type {
 } from "./endpoints/endpoint.ts";
 export {
   EndpointError,
-  isStartSequence,
   parseSequence,
   sequenceText,
   TextDocument,
@@ -153,6 +152,7 @@ export { resolveReferences } from "./request/references.ts";
 export type { HttpAddress, Replication } from "./request/replication.ts";
 export type { ReplicationIdContext } from "./request/replication-id.ts";
 export { replicationId } from "./request/replication-id.ts";
+export { isStartSequence } from "./request/start-sequence.ts";
 export { isTagName, parseTagFilter, splitTerm, type Tags } from "./request/tags.ts";
 export { maskedRule } from "./rules/masked-rule.ts";
 export { matchRule, parseRule, type Rule, ruleReplication } from "./rules/rule.ts";

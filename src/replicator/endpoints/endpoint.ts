@@ -8,11 +8,9 @@
  */
 import {
   isJsonObject,
-  JsonNumber,
   type JsonText,
   keepsForm,
   OperationalError,
-  printJson,
   type Utf8Writer,
 } from "../../base/index.ts";
 import type { MissingRevisions } from "../../databases/index.ts";
@@ -31,16 +29,6 @@ export type SourceSequence = unknown;
  */
 export function parseSequence(text: JsonText): SourceSequence {
   return keepsForm(text) ? JSON.parse(text) : text;
-}
-
-/**
- * Whether a user may give this value as the sequence at which a job starts: a number from 0, a
- * non-empty string, or a list, as in BigCouch.
- */
-export function isStartSequence(value: unknown): boolean {
-  const isNumber = typeof value === "number" || value instanceof JsonNumber;
-  const isStart = isNumber ? Number(value) >= 0 : Array.isArray(value) || typeof value === "string";
-  return isStart && value !== "" && printJson(value).length <= SEQUENCE_LENGTH_MAX;
 }
 
 /**
@@ -92,12 +80,6 @@ export function isSamePosition(left: SourceSequence, right: SourceSequence): boo
 function shardSum(sequence: SourceSequence): string | undefined {
   return typeof sequence === "string" ? /^(\d+)-g/.exec(sequence)?.[1] : undefined;
 }
-
-/**
- * Maximum length of a sequence as JSON. A log contains 150 sequences, and a job several. CouchDB's
- * sequences have about a hundred characters, or thousands in a cluster with hundreds of shards.
- */
-export const SEQUENCE_LENGTH_MAX = 32_768;
 
 /**
  * Round-trip time from which an endpoint counts as distant. Shorter times mainly reflect the load

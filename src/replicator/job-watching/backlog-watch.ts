@@ -1,8 +1,8 @@
 /**
- * Periodically asks the sources of waiting and paused jobs for the number of pending changes, except
- * of jobs that wait for others. Nodes share this work in rounds: each job is asked about once per
- * round, a few per second cluster-wide, so that thousands of paused jobs cost their servers little.
- * Requests count against the endpoints' budgets.
+ * Periodically asks the sources of waiting and paused jobs for the number of pending changes,
+ * except of jobs that wait for others. Nodes share this work in rounds: each job is asked about
+ * once per round, a few per second cluster-wide, so that thousands of paused jobs cost their
+ * servers little. Requests count against the endpoints' budgets.
  */
 import {
   assert,

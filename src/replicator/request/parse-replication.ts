@@ -6,7 +6,6 @@
 import { hasJsonNumber, printJson } from "../../base/index.ts";
 import { type Option, REPLICATION_OPTIONS, WEIGHT } from "../../contract/index.ts";
 import { checkSelector, ProtocolError } from "../../protocol/index.ts";
-import { isStartSequence } from "../endpoints/endpoint.ts";
 import { REPLICATOR_CONFIG_DEFAULT, type ReplicatorConfig } from "../replicator-config.ts";
 import { parseAfter } from "./after.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
@@ -24,6 +23,7 @@ import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
 import { parseRunOn } from "./run-on.ts";
 import { parseSchedule } from "./schedule.ts";
+import { isStartSequence } from "./start-sequence.ts";
 import { parseTags } from "./tags.ts";
 
 /**
