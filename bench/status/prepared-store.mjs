@@ -21,10 +21,12 @@ park_after_sec = 0
 `;
 
 /**
- * Adds this many jobs, of which three fail and a hundred are behind. None runs. Returns the end of
- * the store's event log.
+ * Adds this many jobs, of which three (or `failingCount`) fail and a hundred are behind. None runs.
+ * Returns the end of the store's event log.
+ *
+ * @param {import("./sample-jobs.mjs").FillOptions} [options]
  */
-export async function prepareStore(directory, count) {
+export async function prepareStore(directory, count, options = {}) {
   const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
   const node = joinNodeParts({
     runtime,
@@ -39,7 +41,7 @@ export async function prepareStore(directory, count) {
     await node.databases.create(tx, "_replicator");
     return node.databases.open(tx, "_replicator");
   });
-  await fill(kv, node.jobs, count, { databaseUuid: uuid, isAnyDue: false });
+  await fill(kv, node.jobs, count, { ...options, databaseUuid: uuid, isAnyDue: false });
   await node.index.foldAll(kv);
   const { entries } = await node.replicator.lists.page({ filter: {}, limit: BEHIND });
   for (const [index, { jobId }] of entries.entries()) {

@@ -34,42 +34,51 @@ export const functions = {
   codes: new DesignCodes(),
 };
 
-export function dataOf(number, databaseUuid = DATABASE_UUID) {
+/** @param {Record<string, string>} [tags] */
+export function dataOf(number, databaseUuid = DATABASE_UUID, tags = {}) {
   const source = `https://host${number % 50}.example/db${number}`;
-  const replication = parseReplication({ source, target: `t${number % 1000}`, continuous: true });
+  const members = { source, target: `t${number % 1000}`, continuous: true, tags };
+  const replication = parseReplication(members);
   const id = `d${String(number).padStart(7, "0")}`;
   const document = { database: "_replicator", databaseUuid, id };
   const asked = { replication, refusal: undefined, userName: `user${number % 20}` };
   return newJobData({ ...asked, document, replicationId: `${number}`.padStart(32, "a") }, 1);
 }
 
-export function add(tx, jobs, number, scheduledAtSec, databaseUuid = DATABASE_UUID) {
-  const data = dataOf(number, databaseUuid);
+/** @param {Record<string, string>} [tags] */
+export function add(tx, jobs, number, scheduledAtSec, databaseUuid = DATABASE_UUID, tags = {}) {
+  const data = dataOf(number, databaseUuid, tags);
   const name = { type: REPLICATION_JOB_TYPE, id: `${databaseUuid}|${data.document.id}` };
   const options = { request: encodeRequest(data), group: "_replicator", scheduledAtSec };
   return jobs.add(tx, name, encodeProgress(data), options).then(() => name);
 }
 
 /**
- * Adds this many jobs: the first RUNNING of them are due if `isAnyDue`, the last FAILING fail, and
- * all others wait.
+ * Adds this many jobs: the first RUNNING of them are due if `isAnyDue`, the last `failingCount`
+ * fail, and all others wait.
  *
- * @param {{ databaseUuid?: string, isAnyDue?: boolean }} [options]
+ * @typedef {object} FillOptions
+ * @property {string} [databaseUuid]
+ * @property {boolean} [isAnyDue]
+ * @property {number} [failingCount]
+ * @property {(number: number) => Record<string, string>} [tagsOf]
+ * @param {FillOptions} [options]
  */
 export async function fill(kv, jobs, count, options = {}) {
-  const { databaseUuid, isAnyDue = true } = options;
+  const { databaseUuid, isAnyDue = true, failingCount = FAILING, tagsOf = () => ({}) } = options;
   for (let from = 0; from < count; from += PAGE_ROWS) {
     await kv.transact(async (tx) => {
       for (let number = from; number < Math.min(count, from + PAGE_ROWS); number++) {
         const dueSec = isAnyDue && number < RUNNING ? 1 : FAR_SEC;
-        const name = await add(tx, jobs, number, dueSec, databaseUuid);
-        if (number < count - FAILING) continue;
+        const tags = tagsOf(number);
+        const name = await add(tx, jobs, number, dueSec, databaseUuid, tags);
+        if (number < count - failingCount) continue;
         /** @type {any} */
         const cause = { ...NO_PLACE, class: "unreachable" };
         const failure = { error: "http_request_failed", reason: "refused" };
         const failing = failingAfter(undefined, failure, cause, number);
         const data = {
-          ...dataOf(number, databaseUuid),
+          ...dataOf(number, databaseUuid, tags),
           ...jobOutcome("crashing", failure),
           failing,
         };

@@ -7,6 +7,7 @@
 import {
   errorCode,
   md5HexOf,
+  outlineJson,
   parseJson,
   type Runtime,
   Utf8Text,
@@ -288,13 +289,18 @@ export async function callFunction(
   });
 }
 
-/** The function may have tampered with the results. */
+/**
+ * The function may have tampered with the results. As in requests, text that CouchDB does not
+ * accept is rejected, because the document could not be replicated to it.
+ */
 function validJson(text: string): string {
   try {
+    outlineJson(text, { depthMax: 0, isPortable: true });
     parseJson(text);
     return text;
   } catch (error) {
-    throw new LeftError("the function returned no document", { cause: error });
+    const reason = `the function returned no valid document: ${(error as Error).message}`;
+    throw new LeftError(reason, { cause: error });
   }
 }
 

@@ -64,7 +64,12 @@ export type {
   SourceSequence,
   StreamedDocument,
 } from "./endpoints/endpoint.ts";
-export { EndpointError, parseSequence, sequenceText, TextDocument } from "./endpoints/endpoint.ts";
+export {
+  EndpointError,
+  parseSequence,
+  sequenceText,
+  TextDocument,
+} from "./endpoints/endpoint.ts";
 export type { EndpointsParts, SecretDestination, SecretLookup } from "./endpoints/endpoints.ts";
 export { Endpoints } from "./endpoints/endpoints.ts";
 export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
@@ -139,6 +144,7 @@ export { adminOnlyRefusal } from "./request/admin-only.ts";
 export {
   ReplicationInvalidError,
   replicationMembers,
+  shown,
   withExactMembers,
 } from "./request/parse-fields.ts";
 export { parseReplication } from "./request/parse-replication.ts";
@@ -146,6 +152,7 @@ export { resolveReferences } from "./request/references.ts";
 export type { HttpAddress, Replication } from "./request/replication.ts";
 export type { ReplicationIdContext } from "./request/replication-id.ts";
 export { replicationId } from "./request/replication-id.ts";
+export { isStartSequence } from "./request/start-sequence.ts";
 export { isTagName, parseTagFilter, splitTerm, type Tags } from "./request/tags.ts";
 export { maskedRule } from "./rules/masked-rule.ts";
 export { matchRule, parseRule, type Rule, ruleReplication } from "./rules/rule.ts";

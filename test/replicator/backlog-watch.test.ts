@@ -101,6 +101,28 @@ test("paused jobs are polled, and ended jobs are not", async () => {
   await node.close();
 });
 
+test("a job that waits for others has no lag, and is polled once it may start", async () => {
+  const node = await open();
+  const { replicator, world } = node;
+  const members = { source: "a", target: "late", continuous: true, after: "_replicator/first" };
+  const id = await world.until(replicator.start(parseReplication(members), JOE));
+  await node.put("a", "one", {});
+  await node.pass(58);
+  expect(node.askedAtMs.length).toBe(JOBS);
+  const none = { lagSec: null, pending: null, behindSinceMs: undefined };
+  expect(await node.measure(id)).toMatchObject({ ...none, heldBackBy: "after" });
+  const unknown = async () => {
+    const page = await world.until(replicator.lists.page({ filter: { unknown: true }, limit: 9 }));
+    return page.entries.map(({ jobId }) => jobId);
+  };
+  expect(await unknown()).toEqual([]);
+  await world.until(replicator.commands.retry(id, { userName: null }));
+  expect(await unknown()).toEqual([id]);
+  await node.pass(120);
+  expect(await node.measure(id)).toMatchObject({ pending: 1, heldBackBy: "slot" });
+  await node.close();
+});
+
 test("only one node scans for jobs at a time, even if the store is slow", async () => {
   const node = await open();
   for (const { jobs, simulated, check } of node.watchers) {

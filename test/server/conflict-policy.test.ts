@@ -155,6 +155,37 @@ test("a conflict that a function or a validation leaves unresolved is listed wit
   expect(await ask("DELETE", at("rome", "/policy"))).toMatchObject({ error: "not_found" });
 });
 
+test("a function does not write a document that a request may not write", async () => {
+  await ask("PUT", "/oslo");
+  await putConflict("oslo", "four");
+  const source = "function (docs) { return { from: String.fromCharCode(0xd800) }; }";
+  await ask("PUT", at("oslo", "/policy"), { resolve: "function", function: source });
+  await occurred("databases.conflict-left", "four");
+  const [{ unresolved }] = (await ask("GET", at("oslo"))).conflicts;
+  expect(unresolved.reason).toMatch(/^the function returned no valid document: /);
+  await ask("DELETE", at("oslo", "/policy"));
+});
+
+test("a time without an offset, since which resolutions are undone, is in UTC", async () => {
+  await ask("PUT", "/bonn");
+  await putConflict("bonn", "five");
+  await ask("PUT", at("bonn", "/policy"), { resolve: "longest_history" });
+  await occurred("databases.conflict-resolved", "five");
+  const [{ time }] = (await ask("GET", at("bonn", "/resolutions"))).resolutions;
+  const { TZ } = process.env;
+  process.env.TZ = "America/New_York";
+  try {
+    const hourLater = new Date(Date.parse(time) + 3_600_000).toISOString().replace("Z", "");
+    const later = await ask("POST", at("bonn", "/_undo"), { since: hourLater });
+    expect(later).toMatchObject({ resolutions: 0 });
+    const undone = await ask("POST", at("bonn", "/_undo"), { since: time.replace("Z", "") });
+    expect(undone).toMatchObject({ resolutions: 1 });
+  } finally {
+    if (TZ === undefined) delete process.env.TZ;
+    else process.env.TZ = TZ;
+  }
+});
+
 describe("requests that are rejected, with the name of the member", () => {
   test.each([
     ["PUT", "berlin/conflicts/policy", { resolve: "last_write" }, "`field`"],

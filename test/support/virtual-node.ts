@@ -1,4 +1,5 @@
 /** A node in virtual time. Hours pass immediately, and runs are deterministic. */
+import { setMaxListeners } from "node:events";
 import { Utf8Text } from "../../src/base/index.ts";
 import { ActivityMonitor } from "../../src/jobs/index.ts";
 import { JOB_TYPES } from "../../src/replicator/index.ts";
@@ -26,6 +27,8 @@ export function openVirtualNode({
   const node = composeNode({ ...options, runtime, kv });
   const { databases, jobs, replicator, scheduler, cleanUp, indexFolder } = node;
   const stopping = new AbortController();
+  // Allows any number of listeners, as in a server: every service listens to this signal.
+  setMaxListeners(0, stopping.signal);
   const { signal } = stopping;
   let running: Promise<unknown> = Promise.resolve();
   return {

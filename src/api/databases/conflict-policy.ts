@@ -133,13 +133,16 @@ function undoSelection(members: ReadonlyMap<string, unknown>): UndoSelection {
     throw badRequest(`\`ids\` must be a list of at most ${IDS_MAX} document ids`);
   }
   const since = members.get("since");
-  // `Date.parse` alone would take "1" for a time of the year 2001.
-  const isTime = typeof since === "string" && writeTimeOf(since)?.kind === "time";
-  if (since !== undefined && !isTime) {
-    throw badRequest("`since` must be a time such as 2026-01-31T12:00:00Z");
-  }
   const before = numberOf(members.get("bookmark"));
-  return { ids: ids && new Set(ids), sinceMs: isTime ? Date.parse(since) : undefined, before };
+  return { ids: ids && new Set(ids), sinceMs: timeOf(since), before };
+}
+
+/** Milliseconds since the epoch. Without an offset the time is in UTC, unlike for `Date.parse`. */
+function timeOf(since: unknown): number | undefined {
+  if (since === undefined) return undefined;
+  const time = writeTimeOf(since);
+  if (time?.kind === "time") return (time.units + Number(`0.${time.fraction}`)) * 1_000;
+  throw badRequest("`since` must be a time such as 2026-01-31T12:00:00Z");
 }
 
 /** Number of the resolution before which a page begins. */

@@ -24,6 +24,7 @@ import {
   type Decider,
   type Failing,
   isoTime,
+  isStartSequence,
   type JobControl,
   type JobEntry,
   type JobFilter,
@@ -33,6 +34,7 @@ import {
   jobView,
   parseSequence,
   type Replicator,
+  shown,
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
@@ -194,9 +196,8 @@ async function namesOf(
 async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
   const since = parseSequence(members.get("since") ?? "null");
-  if (!isSequence(since)) {
-    const given = JSON.stringify(since);
-    throw badRequest(`\`since\` must be an update sequence of the source, but is ${given}`);
+  if (!isStartSequence(since)) {
+    throw badRequest(`\`since\` must be an update sequence of the source, but is ${shown(since)}`);
   }
   const decider = deciderOf(call, JSON.parse(members.get("why") ?? "null"));
   const { jobId, data } = await findJob(parts, call);
@@ -207,12 +208,6 @@ async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
   }
   const { commands } = parts.replicator;
   return answer(await commands.startFrom(jobId, since, decider));
-}
-
-/** Whether the value can be a sequence: a number, a non-empty string, or a list, as in BigCouch. */
-function isSequence(value: unknown): boolean {
-  if (typeof value === "number") return value >= 0;
-  return (typeof value === "string" && value !== "") || Array.isArray(value);
 }
 
 function answer(outcome: CommandOutcome): ApiResponse {

@@ -19,7 +19,7 @@ import {
 import type { JobIndex } from "../job-lists/job-index.ts";
 import type { JobEventLog, LoggedEvent } from "../job-log/job-event-log.ts";
 import { classOfError } from "../jobs/failing.ts";
-import { behindValue, hasFlag, type JobStatus } from "../jobs/job-status.ts";
+import { behindValue, hasFlag, hasLag, type JobStatus } from "../jobs/job-status.ts";
 import { ruleUuidOf } from "../jobs/rule-jobs.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { splitTerm, tagTerms } from "../request/tags.ts";
@@ -239,7 +239,7 @@ export class AlertWatch {
     const [known] = await this.#store.breaches(tx, kind, [jobId]);
     if (known !== undefined) return;
     const status = await this.#parts.index.statuses.get(tx.snapshot, jobId);
-    if (kind === "lag" && status?.isPaused === true) return;
+    if (kind === "lag" && status !== undefined && !hasLag(status)) return;
     const cause = this.#cause(jobId, status, kind === "failing");
     this.#begin(tx, { kind, jobId, cause, sinceMs });
   }
@@ -363,8 +363,9 @@ export class AlertWatch {
     return kind === "lag" ? this.#isLag(status, nowMs) : hasFlag(status, kind);
   }
 
-  #isLag({ behindSinceMs, isPaused }: JobStatus, nowMs: number): boolean {
-    if (isPaused) return false;
+  #isLag(status: JobStatus, nowMs: number): boolean {
+    if (!hasLag(status)) return false;
+    const { behindSinceMs } = status;
     const shortestMs = this.#parts.settings.lagSec * 1000 * RESOLVED_LAG_RATIO;
     return behindSinceMs !== undefined && nowMs - behindSinceMs >= shortestMs;
   }

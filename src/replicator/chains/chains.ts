@@ -24,7 +24,7 @@ import {
 } from "../../kv/index.ts";
 import { type Backlog, decodeBacklog } from "../job-lists/backlog.ts";
 import type { AwaitReason } from "../job-lists/job-views.ts";
-import { AWAITING_SEC } from "../jobs/decide.ts";
+import { AWAITING_SEC, isAwaiting } from "../jobs/decide.ts";
 import {
   persistentJobId,
   REPLICATION_JOB_TYPE,
@@ -168,7 +168,7 @@ export class Chains {
     const { jobs } = this.#parts;
     if (await this.isWaiting(tx, jobId)) return;
     const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
-    if (job === undefined || !awaits(job)) return;
+    if (job === undefined || !isAwaiting(job)) return;
     const schedule = isReadable(job) ? scheduleOf(decodeJob(job).replication) : undefined;
     await jobs.resubmit(tx, job, firstRunSec(schedule, this.#nowSec()));
   }
@@ -179,7 +179,7 @@ export class Chains {
     jobs: readonly Job[],
   ): Promise<ReadonlyMap<string, AwaitReason>> {
     const graph = new Map<string, readonly Awaited[]>();
-    for (let level = jobs.filter(awaits); level.length > 0 && graph.size < EXPLAINED_MAX; ) {
+    for (let level = jobs.filter(isAwaiting); level.length > 0 && graph.size < EXPLAINED_MAX; ) {
       const found = await Promise.all(level.map((job) => this.#awaitedBy(tx.snapshot, job)));
       for (const [index, { id }] of level.entries()) graph.set(id, found[index]?.awaited ?? []);
       const next = new Map(found.flatMap(({ waiting }) => waiting.map((job) => [job.id, job])));
@@ -203,7 +203,7 @@ export class Chains {
       return { name, state, jobId: other.job.id };
     });
     const waiting = found.flatMap((other) =>
-      other !== undefined && awaits(other.job) ? other.job : [],
+      other !== undefined && isAwaiting(other.job) ? other.job : [],
     );
     return { awaited, waiting };
   }
@@ -270,11 +270,6 @@ export function awaitedNames({
   document,
 }: Pick<ReplicationJobData, "replication" | "document">): readonly string[] {
   return fullNames(replication?.after ?? [], document?.database);
-}
-
-/** Whether a job is queued until the jobs it waits for have completed or caught up. */
-function awaits({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
-  return state === "pending" && scheduledAtSec === AWAITING_SEC;
 }
 
 interface Waiter {

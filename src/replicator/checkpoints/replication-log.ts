@@ -13,9 +13,10 @@ import {
   splitArray,
   splitObject,
 } from "../../base/index.ts";
-import { isSameSequence, SEQUENCE_LENGTH_MAX, type SourceSequence } from "../endpoints/endpoint.ts";
+import { isSameSequence, type SourceSequence } from "../endpoints/endpoint.ts";
 import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import { REPLICATION_ID_VERSION } from "../request/replication-id.ts";
+import { SEQUENCE_LENGTH_MAX } from "../request/start-sequence.ts";
 import { httpDate } from "../times.ts";
 import { type EarlierCheckpoint, parseEarlierCheckpoints } from "./earlier-checkpoints.ts";
 

@@ -82,12 +82,6 @@ function shardSum(sequence: SourceSequence): string | undefined {
 }
 
 /**
- * Maximum length of a sequence as JSON. A log contains 150 sequences, and a job several. CouchDB's
- * sequences have about a hundred characters, or thousands in a cluster with hundreds of shards.
- */
-export const SEQUENCE_LENGTH_MAX = 32_768;
-
-/**
  * Round-trip time from which an endpoint counts as distant. Shorter times mainly reflect the load
  * of the machine.
  */

@@ -13,6 +13,7 @@ import {
 } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { jobName } from "../jobs/job-name.ts";
+import { hasLag } from "../jobs/job-status.ts";
 import { groupOf } from "../jobs/replication-group.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { Backlogs } from "./backlogs.ts";
@@ -114,7 +115,6 @@ export class JobFiguresReader {
     return this.#counts.forgetZeros(this.#parts.kv);
   }
 
-  /** Paused jobs are left out, because they are behind on purpose. */
   async #furthestBehind(view: IndexView): Promise<readonly Behind[]> {
     const nowMs = this.#parts.clock.nowMs();
     const range = this.#keys.statusRow.range({ list: "behind" });
@@ -122,10 +122,11 @@ export class JobFiguresReader {
     const ids = rows.map(({ jobId }) => jobId);
     const statuses = await this.#parts.index.statuses.getMany(view.tx.snapshot, ids);
     return rows.flatMap(({ value, jobId }, index) => {
-      if (statuses[index]?.isPaused === true) return [];
+      const status = statuses[index];
+      if (status !== undefined && !hasLag(status)) return [];
       // Rows of the list `behind` contain negated times.
       const lagSec = Math.max(0, Math.floor((nowMs + Number(value)) / 1000));
-      return [{ jobId, owner: statuses[index]?.owner ?? null, lagSec }];
+      return [{ jobId, owner: status?.owner ?? null, lagSec }];
     });
   }
 

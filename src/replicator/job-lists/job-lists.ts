@@ -13,6 +13,7 @@ import {
   type ReadTransaction,
   type Subspace,
 } from "../../kv/index.ts";
+import { isAwaiting } from "../jobs/decide.ts";
 import { REPLICATION_JOB_TYPE, replicationState, unreadableJobData } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import type { JobStatus } from "../jobs/job-status.ts";
@@ -315,7 +316,8 @@ export function entryOf(
 ): JobEntry {
   const { id: jobId, scheduledAtSec } = job;
   const data = isReadable(job) ? decodeJob(job) : unreadableJobData();
-  const backlog = isUnread(stored, data.failing) ? undefined : stored;
+  const hasNoLag = isAwaiting(job) || isUnread(stored, data.failing);
+  const backlog = hasNoLag ? undefined : stored;
   const state = replicationState(job, data);
   return { jobId, data, state, worker, scheduledAtSec, backlog, isUnplaced, awaits };
 }

@@ -1,8 +1,8 @@
 /**
- * Periodically asks the sources of waiting and paused jobs for the number of pending changes. Nodes
- * share this work in rounds: each job is asked about once per round, a few per second cluster-wide,
- * so that thousands of paused jobs cost their servers little. Requests count against the endpoints'
- * budgets.
+ * Periodically asks the sources of waiting and paused jobs for the number of pending changes,
+ * except of jobs that wait for others. Nodes share this work in rounds: each job is asked about
+ * once per round, a few per second cluster-wide, so that thousands of paused jobs cost their
+ * servers little. Requests count against the endpoints' budgets.
  */
 import {
   assert,
@@ -24,7 +24,7 @@ import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { Endpoints } from "../endpoints/endpoints.ts";
 import { backlogAsked } from "../job-lists/backlog.ts";
 import type { Backlogs } from "../job-lists/backlogs.ts";
-import { NEVER_SEC } from "../jobs/decide.ts";
+import { isAwaiting, NEVER_SEC } from "../jobs/decide.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { hasEnded, REPLICATION_JOB_TYPE, type ReplicationJobData } from "../jobs/job-data.ts";
 import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
@@ -272,7 +272,8 @@ export class BacklogWatch {
 }
 
 function waits(job: Job): boolean {
-  return job.state === "pending" && isReadable(job) && !hasEnded(decodeJob(job).state);
+  if (job.state !== "pending" || isAwaiting(job)) return false;
+  return isReadable(job) && !hasEnded(decodeJob(job).state);
 }
 
 interface Round {

@@ -23,6 +23,11 @@ export const NEVER_SEC = 2 ** 36;
 /** Due time of a job that waits for others (`chains/`), which make it due. */
 export const AWAITING_SEC = NEVER_SEC - 1;
 
+/** Whether a job waits for others to complete or catch up. It has no lag until it starts. */
+export function isAwaiting({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">) {
+  return state === "pending" && scheduledAtSec === AWAITING_SEC;
+}
+
 /**
  * Relative jitter of the parking time. Jobs that were parked together thus do not become due
  * together.

@@ -14,7 +14,7 @@ import type { StatusValue } from "../replicator-keys.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { splitTerm, tagTerms } from "../request/tags.ts";
-import { NEVER_SEC } from "./decide.ts";
+import { isAwaiting, NEVER_SEC } from "./decide.ts";
 import type { FailureCause } from "./failing.ts";
 import { causeKeyText } from "./failure-cause.ts";
 import { hasEnded, type RunOutcome } from "./job-data.ts";
@@ -26,6 +26,8 @@ export interface JobStatus {
   /** Outcome of the last run, which is shown while the job is not running. */
   readonly outcome: RunOutcome;
   readonly isPaused: boolean;
+  /** Whether it waits for other jobs. */
+  readonly isAwaiting: boolean;
   readonly failing:
     | {
         readonly sinceMs: number;
@@ -158,6 +160,7 @@ export function jobStatus(
   return {
     outcome,
     isPaused: isPaused(facts),
+    isAwaiting: isAwaiting(facts),
     failing: failing && {
       sinceMs: failing.sinceMs,
       tries: failing.tries,
@@ -183,7 +186,7 @@ export function jobStatus(
 
 /** Returns the status of a job that has returned to the queue, or whose due time has changed. */
 export function withFacts(status: JobStatus, facts: QueueFacts): JobStatus {
-  return { ...status, isPaused: isPaused(facts) };
+  return { ...status, isPaused: isPaused(facts), isAwaiting: isAwaiting(facts) };
 }
 
 function isPaused({ state, scheduledAtSec }: QueueFacts): boolean {
@@ -282,8 +285,16 @@ export function hasFlag(status: JobStatus, flag: StatusFlag): boolean {
     case "stalled":
       return status.isStalled;
     case "unknown":
-      return status.isUnread && !status.isPaused && !hasEnded(status.outcome);
+      return status.isUnread && hasLag(status) && !hasEnded(status.outcome);
   }
+}
+
+/**
+ * Whether the lag of a job counts in alerts and metrics. Paused jobs, and jobs that wait for
+ * others, are behind on purpose.
+ */
+export function hasLag({ isPaused, isAwaiting }: JobStatus): boolean {
+  return !isPaused && !isAwaiting;
 }
 
 export type StatusCounter = readonly [list: string, value: StatusValue, uuid: string | null];
@@ -382,12 +393,19 @@ type StoredStatus = readonly [
 ];
 
 /** Members that an object does not have. */
-const UNSTORED = { endedMs: undefined, behindSinceMs: undefined, isUnread: false, tags: [] };
+const UNSTORED = {
+  endedMs: undefined,
+  isAwaiting: false,
+  behindSinceMs: undefined,
+  isUnread: false,
+  tags: [],
+};
 
 const PAUSED = 1;
 const LEFT_BEHIND = 2;
 const STALLED = 4;
 const UNREAD = 8;
+const AWAITING = 16;
 
 export function encodeStatus(status: JobStatus): Uint8Array {
   const { outcome, failing, replicationId = null, endedMs = null, owner, source, target } = status;
@@ -395,7 +413,8 @@ export function encodeStatus(status: JobStatus): Uint8Array {
     (status.isPaused ? PAUSED : 0) +
     (status.hasLeftBehind ? LEFT_BEHIND : 0) +
     (status.isStalled ? STALLED : 0) +
-    (status.isUnread ? UNREAD : 0);
+    (status.isUnread ? UNREAD : 0) +
+    (status.isAwaiting ? AWAITING : 0);
   const failed = failing === undefined ? null : encodeFailing(failing);
   const { behindSinceMs = null } = status;
   const untagged: StoredStatus = [
@@ -438,6 +457,7 @@ function decodeStored(stored: StoredStatus): JobStatus {
   return {
     outcome,
     isPaused: (flags & PAUSED) !== 0,
+    isAwaiting: (flags & AWAITING) !== 0,
     failing: failing === null ? undefined : decodeFailing(failing),
     hasLeftBehind: (flags & LEFT_BEHIND) !== 0,
     isStalled: (flags & STALLED) !== 0,

@@ -74,6 +74,12 @@ export function checkRuleAfter(after: After | undefined, rule: string): void {
       `\`after\` names a job of this rule itself, ${shown(own)}; jobs of one rule do not wait for each other`,
     );
   }
+  const numbered = after?.find((name) => /\{\d+\}/.test(name));
+  if (numbered !== undefined) {
+    throw new ReplicationInvalidError(
+      `\`after\` may have {db}, but not the matched text of a star as in ${shown(numbered)}`,
+    );
+  }
   const repeated = after?.find((name) => name.split("{db}").length > 2);
   if (repeated === undefined) return;
   throw new ReplicationInvalidError(

@@ -17,12 +17,14 @@ import {
   type Members,
   optionalString,
   ReplicationInvalidError,
+  shown,
 } from "./parse-fields.ts";
 import { parseOmissions } from "./parse-omissions.ts";
 import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
 import { parseRunOn } from "./run-on.ts";
 import { parseSchedule } from "./schedule.ts";
+import { isStartSequence } from "./start-sequence.ts";
 import { parseTags } from "./tags.ts";
 
 /**
@@ -58,7 +60,7 @@ export function parseReplication(
     createTargetParameters: parts.createTargetParameters(),
     selection: parts.selection(),
     winningRevisionsOnly: parts.winningRevisionsOnly(),
-    ...parseSince(members.since_seq),
+    ...parts.since(),
     ...(weight === WEIGHT.default ? {} : { weight }),
     ...(omissions === undefined ? {} : { omissions }),
     ...(schedule === undefined ? {} : { schedule }),
@@ -103,6 +105,7 @@ function partsOf(members: Members, { protocols }: ParseConfig) {
     createTargetParameters: () => createTargetParameters(members.create_target_params),
     selection: () => parseSelection(members),
     winningRevisionsOnly: () => boolean(members, "winning_revs_only", false),
+    since: () => parseSince(members.since_seq),
     omissions: () => parseOmissions(members),
     schedule: () => parseScheduleMember(members),
     tags: () => parseTags(members.tags),
@@ -158,6 +161,11 @@ function parseSelector(selector: unknown): Selection {
 
 function parseSince(since: unknown): Pick<Replication, "sinceSequence" | "sinceIsJson"> {
   if (since === undefined || since === null) return {};
+  if (!isStartSequence(since)) {
+    throw new ReplicationInvalidError(
+      `\`since_seq\` must be an update sequence of the source or a time such as 2026-01-31T12:00:00Z, but is ${shown(since)}`,
+    );
+  }
   if (!hasJsonNumber(since)) return { sinceSequence: since };
   return { sinceSequence: printJson(since), sinceIsJson: true };
 }

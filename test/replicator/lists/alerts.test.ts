@@ -292,6 +292,20 @@ test("a paused job causes no lag alert, and an earlier lag alert is resolved whe
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
+test("a job that waits for others causes no lag alert", async () => {
+  const watch = await begun();
+  const members = { source: "a", target: "b", after: "_replicator/first" };
+  const { replicator } = world.node;
+  const id = await replicator.start(parseReplication(members), { userName: "ann", isAdmin: true });
+  await behindSince(id, START_MS - (LAG_SEC + 1) * 1000);
+  await watch.compareSilent();
+  expect(await whats(watch)).toEqual([]);
+  expect((await replicator.figures.read()).jobLags).toEqual([]);
+  await replicator.commands.retry(id, { userName: null });
+  await watch.compareSilent();
+  expect(await whats(watch)).toEqual(["lag firing"]);
+});
+
 test("if events were deleted before the watch read them, the job lists reveal the breaches", async () => {
   const watch = await begun();
   const ids = await Promise.all(["a", "b", "c"].map((name) => addJob(name)));

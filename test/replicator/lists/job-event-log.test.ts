@@ -11,6 +11,7 @@ import { composeNode } from "../../support/compose-node.ts";
 const STATUS: JobStatus = {
   outcome: "pending",
   isPaused: false,
+  isAwaiting: false,
   failing: undefined,
   hasLeftBehind: false,
   isStalled: false,

@@ -1,10 +1,10 @@
 /** A row of a server's changes feed. */
 import type { JsonValue } from "../../../base/index.ts";
+import { SEQUENCE_LENGTH_MAX } from "../../request/start-sequence.ts";
 import {
   type ChangedDocument,
   EndpointError,
   parseSequence,
-  SEQUENCE_LENGTH_MAX,
   type SourceSequence,
   storableSequence,
 } from "../endpoint.ts";
