@@ -33,6 +33,11 @@ export interface OpenSidesParts {
   readonly noteTarget: (isCreatedHere: boolean) => Promise<void>;
   /** Called when the target exists, before anything is written to it. */
   readonly prepareTarget: (signal: AbortSignal) => Promise<void>;
+  /**
+   * Called if the target has no log under the current id, which suggests that this run is a first,
+   * complete copy.
+   */
+  readonly expectNoLog: () => Promise<void>;
 }
 
 export interface OpenSides {
@@ -62,6 +67,7 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
       }),
     () => ownCheckpoint.read(),
   ]);
+  if (there?.log === undefined) await parts.expectNoLog();
   const target = await settleTarget(parts, there, signal);
   const source = await withOlderLog(asked, target, ids.olderBaseIds, signal);
   const checkpoints = Checkpoints.of(ids.baseId, { source, target }, ownCopy, ownCheckpoint);

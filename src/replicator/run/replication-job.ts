@@ -190,7 +190,7 @@ export class ReplicationJob {
       const early = isAsked ? undefined : await this.#tooEarly(signal);
       if (early !== undefined) return early;
       const { lastStartMs } = this.#job.data;
-      const ending = await this.#copy(parked, signal);
+      const ending = await this.#copy(before, parked, signal);
       const nowMs = this.#job.parts.runtime.clock.nowMs();
       return scheduledEnding(ending, replication, lastStartMs, nowMs);
     } catch (thrown) {
@@ -341,12 +341,16 @@ export class ReplicationJob {
   }
 
   /** Copies in all directions until each run has ended by itself, or one has failed. */
-  async #copy(place: RunPlace, signal: AbortSignal): Promise<RunEnding> {
+  async #copy(
+    before: ReplicationJobData,
+    place: RunPlace,
+    signal: AbortSignal,
+  ): Promise<RunEnding> {
     const { runtime, config } = this.#job.parts;
     const { clock } = runtime;
     const copies: OpenRun[] = [];
     for (const direction of this.#directions) {
-      copies.push(await this.#openRun(direction, place));
+      copies.push(await this.#openRun(direction, before, place));
     }
     const [{ direction, begun }] = copies as [OpenRun, ...OpenRun[]];
     const runs = copies.map(({ measured }) => measured);
@@ -437,6 +441,7 @@ export class ReplicationJob {
       ownCheckpoint: this.#parts.ownCheckpoints.of(ids.baseId, (tx) => this.#job.verify(tx)),
       restartAt: this.#job.restartAt,
       ...(isReverse ? {} : { targetOrigin: this.#job.targetOrigin }),
+      expectedAt: lastCheckpoint(isReverse ? before.reverse : before, ids),
       parkedAt: parkedAt[isReverse ? 1 : 0],
       endsCaughtUp,
       copyLimits: config.copyLimits,
@@ -614,6 +619,15 @@ export class ReplicationJob {
     });
     return places.watch(endpoint, side, address);
   }
+}
+
+/** Returns the last checkpoint written or found by the previous run of this direction, if any. */
+function lastCheckpoint(
+  before: DirectionProgress | undefined,
+  { id }: ReplicationId,
+): SourceSequence | undefined {
+  if (before?.replicationId !== id || before.checkpointedSequence === 0) return undefined;
+  return before.checkpointedSequence;
 }
 
 /** Returns the position at which a direction was parked, if a watcher has woken the job. */

@@ -29,6 +29,7 @@ import {
 import type { CopyLimits } from "../replicator-config.ts";
 import type { ReplicationId } from "../request/replication-id.ts";
 import { ChangesPipeline, readsAhead } from "./changes-pipeline.ts";
+import { EarlyChanges } from "./early-changes.ts";
 import { LagMeter } from "./lag-meter.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { isSameSecurity } from "./same-security.ts";
@@ -66,6 +67,8 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly copyLimits: CopyLimits;
   /** Start position overriding the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
+  /** Sequence of the last known checkpoint, at which the run is expected to start. */
+  readonly expectedAt?: SourceSequence;
   /** Whether the run ends once it has caught up, even if the replication is continuous. */
   readonly endsCaughtUp?: boolean;
   /** Called when both sides have answered, before copying. */
@@ -108,7 +111,13 @@ export class ReplicationRun {
   #sequence = new ThroughSequence(0);
   #begun = false;
   readonly #checkpoints: CheckpointWriter;
+  readonly #changes: EarlyChanges;
   #pipeline: ChangesPipeline | undefined;
+  /**
+   * Sequence at which the run is expected to start; undefined if unknown, or if the expectation was
+   * wrong.
+   */
+  #expectedAt: SourceSequence | undefined;
   #isTargetEmpty = false;
   #lostCheckpoint: { readonly error: unknown } | undefined;
   #startTimes: StartTimes | undefined;
@@ -120,6 +129,15 @@ export class ReplicationRun {
       statistics: this.#statistics,
     }));
     this.#lag = parts.lag ?? new LagMeter();
+    const { source, replication, endsCaughtUp = false } = parts;
+    const { continuous, selection, winningRevisionsOnly } = replication;
+    this.#expectedAt = parts.restartAt === undefined ? parts.expectedAt : parts.restartAt.sequence;
+    this.#changes = new EarlyChanges(source, {
+      continuous: continuous && !endsCaughtUp,
+      showsEnd: endsCaughtUp,
+      selection,
+      winningRevisionsOnly,
+    });
   }
 
   /** Whether the common checkpoint is known, so that the progress is meaningful. */
@@ -189,6 +207,8 @@ export class ReplicationRun {
       if (!isStopRequest(error) && !isStopRequest(signal.reason)) throw error;
       if (this.#begun) await this.#lastCheckpoint();
       return { kind: "stopped" };
+    } finally {
+      await this.#changes.giveUp();
     }
     return { kind: "completed", result: this.#result() };
   }
@@ -205,6 +225,7 @@ export class ReplicationRun {
     // checkpoint is not written to the source, so it cannot verify the source's log.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
+      await this.#changes.begin(parkedAt.sequence, signal);
       await this.copySecurity(signal);
       this.#begin(parkedAt.sequence, undefined, parkedAt.statistics);
       this.#startTimes = parkedAt.startTimes;
@@ -213,6 +234,7 @@ export class ReplicationRun {
     } catch (error) {
       if (signal.aborted || !isPlaceLost(error)) throw error;
       this.#begun = false;
+      this.#expectedAt = undefined;
       this.#lag.startOver();
       this.#checkpoints.startOver();
       this.#parts.runtime.trace.event("replication.place-lost", {
@@ -272,15 +294,20 @@ export class ReplicationRun {
     // A run that ends when caught up has already tried to resume from there in `#runFromParked`,
     // unless its source is read-only.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
+    await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
     const ownCopy = await this.#parts.ownCheckpoint.read();
     const found = await findParked(this.#parts, parkedAt, ownCopy, signal);
     if (found !== undefined) await this.copySecurity(signal);
     return found;
   }
 
-  /** Opens both sides and reads their replication logs. */
+  /**
+   * Opens both sides and reads their replication logs. Meanwhile, requests the changes after the
+   * checkpoint at which the run is expected to start.
+   */
   async #open(signal: AbortSignal): Promise<Checkpoints> {
     const { source, target, replication, ids, ownCheckpoint } = this.#parts;
+    if (this.#expectedAt !== undefined) await this.#changes.begin(this.#expectedAt, signal);
     const { checkpoints, isTargetEmpty } = await openSides(
       {
         source,
@@ -290,6 +317,7 @@ export class ReplicationRun {
         ownCheckpoint,
         noteTarget: async (isCreatedHere) => this.#parts.targetOrigin?.note(isCreatedHere),
         prepareTarget: (taskSignal) => this.copySecurity(taskSignal),
+        expectNoLog: () => this.#changes.begin(this.#startAfter(0), signal),
       },
       signal,
     );
@@ -352,6 +380,9 @@ export class ReplicationRun {
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;
     if (await failures.isWhole()) return;
+    // Abort the feed that was requested in advance: it would time out while the earlier changes are
+    // rescanned.
+    await this.#changes.giveUp();
     await this.#copyUpTo(ancestry.sequence, batchCopier, signal);
     await failures.lookedBack();
   }
@@ -377,9 +408,8 @@ export class ReplicationRun {
 
   /** Copies the source's feed through the pipeline. */
   #copyAll(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
-    const { runtime, source, replication, secrets, endsCaughtUp = false } = this.#parts;
+    const { runtime, replication, secrets } = this.#parts;
     const { clock } = runtime;
-    const { continuous, selection, winningRevisionsOnly } = replication;
     const sequence = this.#sequence;
     const pipeline = new ChangesPipeline({
       clock,
@@ -391,14 +421,8 @@ export class ReplicationRun {
       onBatch: this.#parts.onProgress,
     });
     this.#pipeline = pipeline;
-    const request = {
-      since: sequence.through,
-      continuous: continuous && !endsCaughtUp,
-      showsEnd: endsCaughtUp,
-      selection,
-      winningRevisionsOnly,
-    };
-    return pipeline.run((feedSignal) => source.changes(request, feedSignal), signal);
+    const since = sequence.through;
+    return pipeline.run((feedSignal) => this.#changes.after(since, feedSignal), signal);
   }
 
   #openBatchCopier(): BatchCopier {

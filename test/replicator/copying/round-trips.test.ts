@@ -73,7 +73,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
   await create("a");
   await create("b");
   await put("a", IDS);
-  const begin = (members: object): ReplicationRun => {
+  const begin = (members: object, expectedAt?: unknown): ReplicationRun => {
     const { runtime, endpoints } = node;
     const { digests } = runtime;
     const asked = { source: `${SERVER_URL}/a`, target: `${SERVER_URL}/b`, ...members };
@@ -94,6 +94,7 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
       secrets: new SecretsInUse(),
       ownCheckpoint: NO_OWN_CHECKPOINT,
       copyLimits: REPLICATOR_CONFIG_DEFAULT.copyLimits,
+      ...(expectedAt === undefined ? {} : { expectedAt }),
     });
   };
   return {
@@ -136,9 +137,9 @@ async function openDistant(serverName = "CouchDB/3.5.0 (Erlang OTP/25)") {
           await database.local.write(tx, { id, parent: revision, body });
         }
       }),
-    /** Replicates `a` to `b`. */
-    async replicate(members: object = {}): Promise<Asked> {
-      const run = begin(members);
+    /** Replicates `a` to `b`. `expectedAt` is the start sequence that the run expects. */
+    async replicate(members: object = {}, expectedAt?: unknown): Promise<Asked> {
+      const run = begin(members, expectedAt);
       requests = [];
       const beganMs = world.time.nowMs;
       const { kind } = await world.until(run.run(new AbortController().signal));
@@ -167,6 +168,32 @@ test("a run without changes first reads the information and checkpoints of both 
   const { requests, tripCount } = await distant.replicate();
   expect(requests).toEqual([...BOTH_SIDES, CHANGES]);
   expect(tripCount).toBe(2);
+});
+
+test("a run that knows its expected start sequence requests changes immediately", async () => {
+  const distant = await openDistant();
+  const { checkpointedSequence } = await distant.replicate();
+  const none = await distant.replicate({}, checkpointedSequence);
+  expect(none.requests).toEqual([CHANGES, ...BOTH_SIDES]);
+  expect(none.tripCount).toBe(1);
+  await distant.put("a", more(IDS));
+  const ten = await distant.replicate({}, checkpointedSequence);
+  expect(ten.requests).toHaveLength(12);
+  expect(ten.tripCount).toBe(6);
+  expect(await distant.documentCount("b")).toBe(20);
+});
+
+test("a run that does not start at the expected sequence requests the changes again", async () => {
+  const distant = await openDistant();
+  const { checkpointedSequence } = await distant.replicate();
+  await distant.put("a", more(IDS));
+  const { checkpointedSequence: later } = await distant.replicate();
+  await distant.world.until(distant.remake("b"));
+  const { requests } = await distant.replicate({}, later);
+  expect(requests.filter((request) => request === CHANGES)).toHaveLength(2);
+  expect(await distant.documentCount("b")).toBe(21);
+  const again = await distant.replicate({}, checkpointedSequence);
+  expect(again.requests.filter((request) => request === CHANGES)).toHaveLength(2);
 });
 
 test("the first run into an empty database requests neither missing revisions nor the checkpoints of older versions", async () => {
@@ -271,21 +298,21 @@ describe("a run that resumes between two Tandem databases", () => {
   );
 });
 
-test("the first run into a database with documents requests the checkpoints of older versions", async () => {
+test("the first run into a database with documents requests the changes and the checkpoints of older versions concurrently", async () => {
   const distant = await openDistant();
   await distant.put("b", ["other"]);
   const { requests, tripCount } = await distant.replicate();
-  expect(requests).toEqual([...BOTH_SIDES, ...OLD, CHANGES, ...COPIED, ...COMMITTED, ...RECORDED]);
-  expect(tripCount).toBe(8);
+  expect(requests).toEqual([...BOTH_SIDES, CHANGES, ...OLD, ...COPIED, ...COMMITTED, ...RECORDED]);
+  expect(tripCount).toBe(7);
 });
 
-test("a run creates the target before it requests the source's changes", async () => {
+test("a run creates the target while it requests the source's changes", async () => {
   const distant = await openDistant();
   const members = { target: `${SERVER_URL}/c`, create_target: true };
   const { requests, tripCount } = await distant.replicate(members);
   expect(requests).toHaveLength(13);
-  expect(requests.slice(4, 7)).toEqual(["PUT /c/", "GET /c/", CHANGES]);
-  expect(tripCount).toBe(8);
+  expect(requests.slice(4, 7)).toEqual([CHANGES, "PUT /c/", "GET /c/"]);
+  expect(tripCount).toBe(7);
   expect(await distant.documentCount("c")).toBe(10);
 });
 
