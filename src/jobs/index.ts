@@ -19,7 +19,12 @@ export type { Membership } from "./job-worker.ts";
 export { JobWorker } from "./job-worker.ts";
 export type { Acceptance, AcceptOptions, IdsWanted, NothingDue } from "./jobs.ts";
 export { Jobs } from "./jobs.ts";
-export { JobHaltedError, UnknownJobTypeError, WorkerExpelledError } from "./jobs-errors.ts";
+export {
+  isJobLost,
+  JobHaltedError,
+  UnknownJobTypeError,
+  WorkerExpelledError,
+} from "./jobs-errors.ts";
 export {
   areSameLabels,
   hasLabels,
@@ -42,7 +47,7 @@ export {
 export { LOOK_AGAIN_SEC } from "./pending-queue.ts";
 export { RunMeter } from "./run-meter.ts";
 export type { HeartbeatParts, SlotlessJobsParts, SlotlessJobType } from "./slotless-jobs.ts";
-export { SlotlessJobs, showLife } from "./slotless-jobs.ts";
+export { SlotlessJobs, showLife, whileAlive } from "./slotless-jobs.ts";
 export type { FairShare } from "./standing.ts";
 export {
   FAIR_SHARE_DEFAULT,

@@ -1,4 +1,4 @@
-import { OperationalError } from "../base/index.ts";
+import { errorCode, OperationalError } from "../base/index.ts";
 import type { JobName } from "./job.ts";
 
 /**
@@ -34,4 +34,10 @@ export class WorkerExpelledError extends OperationalError {
   constructor(worker: string, cause: "expelled" | "lapsed" | "stopped") {
     super("JOBS_WORKER_EXPELLED", "The worker has lost its lease", { worker, cause });
   }
+}
+
+/** Whether the lease of a job, or of its worker, is lost. */
+export function isJobLost(error: unknown): boolean {
+  const code = errorCode(error);
+  return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
 }

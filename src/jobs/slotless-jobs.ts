@@ -156,3 +156,25 @@ export async function showLife(
     await kv.transact((tx) => jobs.update(tx, held), { whenUnknown: "retry" });
   }
 }
+
+/** Runs `work` with heartbeats. Its signal aborts with `stopped`, or if the job is lost. */
+export async function whileAlive(
+  parts: HeartbeatParts,
+  held: HeldJob,
+  stopped: AbortSignal,
+  work: (signal: AbortSignal) => Promise<unknown>,
+): Promise<void> {
+  const over = new AbortController();
+  const unfollow = abortWith(stopped, over);
+  const life = showLife(parts, held, over.signal).catch((error) => over.abort(error));
+  try {
+    await work(over.signal);
+  } finally {
+    unfollow();
+    over.abort(OVER);
+    await life;
+  }
+}
+
+/** Abort reason, created once: creating the default one costs more than the abort itself. */
+const OVER = new Error("The job has ended");

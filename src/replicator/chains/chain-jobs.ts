@@ -1,11 +1,11 @@
 /** Releases the jobs that waited for one that has completed or caught up (`chains.ts`). */
-import { abortWith, errorCode } from "../../base/index.ts";
 import {
   type HeartbeatParts,
   type HeldJob,
+  isJobLost,
   type Job,
   type SlotlessJobType,
-  showLife,
+  whileAlive,
 } from "../../jobs/index.ts";
 import { CHAIN_TYPE, type Chains } from "./chains.ts";
 
@@ -25,23 +25,17 @@ export class ChainJobs implements SlotlessJobType {
   }
 
   async run(held: HeldJob, { data }: Pick<Job, "data">, signal: AbortSignal): Promise<void> {
-    const over = new AbortController();
-    const unfollow = abortWith(signal, over);
-    const life = showLife(this.#parts, held, over.signal).catch((error) => over.abort(error));
-    try {
-      await this.#release(held, typeof data.owner === "string" ? data.owner : null, over.signal);
-    } catch (error) {
-      // Another node has the job, or will get it after the activity timeout.
-      const code = errorCode(error);
-      if (code !== "JOBS_HALTED" && code !== "JOBS_WORKER_EXPELLED" && !over.signal.aborted) {
+    const owner = typeof data.owner === "string" ? data.owner : null;
+    await whileAlive(this.#parts, held, signal, async (over) => {
+      try {
+        await this.#release(held, owner, over);
+      } catch (error) {
+        // Another node has the job, or will get it after the activity timeout.
+        if (isJobLost(error) || over.aborted) return;
         const fields = { name: held.id, error: String(error) };
         this.#parts.runtime.trace.event("replication.release-failed", fields);
       }
-    } finally {
-      unfollow();
-      over.abort(OVER);
-      await life;
-    }
+    });
   }
 
   async #release(held: HeldJob, owner: string | null, signal: AbortSignal): Promise<void> {
@@ -67,6 +61,3 @@ export class ChainJobs implements SlotlessJobType {
     } while (after !== undefined);
   }
 }
-
-/** Abort reason, created once: creating the default one costs more than the abort itself. */
-const OVER = new Error("The release has ended");

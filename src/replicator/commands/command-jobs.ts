@@ -2,13 +2,13 @@
  * Continues commands for many jobs in the background, after the requests that started them have
  * returned.
  */
-import { abortWith, errorCode } from "../../base/index.ts";
 import {
   type HeartbeatParts,
   type HeldJob,
+  isJobLost,
   type Job,
   type SlotlessJobType,
-  showLife,
+  whileAlive,
 } from "../../jobs/index.ts";
 import { COMMAND_TYPE } from "../job-watching/parked-jobs.ts";
 import type { BulkCommands } from "./bulk-commands.ts";
@@ -30,9 +30,6 @@ export class CommandJobs implements SlotlessJobType {
 
   async run(held: HeldJob, { data }: Pick<Job, "data">, signal: AbortSignal): Promise<void> {
     const { runtime, kv, jobs, bulk } = this.#parts;
-    const over = new AbortController();
-    const unfollow = abortWith(signal, over);
-    const life = showLife(this.#parts, held, over.signal).catch((error) => over.abort(error));
     const fail = (error: unknown) =>
       runtime.trace.event("replication.command-failed", {
         command: held.id,
@@ -41,14 +38,10 @@ export class CommandJobs implements SlotlessJobType {
       });
     let pauseSec = 0;
     try {
-      await bulk.finish(held.id, over.signal);
+      await whileAlive(this.#parts, held, signal, (over) => bulk.finish(held.id, over));
     } catch (error) {
       pauseSec = PAUSE_SEC;
       fail(error);
-    } finally {
-      unfollow();
-      over.abort(OVER);
-      await life;
     }
     const dueSec = Math.floor(runtime.clock.nowMs() / 1000) + pauseSec;
     await kv
@@ -59,12 +52,7 @@ export class CommandJobs implements SlotlessJobType {
       .catch((error: unknown) => {
         // Not a failure: the command has ended and its job was removed, or another node has the
         // job.
-        const code = errorCode(error);
-        if (code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED") return;
-        fail(error);
+        if (!isJobLost(error)) fail(error);
       });
   }
 }
-
-/** Abort reason, created once: creating the default one costs more than the abort itself. */
-const OVER = new Error("The command has ended");

@@ -1,8 +1,9 @@
 /** Rules followed by this node (`rule-follower.ts`), outside its slots. */
-import { assert, backoff, errorCode, runTogether } from "../../base/index.ts";
+import { assert, backoff, runTogether } from "../../base/index.ts";
 import {
   type HeartbeatParts,
   type HeldJob,
+  isJobLost,
   type Job,
   type SlotlessJobType,
   showLife,
@@ -78,7 +79,7 @@ export class RuleFollowers implements SlotlessJobType {
       const attempt = failure === undefined ? 0 : progress.attempt + 1;
       await this.#end(held, { ...progress, attempt, failure });
     } catch (error) {
-      if (isHalt(error)) return;
+      if (isJobLost(error)) return;
       trace.event("replication.rule-lost", { rule: held.id, error: String(error) });
     }
   }
@@ -156,8 +157,3 @@ export class RuleFollowers implements SlotlessJobType {
 
 /** Thrown when the rule has changed, or another node has its job. */
 class Changed extends Error {}
-
-function isHalt(error: unknown): boolean {
-  const code = errorCode(error);
-  return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
-}

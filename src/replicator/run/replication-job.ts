@@ -10,7 +10,7 @@
  */
 import { assert, errorCode, runTogether, type Trace } from "../../base/index.ts";
 import { Activity, SecretsInUse } from "../../http-client/index.ts";
-import type { HeldJob, Job } from "../../jobs/index.ts";
+import { type HeldJob, isJobLost, type Job } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
 import type { OwnCheckpoints } from "../checkpoints/own-checkpoint.ts";
 import type { ParkedPlace } from "../checkpoints/parked-place.ts";
@@ -126,12 +126,12 @@ export class ReplicationJob {
   async run(signal: AbortSignal, leaving: AbortSignal, delayMs = 0): Promise<void> {
     const before = this.#job.data;
     try {
-      if (isHalt(signal.reason)) throw signal.reason;
+      if (isJobLost(signal.reason)) throw signal.reason;
       if (await this.#job.vanish()) return;
       const ending = await this.#perform(before, delayMs, signal);
       await this.#job.end(ending, before, leaving);
     } catch (error) {
-      if (isHalt(error) || isHalt(signal.reason)) {
+      if (isJobLost(error) || isJobLost(signal.reason)) {
         this.trace.event("replication.halted", { jobId: this.#job.held.id });
         if (errorCode(signal.reason) !== "JOBS_WORKER_EXPELLED") await this.#job.removeIfDoomed();
         return;
@@ -181,8 +181,8 @@ export class ReplicationJob {
     } catch (thrown) {
       const error = this.#causeOf(thrown);
       const isOfStore = errorCode(error)?.startsWith("KV_") === true;
-      if (isHalt(error) || (isOfStore && !isRefusal(error))) throw error;
-      if (isHalt(signal.reason)) throw signal.reason;
+      if (isJobLost(error) || (isOfStore && !isRefusal(error))) throw error;
+      if (isJobLost(signal.reason)) throw signal.reason;
       if (isStop(signal.reason)) return stopped;
       if (isStop(error)) return this.#ownEnding ?? stopped;
       return endingOf(error, replication, this.#places.of(error), this.#secrets);
@@ -529,7 +529,7 @@ export class ReplicationJob {
       );
     } catch (error) {
       const code = errorCode(error);
-      if (isHalt(error) || code?.startsWith("KV_") === true) throw error;
+      if (isJobLost(error) || code?.startsWith("KV_") === true) throw error;
       if (isStop(error) || isStop(signal.reason)) return { kind: "list-stopped" };
       const fields = { jobId: this.#job.held.id, ...describeFailure(error) };
       runtime.trace.event("replication.retry-failed", fields);
@@ -633,12 +633,6 @@ function gently(replication: Replication): Replication {
       httpConnectionsMax: Math.min(options.httpConnectionsMax, 5),
     },
   };
-}
-
-/** Whether the lease of the job, or of its worker, is lost. */
-function isHalt(error: unknown): boolean {
-  const code = errorCode(error);
-  return code === "JOBS_HALTED" || code === "JOBS_WORKER_EXPELLED";
 }
 
 /** Whether the store is unavailable or rejects writes, for example on a full disk. */
