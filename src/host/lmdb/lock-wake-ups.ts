@@ -7,8 +7,8 @@
  * the mark is lost: the remaining waiters sleep although the lock is released repeatedly, until a
  * new process has to wait. Linux wakes the next waiter only if the lock is free at that moment.
  *
- * Neither LMDB nor the package can fix this: newer releases (lmdb 3.5.6) use the same mutex of the C
- * library. Without wake-ups, commits of the remaining processes hang until a restart
+ * LMDB cannot fix this: newer releases of the package (lmdb 3.5.6) use the same mutex. Without
+ * wake-ups, commits of the remaining processes hang until a restart
  * (`test/kv/lmdb-lock-deaths.test.ts`).
  *
  * When a committer makes no progress, two threads request the lock concurrently. One of them has to
