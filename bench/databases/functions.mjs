@@ -25,7 +25,11 @@ const designs = {
 };
 
 function validate(codeId, code, count = 1) {
-  const runs = Array(count).fill('[{"type":"film"},null]');
+  return validateRuns(codeId, code, Array(count).fill('[{"type":"film"},null]'));
+}
+
+/** @param {any[]} runs */
+function validateRuns(codeId, code, runs) {
   const path = ["validate_doc_update"];
   return pool.call({
     codeId,
@@ -55,18 +59,10 @@ console.log(`1,000 runs a call    ${runUs.toFixed(1).padStart(6)} us`);
 
 for (const length of [100_000, 1_000_000, 7_000_000]) {
   const document = encode({ type: "film", text: "\u20ac".repeat(length / 3) });
-  const callOf = () => ({
-    codeId: "a small function",
-    code: codes[0],
-    kind: "validate",
-    path: ["validate_doc_update"],
-    runs: [[document, document]],
-    shared: "[{},{}]",
-    timeoutMs: 5_000,
-  });
-  for (let count = 0; count < 5; count++) await pool.call(callOf());
+  const call = () => validateRuns("a small function", codes[0], [[document, document]]);
+  for (let count = 0; count < 5; count++) await call();
   const startMs = performance.now();
-  for (let count = 0; count < 20; count++) await pool.call(callOf());
+  for (let count = 0; count < 20; count++) await call();
   const callMs = (performance.now() - startMs) / 20;
   console.log(`two of ${String(length).padStart(7)} bytes ${callMs.toFixed(1).padStart(6)} ms`);
 }

@@ -52,7 +52,8 @@ agent.destroy();
 async function openBuild(root) {
   const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
   const main = join(root, "dist/program/main.js");
-  const child = spawn(process.execPath, [main, "serve", "--port", "0", "--data-dir", directory], {
+  const flags = ["--port", "0", "--data-dir", join(directory, "data")];
+  const child = spawn(process.execPath, [main, "serve", ...flags], {
     env: { ...process.env, TANDEM_LOG_LEVEL: "error" },
     stdio: ["ignore", "pipe", "ignore"],
   });

@@ -1,7 +1,8 @@
 /**
  * Hash table of the names in one object, by their offsets in the text. Takes four to eight bytes
  * per member, allocated once. A Set of strings takes ten times as much, and is copied whenever its
- * size doubles.
+ * size doubles: for a million names, Sets took two to four times the processor time
+ * (`bench/base/long-json.mjs` measures 400,000).
  */
 import { BACKSLASH, isSameName, NAME_END, NAME_START, stringText } from "./json-rows.ts";
 

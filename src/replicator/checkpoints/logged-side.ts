@@ -1,4 +1,8 @@
-/** One side of a run with its replication log, read at the start and replaced later. */
+/**
+ * One side of a run with its replication log, read at the start and replaced later. Between Tandems
+ * one request continues the log: a job of ten documents sends 9.5 requests instead of 12
+ * (`bench/replication/short-jobs.mjs`).
+ */
 import { allTogether, errorCode, type JsonText } from "../../base/index.ts";
 import {
   type Endpoint,

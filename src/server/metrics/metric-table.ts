@@ -24,33 +24,22 @@ export interface CounterRow {
 const isFailure = ({ status }: Events["http.answered"]): boolean =>
   status === undefined || status >= 400;
 
-function replicator<Name extends EventName>(
-  path: string,
-  description: string,
-  event: Name,
-  amount?: (fields: Events[Name]) => number,
-): CounterRow {
-  return {
-    path: ["couch_replicator", ...path.split(".")],
+const rowsOf =
+  (group: string) =>
+  <Name extends EventName>(
+    path: string,
+    description: string,
+    event: Name,
+    amount?: (fields: Events[Name]) => number,
+  ): CounterRow => ({
+    path: [group, ...path.split(".")],
     description,
     event,
     ...(amount === undefined ? {} : { amount }),
-  };
-}
+  });
 
-function tandem<Name extends EventName>(
-  path: string,
-  description: string,
-  event: Name,
-  amount?: (fields: Events[Name]) => number,
-): CounterRow {
-  return {
-    path: ["tandem", ...path.split(".")],
-    description,
-    event,
-    ...(amount === undefined ? {} : { amount }),
-  };
-}
+const replicator = rowsOf("couch_replicator");
+const tandem = rowsOf("tandem");
 
 export const COUNTERS: readonly CounterRow[] = [
   {
