@@ -122,7 +122,7 @@ async function prepareNode(
   config: ServerConfig,
   { counts, family }: { readonly counts: EventCounts; readonly family: ProcessFamily },
 ): Promise<OpenedNode> {
-  // A child process leaves it to its parent to report settings without effect.
+  // Only the parent process reports settings without effect.
   if (family.tellParent === undefined) {
     announceIneffectiveSettings(config.configuration, FILE_SETTINGS, runtime.trace);
   }
