@@ -36,7 +36,8 @@ export function matchIds(
   const idsOf = (serverUuid: string) =>
     replicationId(
       // The endpoints of a moved job are URLs, so `serverUrl` is not used. The oldest versions of
-      // the id contain the host and port of the server, which are unknown. They need not match.
+      // the id contain the host and port of the server, which are unknown. Those versions need not
+      // match.
       { digests, serverUuid, hostName: "", port: 0, serverUrl: "" },
       replication,
       filterCode,
