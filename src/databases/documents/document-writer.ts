@@ -32,7 +32,7 @@ import type { OldBodies } from "./old-bodies.ts";
  */
 const LEAVES_MAX = 1_000;
 /**
- * Number of attachments above which a document yields to the event loop, because writing them takes
+ * Number of attachments above which writing a document yields to the event loop, because it takes
  * some milliseconds.
  */
 const MANY_ATTACHMENTS = 500;
