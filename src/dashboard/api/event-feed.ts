@@ -68,7 +68,7 @@ export class EventFeed {
       if (signal.aborted) return;
       const status = error instanceof RequestError ? error.status : 0;
       if (status === BAD_REQUEST) return this.#listener.state("refused");
-      // The user is already being asked to log in.
+      // After a 401, the user is already being asked to log in.
       if (status !== UNAUTHORIZED) this.#lose();
       this.#retry = setTimeout(() => {
         this.close();
