@@ -133,7 +133,7 @@ function undoSelection(members: ReadonlyMap<string, unknown>): UndoSelection {
     throw badRequest(`\`ids\` must be a list of at most ${IDS_MAX} document ids`);
   }
   const since = members.get("since");
-  // `Date.parse` alone would take "1" for a time of the year 2001.
+  // `Date.parse` alone would parse "1" as a time in the year 2001.
   const isTime = typeof since === "string" && writeTimeOf(since)?.kind === "time";
   if (since !== undefined && !isTime) {
     throw badRequest("`since` must be a time such as 2026-01-31T12:00:00Z");
