@@ -8,7 +8,7 @@ export type FeedState = "connecting" | "live" | "lost" | "refused";
 
 export interface FeedListener {
   event(event: JobEvent): void;
-  /** Called when events were lost, so that data read before is out of date. */
+  /** Called when events were lost. Data read before is then out of date. */
   gap(): void;
   state(state: FeedState): void;
 }
