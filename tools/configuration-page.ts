@@ -84,7 +84,7 @@ function withValues(standard: string, values: string): string {
   return values === "" || values === BOOLEANS ? standard : `${standard} (${values})`.trim();
 }
 
-/** Short form of `1 or more`, `1 to 5` and `1 or more, infinity`, with the unit of numbers. */
+/** Abbreviates a range of numbers and appends its unit: `1 to 5` becomes `1–5 ms`. */
 function withUnit(values: string, unit: string): string {
   const suffix = unit === "" ? "" : ` ${unit}`;
   return values

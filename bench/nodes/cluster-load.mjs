@@ -7,7 +7,7 @@
  *
  * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has
  * to be installed, and to find its library. FoundationDB runs as one process, on the `ssd` engine.
- * Measured are four phases: databases are created; their jobs copy one document each and park;
+ * Four phases are measured: databases are created; their jobs copy one document each and park;
  * nothing happens; documents are written to random databases. Prints FoundationDB's own counts of
  * transactions, conflicts, reads and writes, per second and per operation; and the CPU time of
  * FoundationDB and of the nodes. The exit code is 1 if a document is missing.
@@ -31,7 +31,7 @@ const QUIET_SEC = 60;
  * version 7.1 keep cancelled watches, which count towards it.
  */
 const WATCH_FLAGS = ["--knob_max_storage_server_watch_bytes=1000000000"];
-/** FoundationDB's counters are updated within seconds. */
+/** Wait before FoundationDB's counters are read, because they are updated within seconds. */
 const COUNTED_MS = 6_000;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
@@ -75,7 +75,7 @@ try {
 }
 process.exit(missing === 0 ? 0 : 1);
 
-/** Writes at a constant rate. Returns the time that each document took to its target. */
+/** Writes at a constant rate. Returns the time that each document took to reach its target. */
 async function write(url) {
   const draw = drawsOf(1);
   const arrivals = await Arrivals.open(url);

@@ -7,7 +7,7 @@
  *
  * CouchDB has DATABASES databases with DOCUMENTS documents each. First it copies them to a Tandem
  * process, with a document for each in its own `_replicator` database. Then a rule of another
- * process copies them to a third one, until all jobs are parked. When half of them are, a fifth as
+ * process copies them to a third one, until all jobs are parked. When half are parked, a fifth as
  * many databases are created, a tenth is deleted, and the security objects of a tenth are changed.
  * At the end `tandem verify --all` compares both servers; the exit code is 1 if they still differ
  * after LIMIT_SEC. All databases of the CouchDB are deleted afterwards; their names begin with

@@ -194,7 +194,7 @@ function bytesWritten() {
   }
 }
 
-/** With and without the index, in turn. */
+/** Alternates between measurements with and without the index. */
 async function compareChanges(indexed, bare, callerCount, from) {
   const rounds = { indexed: [], bare: [] };
   for (let round = 0; round < CHANGE_ROUNDS; round++) {

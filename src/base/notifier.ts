@@ -1,4 +1,6 @@
-/** Wakes a loop. A notification while the loop is busy is kept until it waits again. */
+/**
+ * Wakes a loop. A notification that arrives while the loop is busy ends its next wait immediately.
+ */
 import { abortable } from "./abort.ts";
 
 export class Notifier {

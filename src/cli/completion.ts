@@ -45,7 +45,8 @@ function completionsOf(command: Command, above = ""): readonly Completion[] {
 }
 
 /**
- * Finds the command among the words before the cursor: the longest matching path, ignoring options.
+ * Script for bash. It determines the command from the words before the cursor: the longest matching
+ * path, ignoring options.
  */
 function bash(completions: readonly Completion[]): string {
   const cases = completions.map(({ path, commands, options }) => {

@@ -290,7 +290,7 @@ function LiveState({
   );
 }
 
-/** Not a link, because the fragment of the address names the view. */
+/** Not a link, because the fragment of the address identifies the view. */
 function skipToMain(): void {
   document.getElementById("main")?.focus();
 }

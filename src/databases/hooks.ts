@@ -17,7 +17,7 @@ export interface HookedDatabase {
   readonly documents: Documents;
   readonly allDocuments: AllDocuments;
   security(tx: ReadTransaction): Promise<JsonText>;
-  /** Whether bodies are sealed in the store, so that no part of them may be stored elsewhere. */
+  /** Whether bodies are sealed in the store. If so, no part of a body may be stored elsewhere. */
   readonly isSealed: boolean;
   /** Key space for a higher layer's indexes of the database, cleared together with the database. */
   readonly indexSubspace: Subspace;
@@ -69,7 +69,7 @@ export interface WriteContext extends SecuritySubject {
   /** Validation of the edit; absent for writes by the server itself. */
   readonly validation?: WriteValidation;
   /**
-   * Whether a replication copies the revisions from another database, so that their authors are
+   * Whether a replication copies the revisions from another database. Their authors are then
    * unknown.
    */
   readonly bringsCopies?: boolean;

@@ -126,8 +126,8 @@ interface UndoPlan {
 }
 
 /**
- * Undefined if the document is deleted. `restored` maps revisions that were undone to their new
- * ones.
+ * Returns the edits that undo a resolution, or `undefined` if the document is deleted. `restored`
+ * maps revisions that were already restored to their new revisions.
  */
 async function undoPlan(
   tx: Transaction,

@@ -73,7 +73,10 @@ interface RefusedCredential {
   readonly credential: string;
   readonly count: number;
   readonly atMs: number;
-  /** Whether a user's credential was accepted since, so that jobs may no longer use this one. */
+  /**
+   * Whether a credential supplied by a user was accepted since. Jobs may then no longer use this
+   * one.
+   */
   readonly isReplaced?: boolean;
 }
 

@@ -109,9 +109,9 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value, truncated to its maximum length. For an entry, collects the strings of the
-   * value in `texts`. For a bound, `texts` is absent, and a value is omitted if entries with equal
-   * values can have different bytes.
+   * Appends a value, truncated to its maximum length. For an entry, also collects the strings of
+   * the value in `texts`. For a bound, `texts` is absent, and the value is omitted if equal values
+   * can have different bytes in entries.
    */
   #append(
     out: number[],

@@ -104,7 +104,7 @@ export class GroupIndex {
     return entries[0] && this.#keys.later.unpack(entries[0].key).dueAtSec;
   }
 
-  /** The queues in which the group is ready, among those of jobs that require labels. */
+  /** The queues in which the group is ready, except the queue of jobs that require no labels. */
   async readyQueues(tx: ReadTransaction, type: JobType, group: string): Promise<readonly Queue[]> {
     const { entries } = await tx.getRangePage(this.#keys.readyQueue.range({ type, group }));
     return entries.map(({ key }) => this.#keys.readyQueue.unpack(key).queue);

@@ -42,8 +42,8 @@ const SIMILAR_SCORE = 0.02;
 export type GroupedPlan = JobPlan & { readonly group: string };
 
 /**
- * The queue has no job before this key. Without this knowledge, a command that removes many jobs in
- * a transaction would read past all rows that it has cleared, once per job.
+ * A key before which the queue has no job. Without it, a command that removes many jobs in a
+ * transaction would read past all rows that it has cleared, once per job.
  */
 interface Beginning {
   readonly emptyUntil: Key;

@@ -37,7 +37,7 @@ const READY_ROWS_MAX = 500;
 export interface DueWanted {
   readonly dueBySec: number;
   readonly limit: number;
-  /** Labels of the worker whose jobs are wanted. Default: only jobs that require none. */
+  /** Labels of the worker that would run the jobs. Default: no labels. */
   readonly labels?: Labels;
 }
 
@@ -288,9 +288,9 @@ export class Groups {
   }
 
   /**
-   * Due time of the job that has waited longest, of the due jobs that a worker with one of these
-   * sets of labels may run; undefined if no group has such a job. Reads every ready group, in
-   * several transactions if necessary.
+   * Earliest due time of the due jobs that a worker with one of these sets of labels may run;
+   * undefined if no group has such a job. Reads every ready group, in several transactions if
+   * necessary.
    */
   async longestDueSec(
     kv: KeyValueStore,

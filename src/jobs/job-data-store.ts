@@ -110,7 +110,7 @@ export class JobDataStore {
     if (request !== undefined) this.#nextRequest.set(tx, job, request);
   }
 
-  /** Replaces the current values by the values set for the next run, and returns these. */
+  /** Replaces the current values by the values set for the next run. Returns the new values. */
   async takeNext(
     tx: Transaction,
     job: JobName,

@@ -25,7 +25,7 @@ export class RunMeter {
   }
 
   /**
-   * Whether a job has ended since the last call of `takeBill`, so that the stored standing of its
+   * Whether a job has ended since the last call of `takeBill`. If so, the stored standing of its
    * group may be too high.
    */
   get hasEnded(): boolean {

@@ -21,18 +21,18 @@ export interface Program {
 
 export interface Worker {
   readonly id: WorkerId;
-  /** Name of its node, for operators. */
+  /** Name of the worker's node, for operators. */
   readonly node: string;
   readonly processId: string;
-  /** The job types that it accepts. */
+  /** Job types that the worker accepts. */
   readonly types: readonly JobType[];
-  /** It accepts only jobs that require no other labels. */
+  /** The worker accepts a job only if it has all labels that the job requires. */
   readonly labels: Labels;
   /** Wall-clock time of registration. */
   readonly sinceMs: number;
   /** A worker that has not renewed within this time may be expelled. */
   readonly leaseMs: number;
-  /** Absent for programs that do not announce it. */
+  /** Absent if the worker runs an older version, which does not announce its program. */
   readonly program?: Program | undefined;
 }
 

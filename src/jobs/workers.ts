@@ -1,7 +1,7 @@
 /**
  * The list of workers: registration, leases, expulsion (draft of RFC 007). Every call runs inside
  * the caller's transaction. Renewals do not write the membership row, which acceptance reads, so
- * the two never conflict.
+ * renewals and acceptances never conflict.
  */
 import { type Runtime, randomHex } from "../base/index.ts";
 import {

@@ -44,7 +44,7 @@ export class Subspace {
     return startsWithBytes(key, this.prefix);
   }
 
-  /** Every key strictly below the tuple: keys that extend it. */
+  /** Range of the keys that extend the tuple. The tuple's own key is excluded. */
   range(tuple: Tuple = []): { readonly begin: Key; readonly end: Key } {
     const key = this.pack(tuple);
     return { begin: keyThen(key, 0x00), end: keyThen(key, 0xff) };

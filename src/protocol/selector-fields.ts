@@ -4,13 +4,13 @@
  */
 import { isJsonObject } from "../base/index.ts";
 
-/** Operators that an ordered index can serve (`mango_idx_view:indexable`). */
 /**
  * The highest code point, and the code point that CouchDB uses instead (`mango_idx_view:range/5`).
  */
 const HIGHEST = "\u{10ffff}";
 const HIGHEST_SHOWN = "\uffff";
 
+/** Operators that an ordered index can serve (`mango_idx_view:indexable`). */
 const INDEXABLE = ["$eq", "$lt", "$lte", "$gt", "$gte", "$exists", "$beginsWith"];
 
 export interface SelectorFields {

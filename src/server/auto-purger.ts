@@ -36,7 +36,7 @@ export class AutoPurger {
   readonly name = "server.auto-purger";
   readonly #parts: AutoPurgerParts;
   readonly #rounds: ReclaimRounds;
-  /** Sequences up to which dry runs have counted, by the uuid of the database. */
+  /** Sequences up to which dry runs have counted, by database uuid. */
   readonly #counted = new Map<string, string>();
   /** Ends the current wait, or the next one. */
   #switched = new AbortController();
@@ -127,7 +127,7 @@ export class AutoPurger {
     return !signal.aborted && this.#parts.settings.isEnabled;
   }
 
-  /** The time before which purged documents were deleted; undefined if none is to be purged. */
+  /** Documents deleted before this time are purged; undefined if none are. */
   async #beforeMs(
     tx: Parameters<Database["tombstones"]["ttl"]>[0],
     { tombstones }: Database,

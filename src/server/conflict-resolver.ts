@@ -12,7 +12,10 @@ import { forEachDatabase } from "./reclaim-rounds.ts";
 /** Default interval at which a node checks for work. */
 const LOOK_MS = 5_000;
 const POLICIES_PER_PAGE = 100;
-/** A page must take less time than a turn, even if a function times out for each document. */
+/**
+ * Small, because a page must take less time than the node's turn, even if a function times out for
+ * each document.
+ */
 const CONFLICTS_PER_PAGE = 10;
 /** Maximum number of steps for one document, each of which removes some of its leaves. */
 const STEPS_MAX = 100;

@@ -40,7 +40,7 @@ export const FORMATS: readonly FormatFacts[] = [
   },
 ];
 
-/** First formats that have these rows. */
+/** First formats with the rows of these features. */
 export const CONFLICTS_FORMAT = 3;
 export const JOB_LISTS_FORMAT = 3;
 export const RULE_ALERTS_FORMAT = 3;
@@ -111,7 +111,8 @@ export class Formats {
     kv.fence({ key: LAYOUT_KEY, check: (value) => checkFormat(value, this.program) });
     const retry = { whenUnknown: "retry" } as const;
     let format = await kv.transact((tx) => this.#joined(tx, []), retry);
-    // No other node can detect dead ones, because this one has not started.
+    // The nodes that require the older format may be dead, and this node cannot expel them before
+    // it has started.
     if (format < min && !(await this.#living(new AbortController().signal))) {
       const dead = this.#others;
       format = await kv.transact((tx) => this.#joined(tx, dead), retry);
@@ -175,8 +176,8 @@ export class Formats {
   }
 
   /**
-   * Enables the highest format that all registered nodes support. Throws FORMAT_NOT_ENABLED if that
-   * is the stored one, because of an older program.
+   * Enables the highest format that all registered nodes support. Throws FORMAT_NOT_ENABLED if an
+   * older program does not support a higher format than the stored one.
    */
   enable(): Promise<UpgradeStatus> {
     return this.#enable([]);
@@ -245,7 +246,7 @@ export class Formats {
         if (format !== known) await onEnabled();
         known = format;
         if (isAlone && format !== this.program.formats.max && !(await this.#living(signal))) {
-          // A node that has started since may be older.
+          // A node that started in the meantime may run an older program.
           await this.#enable(this.#others).catch(ignoreNotEnabled);
         }
         isAlone = false;

@@ -32,7 +32,7 @@ import { VERSION } from "./version.ts";
 export interface ProcessFamily {
   /**
    * Starts the program again as a replication node; required only if the configuration asks for
-   * one.
+   * replication processes.
    */
   readonly startProcess?: StartProcess;
   /** Set in a child process: sends its counts to the parent. */
@@ -107,7 +107,7 @@ export function familyServices(
   return services;
 }
 
-/** The services that run jobs: all of them on a replication node, local rules on a frontend. */
+/** The services that run jobs. A frontend runs only rules whose source is the local store. */
 export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): Service[] {
   const { config, counts, parts } = node;
   const { configuration, nodeName } = config;

@@ -95,7 +95,7 @@ export async function openStore(runtime: Runtime, config: StorePlace): Promise<O
   }
 }
 
-/** Reads the format of the store and its nodes, without joining them. */
+/** Reads the format of a store and the list of its nodes, without joining the store. */
 export async function readUpgrade(runtime: Runtime, config: StorePlace): Promise<UpgradeStatus> {
   if (config.store === "lmdb") checkLmdbStore(resolve(config.dataDirectory));
   const { kv } = await STORES[config.store].open(runtime, config);

@@ -87,7 +87,10 @@ export class ReclaimRounds {
   }
 }
 
-/** Nodes' clocks differ. A clock that was set back would otherwise delay the next round. */
+/**
+ * Whether the next round is due. Compares the distance, so that a clock that was set back does not
+ * delay it.
+ */
 function isOver({ beganMs }: Round, nowMs: number): boolean {
   return Math.abs(nowMs - beganMs) >= INTERVAL_MS;
 }

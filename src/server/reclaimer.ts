@@ -24,7 +24,7 @@ export interface ReclaimerParts {
   readonly kv: KeyValueStore;
   readonly databases: DatabaseRegistry;
   readonly attachments: AttachmentStore;
-  /** Time for which bodies are kept. */
+  /** Time for which superseded bodies are kept. */
   readonly keepOldBodiesMs: () => number;
 }
 

@@ -82,7 +82,7 @@ export class CertificateRefresher {
   }
 }
 
-/** Changes if one of the files has changed. */
+/** Text that differs whenever one of the files has changed. */
 export function stateOfFiles({ certificateFile, keyFile, authoritiesFile }: ServerTls): string {
   const states = [certificateFile, keyFile, authoritiesFile].map((file) => {
     const found = file === undefined ? undefined : statSync(file, { throwIfNoEntry: false });

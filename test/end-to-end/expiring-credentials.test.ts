@@ -28,7 +28,7 @@ let here: TandemProcess;
 let proxy: HttpProxy;
 let identityProvider: Awaited<ReturnType<typeof openIdentityProvider>>;
 
-/** A token endpoint. Each token is valid until its time is over or the test revokes it. */
+/** A token endpoint. Each token is valid until it expires or the test revokes it. */
 async function openIdentityProvider() {
   const issued: { readonly token: string; readonly endsMs: number }[] = [];
   const forms: URLSearchParams[] = [];

@@ -13,10 +13,13 @@ import { run } from "../support/packages/run.ts";
 
 const BUILD = fileURLToPath(new URL("../../tools/debian/build.mjs", import.meta.url));
 const VERSIONS = ["0.1.0", "0.1.1"] as const;
-/** Compression that is fast rather than strong. */
+/** Selects fast compression. */
 const env = { ...process.env, DPKG_DEB_COMPRESSOR_TYPE: "gzip", DPKG_DEB_COMPRESSOR_LEVEL: "1" };
 const UNIT = "/usr/lib/systemd/system/tandem.service";
-/** Records its calls. With it and the folder of systemd, the system seems to run systemd. */
+/**
+ * Installs a `systemctl` that records its calls. With it and systemd's folder, the system appears
+ * to run systemd.
+ */
 const SYSTEMCTL = `mkdir -p /run/systemd/system
 printf '#!/bin/sh\\necho "$*" >> /run/calls\\n' > /usr/local/bin/systemctl
 chmod 755 /usr/local/bin/systemctl`;

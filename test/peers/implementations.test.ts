@@ -38,7 +38,7 @@ afterAll(async () => {
 
 let databaseCount = 0;
 
-/** Creates a database that only its proxy makes look like the implementation's. */
+/** Creates a database of Tandem behind a proxy that imitates the implementation. */
 async function open(implementation: Implementation): Promise<{ name: string; url: string }> {
   databaseCount += 1;
   const name = `films-${databaseCount}`;
@@ -49,7 +49,7 @@ async function open(implementation: Implementation): Promise<{ name: string; url
   return { name, url: `${proxy.url}/${name}` };
 }
 
-/** Fills a database of the Tandem. */
+/** Fills a database of the Tandem node. */
 async function fill(name: string): Promise<void> {
   const source = `${name}-source`;
   await load(tandem, source, FILMS);

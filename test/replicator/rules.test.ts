@@ -382,7 +382,8 @@ test("a rule runs at most its number of jobs, and jobs that are always busy take
   for (const number of numbers) await onceCopied(node, `copy-a${number}`, "one");
   await once(node, { parkedCount: 8 });
   expect(runningMax).toBe(2);
-  // Two of three jobs can be busy at a time. The other jobs still copy their changes.
+  // Three jobs are always busy, and two jobs can run at a time. Other jobs still copy their
+  // changes.
   for (let second = 0; second < 60; second++) {
     for (const busy of [0, 1, 2]) await node.put(`user-a${busy}`, `busy-${second}`, {});
     if (second === 10) await node.put("user-a7", "two", {});

@@ -50,7 +50,7 @@ test.each<[number, unknown]>([
   expect(await world.until(server.latestChanged(signal))).toEqual([]);
 });
 
-test("updates skips rows of the feed without a valid database name", async () => {
+test("updates() skips feed rows that lack a valid database name", async () => {
   const results = [...ODD_ROWS, row("a"), row("b", "deleted")];
   const { world, server } = open(200, { results, last_seq: "2-x" });
   const updates = await world.until(server.updates("1-x", signal));

@@ -44,7 +44,7 @@ export interface NodeParts {
   readonly jobs?: Jobs;
   /** Seals and opens secrets. Without it, secrets are not sealed. */
   readonly seal?: Seal;
-  /** Resolves references to secrets. Without it, references have no value. */
+  /** Resolves references to secrets. Default: no reference can be resolved. */
   readonly lookUpSecret?: SecretLookup;
   /** Hooks in addition to the program's hooks. */
   readonly hooks?: readonly DatabaseHook[];

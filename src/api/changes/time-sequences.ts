@@ -18,7 +18,7 @@ export function timeSequenceRoutes(parts: Parts): Route[] {
   ];
 }
 
-/** The database is one shard. All nodes know the same times, so only this one is listed. */
+/** Lists the database as one shard, and only this node, because all nodes know the same times. */
 async function readTimes(parts: Parts, call: Call): Promise<ApiResponse> {
   const periods = await readDatabase(parts, call, (tx, database) => database.times.periods(tx));
   const rows = periods.map(({ beganMs, changeCount }) => [formatSinceTime(beganMs), changeCount]);

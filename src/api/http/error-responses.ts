@@ -134,7 +134,7 @@ export function errorAnswer(error: unknown): ErrorAnswer {
   return { status: row.status, error: word, reason: row.reason ?? reasonOf(error) };
 }
 
-/** Whether the request is invalid, so that repeating it cannot succeed. */
+/** Whether the request is invalid. Repeating an invalid request cannot succeed. */
 export function isInvalidRequest(error: unknown): boolean {
   return isExpected(error) && [400, 413].includes(errorAnswer(error).status);
 }

@@ -71,8 +71,8 @@ export async function planOf(parts: DatabaseParts, call: Call, query: FindQuery)
 }
 
 /**
- * Whether the entries contain everything that a query needs and returns, so that no document is
- * read (`mango_idx_view:covers`).
+ * Whether the entries contain everything that a query needs and returns. No document is read then
+ * (`mango_idx_view:covers`).
  */
 export function isCovered(
   index: ListedIndex,

@@ -30,8 +30,6 @@ import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { noSuch } from "./no-such.ts";
 
-/** Number of rules per page: default and maximum. */
-
 export interface RulesParts {
   readonly replicator: { readonly rules: Rules };
   readonly rulePlans: Pick<RulePlans, "ofPut" | "ofRemoval">;

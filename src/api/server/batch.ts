@@ -149,8 +149,8 @@ function requestOf(
 }
 
 /**
- * Creates signals that abort with `signal`. A single one for all work of a hundred requests would
- * exceed the number of listeners at which Node.js warns.
+ * Creates `count` signals that abort with `signal`, one per request of a batch: listeners for a
+ * hundred requests on a single signal would cause a warning by Node.js.
  */
 function followers(signal: AbortSignal, count: number): readonly AbortSignal[] {
   const controllers = Array.from({ length: count }, () => new AbortController());

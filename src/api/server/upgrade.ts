@@ -4,7 +4,7 @@ import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 
-/** The format of the store, and the nodes that share it. */
+/** Reads the format of the store, and enables a higher one. */
 export interface StoreFormats {
   status(): Promise<UpgradeStatus>;
   /** Throws FORMAT_NOT_ENABLED if a node does not support a higher format. */

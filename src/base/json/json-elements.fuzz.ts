@@ -47,7 +47,7 @@ test("elements and the text around them are returned unchanged, however the text
   );
 });
 
-test("an element is returned with the piece that ends it, not with the end of the array", () => {
+test("an element is returned as soon as it is complete, before the end of the array", () => {
   const elements = new JsonElements({ name: "results", elementBytesMax: 100 });
   const push = (text: string): string | undefined => {
     const whole = elements.push(utf8Encode(text));

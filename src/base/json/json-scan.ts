@@ -165,8 +165,8 @@ export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
 }
 
 /**
- * As `scanJson`, but pauses at a position from which it can resume: the first value or position in
- * a string after `stopAt`, or while comparing the many names of a finished object.
+ * As `scanJson`, but pauses soon after `stopAt`: before a value, within a long string, or while
+ * comparing the many names of a finished object.
  */
 export function scanUntil(
   bytes: Uint8Array,
@@ -300,8 +300,8 @@ function roomAtFirst(byteCount: number): number {
 }
 
 /**
- * Returns the one of two duplicate names whose object starts first: the one known so far, or
- * `member` of `object` (NO_ROW if the object has no duplicate).
+ * Chooses between the duplicate name known so far and `member` of `object`: returns the one whose
+ * object starts first. `member` is NO_ROW if `object` has no duplicate.
  */
 function firstRepeated(
   known: RepeatedName | undefined,

@@ -75,7 +75,10 @@ export function splitArray(text: JsonText): JsonText[] {
     .map((element) => element.text);
 }
 
-/** Scans `json`, a string or UTF-8, into a value to be split. Throws a SyntaxError if invalid. */
+/**
+ * Scans `json`, a string or UTF-8. Returns its value, which can be split into members or elements.
+ * Throws a SyntaxError if `json` is invalid.
+ */
 export function outlineJson(
   json: string | Uint8Array,
   options: Partial<ScanOptions> = {},
@@ -262,7 +265,8 @@ export class JsonValue {
     const initialCode = initial.charCodeAt(0);
     let isWhole = true;
     let kept: Uint8Array[] | undefined;
-    // Members already adjacent in the format of `joinObject` are copied together.
+    // Range of consecutive members that are already separated only by commas, as `joinObject`
+    // writes them. They are copied as one piece.
     let runStart = 0;
     let runEnd = -1;
     const end = this.#at(NEXT);

@@ -33,7 +33,7 @@ export class JsonNumber {
   }
 }
 
-/** Returns a double if it represents the integer exactly. */
+/** Returns the integer as a double if a double represents it exactly, otherwise unchanged. */
 function shortest(integer: bigint): number | bigint {
   const double = Number(integer);
   return Number.isFinite(double) && BigInt(double) === integer ? double : integer;

@@ -12,7 +12,7 @@ import { type Replication, replicationId } from "../../replicator/index.ts";
  *   same      equal
  *   older     CouchDB's id contains a token that ours omits; a job here also tries CouchDB's id
  *   uuid      the ids would be equal if both servers had the same `[couchdb] uuid`
- *   other     different, so that no checkpoint will be found
+ *   other     different: no checkpoint will be found
  *   unknown   CouchDB shows no id, because the job has ended or could not start
  */
 export type IdMatch = "same" | "older" | "uuid" | "other" | "unknown";
@@ -36,7 +36,8 @@ export function matchIds(
   const idsOf = (serverUuid: string) =>
     replicationId(
       // The endpoints of a moved job are URLs, so `serverUrl` is not used. The oldest versions of
-      // the id contain the host and port of the server, which are unknown. They need not match.
+      // the id contain the host and port of the server, which are unknown. Those versions need not
+      // match.
       { digests, serverUuid, hostName: "", port: 0, serverUrl: "" },
       replication,
       filterCode,

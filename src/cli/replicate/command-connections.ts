@@ -1,4 +1,6 @@
-/** Connections of commands without a server, and the options that determine them. */
+/**
+ * Connections for commands that do not use a Tandem server, and the options for these connections.
+ */
 import type { ConnectTo } from "../../host/index.ts";
 import { type Connections, openConnections as open } from "../../library/index.ts";
 import { VERSION } from "../../server/index.ts";

@@ -1,7 +1,7 @@
 /**
- * `tandem conflicts`: lists the documents with conflicts of any CouchDB. Reads all changes with
- * their leaves, then the leaves of documents that have several, because a changes feed does not
- * tell which of them are deleted.
+ * `tandem conflicts`: lists the documents with conflicts in a database of any CouchDB server. Reads
+ * all changes with their leaves, then the leaves of documents that have several, because a changes
+ * feed does not tell which leaves are deleted.
  */
 import type { JsonText } from "../../base/index.ts";
 import {

@@ -15,8 +15,8 @@ import { readAuthFile } from "../server/secret-files.ts";
 import { describeError } from "../terminal/describe-error.ts";
 
 /**
- * Rejects arguments that are not URLs, because a command without a server has no databases of its
- * own. `urls` has the values by argument name.
+ * Rejects arguments that are not URLs, because a command that does not use a Tandem server has no
+ * local databases. `urls` has the values by argument name.
  */
 export function checkUrls(urls: Readonly<Record<string, string>>): void {
   for (const [argument, url] of Object.entries(urls)) {
@@ -98,7 +98,7 @@ export async function withLoginAdvice(
 
 /**
  * Users that were sent to the endpoints named in the message, and where they were specified. Empty
- * if it names none.
+ * if the message names no endpoint.
  */
 export async function loginAdvice(
   message: string,
@@ -125,7 +125,7 @@ async function sideAdvice(
   if (!message.includes(address)) return undefined;
   if (authFile !== undefined) return `the credentials of ${authFile} were sent to ${parsed.origin}`;
   const own = { ...sources, environment: environmentOf(name, sources) };
-  // A password that was typed at a prompt belongs to the user in the URL.
+  // Placeholder for a password typed at a prompt, which belongs to the user in the URL.
   const found = await findCredentials(parsed, {
     ...own,
     prompt: sources.prompt && (async () => "?"),
@@ -149,8 +149,8 @@ function environmentOf(
 }
 
 /**
- * An endpoint with its credentials. Without a file, a URL with a password is returned unchanged, as
- * is one that is invalid.
+ * An endpoint with its credentials. Without a file, a URL that is invalid or contains a password is
+ * returned unchanged.
  */
 export async function endpointOf(
   { name, url, authFile, authOption }: GivenSide,

@@ -118,8 +118,8 @@ class Comparer {
   }
 
   /**
-   * Whether the target exists. A repair creates a missing target; if security objects are compared,
-   * it sets the object before copying the first document.
+   * Whether the target exists. A repair creates a missing target and, if security objects are
+   * compared, sets its security object before any document is copied.
    */
   async #hasTarget(replication: Replication): Promise<boolean> {
     const { connections, signal } = this;

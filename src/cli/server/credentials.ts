@@ -25,9 +25,7 @@ export interface CredentialSources {
   readonly prefixes?: {
     /** Prefix of the variables that were used. */
     readonly used: string;
-    /**
-     * Prefix of the variables that are specific to this server, and are preferred to the ones used.
-     */
+    /** Prefix to recommend: that of the variables specific to this server. */
     readonly best: string;
   };
 }

@@ -75,7 +75,10 @@ function linesBelow(group: FailingGroup, columns: number): readonly string[] {
   return [...lines, ...commandFor(group, width)].map((line) => INDENT + line);
 }
 
-/** Reasons with the cause after the URL: `WORDS URL: CAUSE` and `WORDS URL (CAUSE)`. */
+/**
+ * Formats of failure reasons with the cause after the URL: `WORDS URL: CAUSE` and `WORDS URL
+ * (CAUSE)`.
+ */
 const REQUESTS = [
   /^((?:could not reach|GET|HEAD|POST|PUT|DELETE) \S+(?: through the proxy \S+)?): (.+)$/s,
   /^([^:(]* https?:\/\/\S+) \((.+)\)$/s,
@@ -97,7 +100,7 @@ function causeOf({ error, reason }: FailingGroup): string {
  */
 function commandFor(group: FailingGroup, width: number): readonly string[] {
   const { login, side } = group;
-  // The jobs of a tag fail for several reasons.
+  // Jobs grouped by tag fail for different reasons, so no single command helps.
   if (group.tag != null) return [];
   if (group.class === "unauthorized" && login != null) {
     const start = `tandem secrets replace --failing --side ${quoted(side ?? "-")}`;

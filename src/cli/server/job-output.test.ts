@@ -35,7 +35,7 @@ test("shows a job's state, whether it is paused, and its lag", () => {
   ]);
 });
 
-test("a list of jobs fits in COLUMNS; names keep the end, and failures are printed in full", () => {
+test("a list of jobs fits in COLUMNS: names are shortened but keep their end, and failures are printed in full", () => {
   vi.stubEnv("COLUMNS", "80");
   const url = "https://couchdb.production.example:6984/userdb-";
   const reason = `could not reach ${"one word after another ".repeat(10)}end`;

@@ -177,7 +177,7 @@ function shortSequence(sequence: unknown): string {
   return text.length <= 24 ? text : `${text.slice(0, 23)}…`;
 }
 
-/** The lag of a job: 0 s if the job is not behind, a dash if it has none. */
+/** Formats the lag of a job: 0 s if the job is not behind, a dash if the job has no lag. */
 function lagOf(job: Pick<Job, "lag_sec" | "paused" | "state">): string {
   return isLagUnknown(job) ? "unknown" : secondsOf(job.lag_sec);
 }

@@ -278,9 +278,7 @@ function optionOf(filter: string): string {
   return filter.replaceAll("_", "-");
 }
 
-/**
- * The filters that the user has given, and those of the `further` flags that the user has given.
- */
+/** The job filters and the `further` flags that the user has given. */
 function query(flags: Flags, further: readonly string[]): object {
   const filters = [...VALUE_NAMES, ...FLAG_FILTERS].map((name) => {
     const flag = optionOf(name).replace(/-(.)/g, (_, letter) => letter.toUpperCase());

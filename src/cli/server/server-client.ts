@@ -63,7 +63,7 @@ export async function workWithServer(
   }
 }
 
-/** Usage error: the server responded with 400. */
+/** Reports an error. A response with status 400 counts as a usage error. */
 export function reportRefusal(error: unknown): void {
   reportError(error);
   if (error instanceof AnswerError && error.status === 400) process.exitCode = 2;

@@ -20,13 +20,13 @@ const HOSTS: ReadonlySet<string> = new Set(["host", "endpoint"]);
 
 /**
  * Whether filters that match nothing contain a name or host that no job has. If all filters are
- * names, no job has all of these names, so no request is needed.
+ * names, this is known without a request: no job has all of these names.
  */
 export async function nameUnknown(server: TypedServer, filters: object): Promise<boolean> {
   const given = Object.entries(filters);
   if (given.length > 0 && given.every(([name]) => NAMES.has(name))) return true;
   for (const [name, value] of given) {
-    // With a class, the host may be a proxy of jobs that no longer fail.
+    // With `error`, the host may be a proxy's, which jobs have only while they fail.
     if (HOSTS.has(name) && "error" in filters) continue;
     if (!(await isKnown(server, name, String(value)))) return true;
   }

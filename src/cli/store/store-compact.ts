@@ -1,7 +1,7 @@
 /**
  * Implements `tandem store compact`: rewrites the embedded store in the order of its keys. The new
- * file has full pages and no free ones. It replaces the old one once it is complete and its rows
- * have been compared.
+ * file has full pages and no free ones. It replaces the old file after the rows of both have been
+ * compared.
  */
 import { rmSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -38,7 +38,7 @@ export async function compactStore({ dataDir, config }: StoreCompactFlags): Prom
   let imported: LmdbImport | undefined;
   try {
     imported = new LmdbImport({ directory, keepAs: OLD_FILE });
-    // A killed compaction may have left it.
+    // A compaction that was killed may have left this file behind.
     rmSync(join(directory, OLD_FILE), { force: true });
     const progress = new Progress("compacting", process.stderr, "rows");
     let rowCount = 0;

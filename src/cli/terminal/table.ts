@@ -1,4 +1,4 @@
-/** Tables and foreign text for a terminal. */
+/** Tables and untrusted text for a terminal. */
 import { largest } from "../../base/index.ts";
 import { columnsOf, shortened, wrapped } from "./width.ts";
 
@@ -14,7 +14,7 @@ const WRAPPED_MIN = 30;
 export const NOTE_INDENT = 4;
 
 /**
- * Removes characters that control the terminal (C0, C1 and bidirectional controls) from foreign
+ * Removes characters that control the terminal (C0, C1 and bidirectional controls) from untrusted
  * text, such as names and errors.
  */
 export function printable(text: string): string {

@@ -3,8 +3,9 @@
 /** Width assumed for terminals that report none. */
 const COLUMNS_DEFAULT = 80;
 /**
- * Width of other outputs without `COLUMNS`: no name or URL is shortened there, so that programs can
- * search for it. Bounded, because rows are padded to the longest name of a server.
+ * Width of an output that is not a terminal, if `COLUMNS` is not set. Names and URLs are not
+ * shortened there, so that programs can search for them. Bounded, because rows are padded to the
+ * longest name on a server.
  */
 const COLUMNS_MAX = 10_000;
 

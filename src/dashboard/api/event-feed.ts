@@ -8,7 +8,7 @@ export type FeedState = "connecting" | "live" | "lost" | "refused";
 
 export interface FeedListener {
   event(event: JobEvent): void;
-  /** Called when events were lost, so that data read before is out of date. */
+  /** Called when events were lost. Data read before is then out of date. */
   gap(): void;
   state(state: FeedState): void;
 }
@@ -68,7 +68,7 @@ export class EventFeed {
       if (signal.aborted) return;
       const status = error instanceof RequestError ? error.status : 0;
       if (status === BAD_REQUEST) return this.#listener.state("refused");
-      // The user is already being asked to log in.
+      // After a 401, the user is already being asked to log in.
       if (status !== UNAUTHORIZED) this.#lose();
       this.#retry = setTimeout(() => {
         this.close();

@@ -11,7 +11,7 @@ import { useInterval } from "./use-loaded.ts";
 export interface Surroundings {
   /** The current session or, during a login, the last one with read access. */
   readonly session: Session;
-  /** Whether that session has expired and the user is asked to log in. */
+  /** Whether `session` has expired. The user is then asked to log in. */
   readonly isLoggedOut: boolean;
   /** The browser's clock, updated every second. */
   readonly nowMs: number;
@@ -34,7 +34,7 @@ export function useSurroundings(): Surroundings {
 
 interface FeedHandlers {
   readonly event: (event: JobEvent) => void;
-  /** Called when events were lost, so that data read before is out of date. */
+  /** Called when events were lost. Data read before is then out of date. */
   readonly gap: () => void;
 }
 

@@ -56,7 +56,7 @@ export function hintOf(field: string): string | undefined {
   return label === undefined || label.toLowerCase().startsWith(field) ? undefined : field;
 }
 
-/** The field that an error message of the node names: "`source.url` must be a string". */
+/** The field mentioned in an error message of the node, such as "`source.url` must be a string". */
 export function fieldNamed(message: string): string | undefined {
   const [, path = ""] = /`([^`]+)`/.exec(message) ?? [];
   for (let prefix = path; prefix !== ""; prefix = prefix.replace(/(^|[.[])[^.[]*$/, "")) {

@@ -88,7 +88,7 @@ export function formatTime(time: string, timeZone: TimeZone): string {
 /** Invisible characters, and characters that change the text direction. */
 export const UNSEEN = /[\p{Cc}\p{Cf}\u115f\u1160\u2028\u2029\u3164\uffa0]/gu;
 
-/** Shows invisible characters in foreign text, such as ids and names, as code points. */
+/** Shows invisible characters in untrusted text, such as ids and names, as code points. */
 export function visibleText(text: string): string {
   return text.replace(
     UNSEEN,

@@ -3,7 +3,7 @@ import type { EndpointRow, Job } from "../../contract/index.ts";
 
 /**
  * End of the last run that is known to have succeeded, if the job's history contains it. A stopped
- * run counts only if the lag is known, so that the source must have responded, and if the job was
+ * run counts only if the lag is known, which proves that the source responded, and if the job was
  * not failing at that time.
  */
 export function lastSuccess({ history, lag_sec, failing_since }: Job): string | null {

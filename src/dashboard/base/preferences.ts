@@ -17,7 +17,7 @@ export function usePreference<Value extends string>(
   return [value, choose];
 }
 
-/** Accepted values; the first one is the default. */
+/** Reads a preference. `values` are the accepted values; the first one is the default. */
 function read<Value extends string>(name: string, values: readonly Value[]): Value {
   let kept: string | null = null;
   try {

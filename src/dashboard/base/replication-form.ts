@@ -406,7 +406,7 @@ export function idFor(source: string, target: string): string {
   return from.host === "" ? `${from.name}-to-${to.name}` : `${from.name}-from-${from.host}`;
 }
 
-/** Database and host of an address, in characters that need no escape. */
+/** Database and host of an address, with special characters replaced by hyphens. */
 function placeOf(address: string): { readonly name: string; readonly host: string } | undefined {
   const typed = address.trim();
   const url = /^https?:/i.test(typed) && URL.canParse(typed) ? new URL(typed) : undefined;
@@ -576,7 +576,7 @@ function idsOf(text: string): readonly string[] {
       const ids = parseJson(text);
       if (isTexts(ids)) return ids;
     } catch {
-      // Not a JSON list: the first id begins with a bracket.
+      // The text is not JSON but one id per line, and the first id begins with a bracket.
     }
   }
   return text.split("\n").filter((line) => line !== "");

@@ -33,7 +33,7 @@ export function Dialog({
     event.preventDefault();
     onClose?.();
   };
-  // Some browsers close the dialog anyway when the user tries a second time.
+  // Reopens the dialog: some browsers close it anyway when the user tries a second time.
   const stay = () => element.current?.showModal();
   return (
     <dialog ref={element} aria-labelledby={titleId} onCancel={leave} onClose={onClose ?? stay}>

@@ -338,7 +338,9 @@ function moveFocus(event: KeyboardEvent): void {
   goal.focus();
 }
 
-/** Moves the focus to the link of the next or previous row, or of the first one. */
+/**
+ * Moves the focus from a row's link to that of the row `step` rows below; initially to the first.
+ */
 function stepFocus(step: number): void {
   const rows = [...document.querySelectorAll<HTMLTableRowElement>(".jobs tbody tr")];
   const current = document.activeElement?.closest("tr");

@@ -141,7 +141,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
   }, [isEdit, isGenerated, generatedId, typed]);
   const made = useMemo(() => madeFor(fields, original), [fields, original]);
   const [error, setError] = useState<unknown>();
-  /** Whether the user has tried to send the form, so that missing values are errors. */
+  /** Whether the user has tried to send the form. From then on, missing values are errors. */
   const [isTried, setIsTried] = useState(false);
   const [isSending, setIsSending] = useState(false);
   const [isLoggingIn, setIsLoggingIn] = useState(false);

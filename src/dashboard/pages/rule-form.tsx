@@ -80,7 +80,7 @@ export function RuleForm({
   /** Preview for the rule in the form. */
   const [plan, setPlan] = useState<RulePlan>();
   const [isAsking, setIsAsking] = useState(false);
-  /** Whether the user has asked for a preview, so that missing values are errors. */
+  /** Whether the user has asked for a preview. From then on, missing values are errors. */
   const [isTried, setIsTried] = useState(false);
   const [error, setError] = useState<unknown>();
   const { form, focusFirstError } = useFirstError();

@@ -112,8 +112,8 @@ function Row({ rule }: { rule: Rule }) {
 }
 
 /**
- * The longest lag of the rule's jobs. Unknown until a job has run, because zero proves nothing
- * before.
+ * The longest lag of the rule's jobs. Unknown until a job has run, because a lag of zero proves
+ * nothing before the first run.
  */
 export function LongestLag({ status: { lag_sec: lagSec, states } }: { status: RuleStatus }) {
   const hasRun = lagSec > 0 || states.running + states.completed > 0;

@@ -18,7 +18,7 @@ export function ServersPage({ query }: { query: Query }) {
   const skip = Number(query.skip ?? 0) || 0;
   const [groupSkip, setGroupSkip] = useState(0);
   const endpoints = useLoaded((signal) => readEndpoints(skip, signal), `servers ${skip}`);
-  // Reloaded when servers appear or disappear; budgets without jobs rarely change otherwise.
+  // Reloaded when servers appear or disappear. Otherwise, budgets of unused servers rarely change.
   const otherBudgets = useLoaded(readOtherBudgets, `budgets ${endpoints.value?.total}`);
   const groups = useLoaded((signal) => readGroups(groupSkip, signal), `groups ${groupSkip}`);
   const reload = () => {

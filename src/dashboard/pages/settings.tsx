@@ -34,7 +34,7 @@ export function SettingsPage({ query }: { query: Query }) {
     const kept = Object.entries({ ...query, ...more }).filter(([, value]) => value !== "");
     goTo(linkTo(["settings"], Object.fromEntries(kept)));
   };
-  // A search also finds settings with their default.
+  // A search also finds settings that have their default values.
   const shown = settings
     ?.filter((setting) => isAll || text !== "" || differs(setting))
     .filter(({ section, key, meaning }) =>

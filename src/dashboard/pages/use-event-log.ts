@@ -8,7 +8,7 @@ import { useSoon } from "../base/use-loaded.ts";
 
 /** Number of log entries to find at a time. */
 const ROWS = 100;
-/** Maximum number of pages searched for that many entries. */
+/** Maximum number of pages searched for `ROWS` entries. */
 const PAGES_MAX = 10;
 /** Minimum interval between renders during many events. */
 const DRAW_MS = 300;
@@ -31,7 +31,10 @@ export interface EventLog extends Log {
 
 const EMPTY: Log = { entries: [], end: undefined, hasOlder: true, error: undefined };
 
-/** Reads the events that match `query`. `isShown` selects entries. Neither may change. */
+/**
+ * Reads the events that match `query`. `isShown` selects entries. Both must stay the same between
+ * renders.
+ */
 export function useEventLog(query: Query, isShown: (entry: LogEntry) => boolean): EventLog {
   const [log, setLog] = useState(EMPTY);
   const [isReading, setIsReading] = useState(false);
@@ -123,7 +126,7 @@ function withOlder(log: Log, start: Log, found: Log): Log {
 }
 
 /**
- * Prepends the entries of live events, sorted oldest first, except those already in the log. Drops
+ * Prepends those entries of live events (`told`, oldest first) that are not in the log yet. Drops
  * the oldest entries above `rowsMax`.
  */
 function withEntries(log: Log, told: readonly LogEntry[], rowsMax: number): Log {

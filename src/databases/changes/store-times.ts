@@ -57,8 +57,8 @@ export class StoreTimes {
   }
 
   /**
-   * Returns a sequence up to which all changes are older than the time, as late as is known; the
-   * first sequence for an unknown time. Considers entries after the versionstamp.
+   * Returns the latest known sequence up to which all changes are older than the time; the first
+   * sequence for an unknown time. Considers only entries after the versionstamp.
    */
   async sequenceBefore(tx: ReadTransaction, timeMs: number, after?: Versionstamp): Promise<string> {
     const entries = await this.entries(tx, after);

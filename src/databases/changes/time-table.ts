@@ -17,7 +17,9 @@ export const ENTRY_INTERVAL_MS = 5 * 60_000;
  */
 export const ENTRIES_MAX = 100;
 
-/** Appends an entry. Removes earlier ones above the maximum, so that gaps grow with age. */
+/**
+ * Appends an entry. If there are more than `countMax`, removes some, so that gaps grow with age.
+ */
 export function withEntry(
   entries: readonly TimeEntry[],
   entry: TimeEntry,

@@ -46,7 +46,7 @@ export interface Conflict extends ConflictRecord {
 
 export interface ConflictCount {
   readonly count: number;
-  /** False while the changes of an older program are being searched. */
+  /** False while changes written by an older version are still being searched for conflicts. */
   readonly isComplete: boolean;
 }
 

@@ -32,7 +32,7 @@ import type { OldBodies } from "./old-bodies.ts";
  */
 const LEAVES_MAX = 1_000;
 /**
- * Number of attachments above which a document yields to the event loop, because writing them takes
+ * Number of attachments above which writing a document yields to the event loop, because it takes
  * some milliseconds.
  */
 const MANY_ATTACHMENTS = 500;
@@ -54,7 +54,7 @@ export type Judged =
       readonly kind: "replicated";
       readonly loaded: LoadedDocument;
       readonly path: RevisionPath;
-      /** Whether the revision already exists, so that the path only adds ancestors. */
+      /** Whether the revision already exists. The path then only adds ancestors. */
       readonly isKnown: boolean;
     };
 
@@ -287,8 +287,8 @@ function sharedInTransaction(state: TransactionState, attachment: Attachment): A
 }
 
 /**
- * Whether the transaction has written the document since the edit was judged, so that the judgement
- * is outdated.
+ * Whether the transaction has written the document since the edit was judged. The judgement is then
+ * outdated.
  */
 export function isStale(state: TransactionState, { edit, judged, writeCount }: Prepared): boolean {
   const written = state.written.get(edit.id);

@@ -26,7 +26,7 @@ async function write(name = "whole"): Promise<string> {
   return file;
 }
 
-test("a written backup can be read, only by its owner", async () => {
+test("a written backup can be read, but only by its owner", async () => {
   const file = await write();
   const rows: KeyValue[] = [];
   const summary = await readBackup(file, { rows: (read) => rows.push(...read) });

@@ -13,7 +13,7 @@ export interface ServerAddress {
 }
 
 export interface ConnectTo {
-  /** Host name, or with a leading dot the end of the names of all subdomains. */
+  /** Host name, or a domain with a leading dot that stands for all its subdomains. */
   readonly pattern: string;
   readonly port: number;
   readonly target: ServerAddress;

@@ -26,7 +26,7 @@ const HANDLES_FALLBACK = 65_536;
 interface Connection {
   socket: Socket;
   readonly openedAtMs: number;
-  /** Address of the client, or network of this address. */
+  /** IPv4 address or IPv6 network of the client. */
   readonly client: string;
   readonly isReserved: boolean;
   /** The unanswered request, if any. */

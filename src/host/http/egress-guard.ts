@@ -32,8 +32,8 @@ export class EgressGuard {
   }
 
   /**
-   * Throws an EgressRefusedError if the rules forbid the request, or the server that its connection
-   * goes to instead, such as a proxy.
+   * Throws an EgressRefusedError if the rules forbid the server of `url`, or that of `viaUrl`, to
+   * which the request connects instead (such as a proxy).
    */
   checkRequest(url: string, viaUrl: string | undefined): void {
     this.#check(url, viaUrl === undefined);

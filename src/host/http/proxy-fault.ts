@@ -8,7 +8,7 @@ const BODY_MS_MAX = 1_000;
 
 type Connector = buildConnector.connector;
 
-/** A connection to a proxy that failed, or a rejection by the proxy of a tunnel (CONNECT). */
+/** A failed connection to a proxy, or a tunnel (CONNECT) that the proxy rejected. */
 class ProxyFault extends Error {
   /** The system's error code, or `PROXY_` and the status of the response. */
   readonly fault: string;

@@ -61,7 +61,8 @@ export function openUndiciFetch({
       const { url, connection = {} } = request;
       if (guard !== undefined) {
         const overrides = connectTo();
-        // Most nodes have none, and a URL takes long to parse.
+        // Does not parse the URL if there are no overrides, as on most nodes, because parsing takes
+        // long.
         const target = overrides.length === 0 ? undefined : targetOf(overrides, serverOf(url));
         guard.checkRequest(url, connection.proxyUrl ?? (target && urlOfAddress(target)));
       }

@@ -116,7 +116,8 @@ function streamOf(
         try {
           const { done, value } = await iterator.next();
           const { signal } = controller;
-          // A feed ends when its client leaves; a caller who left must not mistake it for complete.
+          // The abort of a request ends its feed like a complete one. Throws instead, so that the
+          // caller does not mistake the feed for complete.
           if (signal.aborted && !(signal.reason instanceof ServerStoppingError))
             throw signal.reason;
           if (done !== true) {

@@ -1,6 +1,6 @@
 /**
  * Memory shared by a lease's thread and its worker: the time at which the last successful renewal
- * began, on the process's clock. In contrast to a message, it is never read late.
+ * began, on the process's clock. Unlike a message, this time is never read late.
  */
 import type { LeaseEnding } from "../../jobs/index.ts";
 

@@ -67,7 +67,7 @@ interface Group {
   /** Outcome of each request as an index into `OUTCOMES`; initially "committed". */
   readonly outcomes: Uint8Array;
   readonly mark: number;
-  /** Whether the LMDB transaction has begun, so that it may have written to disk. */
+  /** Whether the LMDB transaction has begun and may have written to disk. */
   isBegun: boolean;
   version: number;
 }

@@ -32,7 +32,7 @@ test("reports a full disk once, and reports once when there is clearly enough sp
   expect(world.events).toEqual(["kv.disk-full", "kv.disk-has-room"]);
 });
 
-test("if free space does not show the cause, the disk counts as full until a minute without refusals", () => {
+test("if a commit fails despite enough free space, the disk counts as full until a minute without failures", () => {
   const { world, room } = openWorld(1e12);
   room.refused("quota");
   world.nowMs += 59_000;

@@ -9,8 +9,8 @@ import { freeBytes } from "./environment.ts";
 const ROOM_BYTES = 16_000_000;
 
 /**
- * Time without failures after which the condition ends if free space does not show its cause, such
- * as a quota.
+ * Time without failed commits after which the condition ends, if there was enough free space when
+ * it began. The cause is then a different limit, such as a quota.
  */
 const QUIET_MS = 60_000;
 

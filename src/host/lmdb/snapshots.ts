@@ -78,7 +78,8 @@ export class LmdbSnapshots {
 
   /**
    * Frees expired snapshots, which transactions hold while they wait for something else. While a
-   * snapshot is held, LMDB cannot reuse pages that were freed after it, so its file grows.
+   * snapshot is held, LMDB cannot reuse pages freed since the snapshot was taken, so the file
+   * grows.
    */
   freeOld(): void {
     const nowMs = performance.now();

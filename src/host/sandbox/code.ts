@@ -122,7 +122,10 @@ export class SandboxCode {
     this.#compile([[], modules], COMPILE_MS_MAX);
   }
 
-  /** Adds a function and modules to the image. Calls report compile errors. */
+  /**
+   * Adds a function and modules to the image. Ignores compile errors, because later calls report
+   * them.
+   */
   #compile(
     places: readonly [path: readonly string[], modules: readonly string[]],
     ms: number,

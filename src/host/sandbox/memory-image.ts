@@ -3,7 +3,7 @@
  * contents, and removes all traces of code that ran since.
  */
 
-/** A `WebAssembly.Memory`. Its buffer is replaced when it grows. */
+/** A `WebAssembly.Memory`. Its buffer is replaced when the memory grows. */
 interface InstanceMemory {
   readonly buffer: ArrayBuffer;
 }
@@ -25,7 +25,7 @@ export class MemoryImage {
 
   /**
    * `first` is an earlier image of the same memory. The first image must be created before the
-   * instance runs code, when its stack is the longest sequence of zeros.
+   * instance runs code, when the unused stack is the longest sequence of zeros.
    */
   constructor(memory: InstanceMemory, first?: MemoryImage) {
     this.#memory = memory;
@@ -51,14 +51,20 @@ export class MemoryImage {
     this.#high = bytes.slice(this.#gap.end, endOfContents(this.#memory));
   }
 
-  /** Restores the image. Does not clear memory after the image, which allocators initialize. */
+  /**
+   * Restores the image. Does not clear the memory after the image, because allocators initialize
+   * what they allocate.
+   */
   restore(): void {
     const bytes = new Uint8Array(this.#memory.buffer);
     bytes.set(this.#low);
     bytes.set(this.#high, this.#gap.end);
   }
 
-  /** Restores the image and clears the rest, so that the next image does not contain it. */
+  /**
+   * Restores the image and clears the memory after it, so that the next image excludes old
+   * contents.
+   */
   restoreAll(): void {
     this.restore();
     const end = this.#gap.end + this.#high.length;

@@ -42,7 +42,7 @@ function answerWell(request: FetchRequest): Reply {
 }
 
 /**
- * A client that has found the server to be a Tandem and has one request in progress, which is
+ * A client that has recognized the server as Tandem and has one request in progress, which is
  * answered when `release` is called.
  */
 async function openBusy(answer: (request: FetchRequest) => Reply | Promise<Reply> = answerWell) {

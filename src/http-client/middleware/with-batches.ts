@@ -158,7 +158,7 @@ class Batches {
     this.#forgetIdle(key, queue);
   }
 
-  /** Resolves when the response to the batch has begun or failed. */
+  /** Sends a request unbatched. Resolves when its response has begun or failed. */
   #sendAlone({ request, resolve, reject }: Member): Promise<void> {
     return this.#fetch(request).then(resolve, reject);
   }
@@ -184,7 +184,8 @@ class Batches {
       const alone: Promise<void>[] = [];
       const reader = new BatchReader();
       for await (const piece of response.body) {
-        // Time limit, because a server could send heartbeats indefinitely.
+        // Rejects data after the last response, because a server could send heartbeats
+        // indefinitely.
         if (unanswered.size === 0) throw failed(request, { cause: "BATCH_MALFORMED" });
         for (const message of reader.push(piece)) {
           const number = message.head.request as number;

@@ -145,7 +145,7 @@ test.each([[404], [405], [500], [200]])(
   },
 );
 
-test("the login names the user agent", async () => {
+test("the login request has a User-Agent header", async () => {
   const headers = { "www-authenticate": 'Basic realm="server"' };
   const server = openServer(({ headers: sent = {} }) => {
     if (sent.cookie !== undefined) return { status: 200 };

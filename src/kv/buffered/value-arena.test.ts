@@ -4,7 +4,8 @@ import { SlabPool, ValueArena } from "./value-arena.ts";
 
 const VALUE_BYTES = 1_000;
 /**
- * Number of values whose total size far exceeds a slab, and the bytes that are copied individually.
+ * Number of values; their total size far exceeds that of a slab and of the values copied
+ * individually.
  */
 const VALUE_COUNT = 400;
 

@@ -84,7 +84,7 @@ export function openQueue(store: Store, subspace: Subspace = QUEUE): JobQueue {
 export interface QueueParts extends StoreParts {
   readonly jobs: Jobs;
   readonly renewer: LeaseRenewer;
-  /** Whether the type belongs to the node, so that its jobs cannot be changed here. */
+  /** Whether the type belongs to the node. Its jobs cannot be changed here. */
   readonly isReserved: (type: string) => boolean;
 }
 

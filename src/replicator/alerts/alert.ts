@@ -146,7 +146,7 @@ export interface AlertState {
 export interface AlertFailure {
   readonly timeMs: number;
   readonly error: string;
-  /** Whether the receiver rejected the alerts (4xx), so that they were dropped. */
+  /** Whether the receiver rejected the alerts (4xx). Rejected alerts are dropped. */
   readonly isRejected: boolean;
 }
 

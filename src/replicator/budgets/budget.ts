@@ -1,8 +1,7 @@
 /**
- * Endpoint budgets: cluster-wide limits on the use of a server. A budget applies to a host
+ * Endpoint budgets: cluster-wide limits on the requests to a server. A budget applies to a host
  * (`example.com`, `example.com:5984`) or to one account on a host (`alice@example.com`), which is a
- * user or an OAuth client. A request
- * must comply with both budgets.
+ * user or an OAuth client. A request must comply with both budgets.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { BudgetUnit } from "../../http-client/index.ts";

@@ -34,7 +34,7 @@ export interface BulkCommand {
   readonly decider: Pick<Decider, "userName" | "why" | "requestId">;
   /**
    * Id of the command that this command undoes, if any. Both commands use the list of the undone
-   * one.
+   * command.
    */
   readonly undoes: string | undefined;
   readonly state: "running" | "completed" | "cancelled";

@@ -403,7 +403,7 @@ export class BulkCommands {
   }
 }
 
-/** Whether the store failed, so that other jobs could not be changed either. */
+/** Whether the store failed. Other jobs could then not be changed either. */
 function isOfStore(error: unknown): boolean {
   const code = errorCode(error) ?? "";
   return code.startsWith("KV_") && !code.endsWith("_TOO_LARGE");

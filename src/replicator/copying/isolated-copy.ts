@@ -343,9 +343,9 @@ function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
 }
 
 /**
- * Whether a stub has an unknown position, so that the target may mistake it for another attachment.
- * CouchDB assigns position 0 to attachments of unknown origin. As a target, it replaces a stub by
- * the ancestor's attachment of the same name and position, even if the digest differs.
+ * Whether a stub has an unknown position. The target may mistake such a stub for another
+ * attachment. CouchDB assigns position 0 to attachments of unknown origin. As a target, it replaces
+ * a stub by the ancestor's attachment of the same name and position, even if the digest differs.
  */
 function hasDoubtfulStub(document: StreamedDocument): boolean {
   if (!document.hasStubs) return false;

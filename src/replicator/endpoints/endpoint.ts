@@ -304,9 +304,7 @@ export interface EndpointWriter {
 export interface Endpoint {
   /** URL for display, without a password. */
   readonly shownUrl: string;
-  /**
-   * Whether the server is known to acknowledge only durable writes, so that `commit` does nothing.
-   */
+  /** Whether the server is known to acknowledge only durable writes. `commit` then does nothing. */
   readonly writesDurably: boolean;
   /** Whether a server has identified itself as CouchDB; absent for a local database. */
   readonly isRecognized?: boolean;

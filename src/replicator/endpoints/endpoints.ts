@@ -57,9 +57,9 @@ export interface SecretDestination {
 }
 
 /**
- * Resolves a reference (`references.ts`), or gives the reason why the reference cannot be resolved
- * or not be sent there, without revealing a secret. Secrets that are bound to servers need a
- * destination.
+ * Resolves a secret reference (`references.ts`). Otherwise returns the reason, without revealing a
+ * secret: the reference cannot be resolved, or its secret must not be sent to the destination.
+ * Secrets that are bound to servers need a destination.
  */
 export type SecretLookup = (
   reference: string,

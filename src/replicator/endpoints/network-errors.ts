@@ -6,7 +6,7 @@
 interface NetworkError {
   /** Whether a connection was established. If so, the data sent may have broken it. */
   readonly wasConnected: boolean;
-  /** Whether the server as a whole is unreachable, so that other jobs would fail as well. */
+  /** Whether the server as a whole is unreachable. Other jobs would then fail as well. */
   readonly isOutage: boolean;
   /** Description that completes a sentence, such as "the connection was reset". */
   readonly sentence: string;

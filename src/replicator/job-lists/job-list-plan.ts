@@ -381,7 +381,7 @@ function databasesAskedFor({
 }
 
 /**
- * Whether the filter specifies a side or host, so that the list by cause is needed. If it only
+ * Whether the filter specifies a side or host, which requires the list by cause. If it only
  * specifies a class, the list by class suffices.
  */
 function isOfCause({ side, host }: JobFilter): boolean {

@@ -341,7 +341,7 @@ export type ObservedDirection = Omit<DirectionProgress, "replicationId" | "start
 /** Progress, as reported by a run. */
 export interface Observed extends ObservedDirection, Pick<JobProgress, "rates" | "waitsFor"> {
   readonly reverse?: ObservedDirection | undefined;
-  /** Whether both databases have answered, so that the start sequence is known. */
+  /** Whether both databases have responded. The start sequence is then known. */
   readonly hasBegun: boolean;
   /** Whether this run has written a checkpoint. */
   readonly hasCheckpoint: boolean;

@@ -417,7 +417,11 @@ export class ReplicationJob {
     return hasCompleted ? completed(endings) : (this.#ownEnding ?? { kind: "stopped" });
   }
 
-  async #openRun(direction: Direction, { parkedAt, endsCaughtUp }: RunPlace): Promise<OpenRun> {
+  async #openRun(
+    direction: Direction,
+    before: ReplicationJobData,
+    { parkedAt, endsCaughtUp }: RunPlace,
+  ): Promise<OpenRun> {
     const { runtime, config } = this.#job.parts;
     const { stallCount } = this.#job.data;
     const { replication, ids, isReverse } = direction;

@@ -140,7 +140,7 @@ export class ReplicationRun {
     });
   }
 
-  /** Whether the common checkpoint is known, so that the progress is meaningful. */
+  /** Whether the common checkpoint is known. Only then is the progress meaningful. */
   get hasBegun(): boolean {
     return this.#begun;
   }

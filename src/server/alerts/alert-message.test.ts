@@ -21,7 +21,7 @@ const JOBS = {
   rule: "users",
 };
 
-test("a message of Tandem describes the first alert, and lists all", () => {
+test("a message in Tandem's format describes the first alert and lists all alerts", () => {
   const body = JSON.parse(messageOf("tandem", [alert("a"), alert("b")], JOBS, NOW_MS));
   expect(body).toEqual({
     ...{ id: "alert-a", event: "failing", status: "firing", breach: "breach-a" },
@@ -51,7 +51,7 @@ test("Alertmanager gets an alert for each job, resolved under the same labels", 
   expect(firing.annotations).toMatchObject({ job: "users/<a>", rule: "users" });
 });
 
-test("alerts that are not resolved end in Alertmanager by themselves, after it has sent them", () => {
+test("alerts that are never resolved expire in Alertmanager, late enough to be sent", () => {
   for (const more of [
     { kind: "test", status: "firing", jobId: "" },
     { kind: "finished", status: "completed" },

@@ -19,12 +19,12 @@ const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 export interface AlertedJobs {
   /** Names of the jobs that still exist, by id. */
   readonly names: ReadonlyMap<string, string>;
-  /** Row of the first job in the list of jobs; null if it no longer exists. */
+  /** The first job, as in the list of jobs; null if the job no longer exists. */
   readonly row: unknown;
   readonly rule: string | null;
 }
 
-/** Returns what messages show of rules instead of jobs. */
+/** For alerts about rules: the rules, in place of the jobs. */
 export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
   const names = alerts.map(({ jobId: rule }) => rule);
   const [rule = null, ...others] = names;
@@ -79,7 +79,10 @@ function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJo
   };
 }
 
-/** `POST /api/v2/alerts` of Alertmanager. Each job has its own alert, which it groups itself. */
+/**
+ * Body of Alertmanager's `POST /api/v2/alerts`. Each job has its own alert; Alertmanager groups
+ * them.
+ */
 function alertmanagerAlerts(
   alerts: readonly Alert[],
   { names, rule }: AlertedJobs,
@@ -110,13 +113,13 @@ function alertmanagerAlerts(
   });
 }
 
-/** Labels of Alertmanager may contain no hyphens. */
+/** Label for a tag. Alertmanager's labels must not contain hyphens. */
 function tagLabel(tag: string): readonly [label: string, value: string] {
   const [name, value = ""] = splitTerm(tag);
   return [`tag_${name.replaceAll("-", "_")}`, value];
 }
 
-/** An incoming webhook of Slack, in its `mrkdwn`. */
+/** Text for an incoming webhook of Slack, in its `mrkdwn` format. */
 function slackText(alerts: readonly Alert[], { names, rule }: AlertedJobs): string {
   const named = alerts.flatMap(({ jobId }) => names.get(jobId) ?? []);
   const more = alerts.length - Math.min(named.length, NAMED_MAX);

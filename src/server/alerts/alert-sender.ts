@@ -113,7 +113,7 @@ export class AlertSender implements Service {
     }
   }
 
-  /** Groups that had a message less than `group_sec` ago. */
+  /** Groups about which a message was sent less than `group_sec` ago. */
   #heldGroups(): ReadonlySet<string> {
     const nowMs = this.#parts.runtime.clock.monotonicMs();
     for (const [group, untilMs] of this.#heldUntilMs) {
@@ -164,7 +164,7 @@ export class AlertSender implements Service {
     trace.event("alerts.failed", { alertId, error, failureCount: this.#failureCount, pauseMs });
   }
 
-  /** Names of the jobs, and the row of the first one in the list of jobs, without secrets. */
+  /** Names of the jobs, and the first job as in the list of jobs, without secrets. */
   async #jobsOf(alerts: readonly Alert[]): Promise<AlertedJobs> {
     const { jobs } = this.#parts;
     if (alerts[0]?.kind === "rule_failing") return alertedRules(alerts);

@@ -9,11 +9,11 @@ export interface FixedStatistic {
   readonly type: "counter" | "gauge";
   readonly description: string;
   readonly value: number;
-  /** Used where CouchDB's `_prometheus` has the last path segment as a label. */
+  /** Set if CouchDB's `_prometheus` has the last path segment as a label. */
   readonly prometheus?: { readonly name: string; readonly label: string };
 }
 
-/** Paths and descriptions of counters. */
+/** Descriptions of counters by path. */
 const COUNTED_ELSEWHERE: Readonly<Record<string, string>> = {
   "couchdb.auth_cache_hits": "number of authentication cache hits",
   "couchdb.auth_cache_misses": "number of authentication cache misses",

@@ -40,7 +40,7 @@ export function plainGauge(path: readonly string[], description: string, value: 
   return { path, description, labels: [], samples: [{ labels: [], value }] };
 }
 
-/** Nothing if the engine does not know its space. */
+/** Sizes of the store's file; none if the engine does not report them. */
 export function spaceGauges(space: StoreSpace | undefined): readonly GaugeRow[] {
   if (space === undefined) return [];
   const { fileBytes, freeBytes } = space;
@@ -141,7 +141,10 @@ function tagSamples({ name, found }: TaggedJobs): readonly GaugeSample[] {
   });
 }
 
-/** Accounts by the reason why their logins have to wait; their names would be too many labels. */
+/**
+ * Number of accounts by the reason why their logins have to wait. Account names would be too many
+ * labels.
+ */
 export function loginGauge(logins: readonly GatedAccount[]): GaugeRow {
   return {
     path: ["tandem", "logins", "gated"],

@@ -159,8 +159,8 @@ export class EventCounts implements Trace {
 }
 
 /**
- * Request times as a summary. The summary of `prom-client` took 5 % of the CPU time of a process
- * that serves small requests, for its digests of quantiles.
+ * Request times as a summary. The digests of quantiles in `prom-client`'s own summary took 5 % of
+ * the CPU time of a process that serves small requests.
  */
 function summaryOf(times: RequestTimes): Metric {
   const summary = {

@@ -3,7 +3,7 @@ import { emptyDistribution, RequestTimes } from "./request-times.ts";
 
 const clockAt = (nowMs: () => number) => ({ monotonicMs: nowMs });
 
-test("without requests all figures are 0, and one request determines them", () => {
+test("all figures are 0 before the first request, and then show its duration", () => {
   const times = new RequestTimes(clockAt(() => 0));
   const { percentile, histogram, ...figures } = emptyDistribution();
   expect(Object.values(figures).every((figure) => figure === 0)).toBe(true);

@@ -1,8 +1,8 @@
 /**
- * Files and variables that no secret reference of a job may name, whatever the operator has
- * released: keys of this server, their folder, and tokens by which a platform recognizes the
- * service. A path is judged by the file that it leads to, and every secret by its content, so that
- * no link, mount or alternative spelling evades this.
+ * Files and variables that no secret reference of a job may name, whatever the operator permits:
+ * keys of this server, their folder, and tokens by which a platform recognizes the service. A path
+ * is judged by the file that it leads to, and every secret by its content, so that no link, mount
+ * or alternative spelling evades this.
  */
 import { realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";

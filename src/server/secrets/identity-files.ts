@@ -16,11 +16,11 @@ export interface IdentityServer {
   readonly hostname: string;
   /** Port; empty for the default one. */
   readonly port: string;
-  /** Whether all subdomains are meant instead. */
+  /** Whether the host name stands for all its subdomains instead of itself. */
   readonly isWildcard: boolean;
 }
 
-/** Returns why the identity must not be sent there; undefined if it may. */
+/** Returns why the identity must not be sent to the destination; undefined if it may. */
 export function identityRefusal(
   { servers }: Identity,
   { url, isDirect }: SecretDestination,

@@ -1,7 +1,7 @@
 /**
- * The store's record of its keys: the sealing key, and those still needed. It contains no keys. All
- * nodes read it at startup, so that a node without the right key does not start instead of failing
- * later.
+ * The store's record of the ids of its keys: the sealing key, and all keys still needed. It
+ * contains no key itself. Nodes read it at startup, so that a node without the right key fails to
+ * start rather than failing later.
  */
 import { assert, type Random, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";

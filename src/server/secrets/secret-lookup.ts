@@ -1,9 +1,9 @@
 /**
  * Resolves secret references of jobs: `env:NAME` to an environment variable, `file:/path` to the
- * content of a file without its final line break, `identity:NAME` to that of a file bound to
- * servers. Only references released by the operator of the machine are resolved, because an
- * administrator over HTTP could send anything else to a server of their own; and never keys of this
- * server.
+ * content of a file without its final line break, `identity:NAME` to the content of a file bound to
+ * servers. Resolves only references that the operator of the machine permits, because an
+ * administrator over HTTP could send any other secret to a server of their own. Never resolves keys
+ * of this server.
  */
 import { closeSync, fstatSync, openSync, readFileSync, type Stats, statSync } from "node:fs";
 import { normalize } from "node:path";
@@ -24,8 +24,8 @@ const FILE_BYTES_MAX = 64 * 1024;
 type Found = ReturnType<SecretLookup>;
 
 /**
- * `released`: references, complete or with a final `*` as a wildcard. `identities` are released for
- * their servers.
+ * `released`: the permitted references, complete or with a final `*` as a wildcard. Each of
+ * `identities` is permitted for its servers.
  */
 export function secretLookup(
   environment: Readonly<Record<string, string | undefined>>,
@@ -47,7 +47,7 @@ export function secretLookup(
     if (destination === undefined) return missing(reference, "is for certain servers only");
     const refusal = identityRefusal(identity, destination);
     if (refusal !== undefined) return missing(reference, refusal);
-    // The operator chose the file, so that a token of a service account is permitted.
+    // A token of a service account is permitted here, because the operator chose the file.
     const found = fromFile(reference, identity.path, () => false);
     const isKey = found.kind === "found" && containsSealingKey(found.secret, serverKeys);
     return isKey ? missing(reference, FORBIDDEN) : found;

@@ -52,7 +52,7 @@ export interface ServeOptions {
   readonly bindAddress?: string;
   readonly dataDirectory?: string;
   readonly configFile?: string;
-  /** Settings instead of those of a configuration file, by section and key. */
+  /** Replaces the configuration file: settings by section and key. */
   readonly sections?: IniSections;
   readonly store?: string;
   readonly clusterFile?: string;
@@ -186,7 +186,7 @@ export const START_SETTINGS = {
   }),
 };
 
-/** References that jobs may use, as released by the operator; a final `*` is a wildcard. */
+/** References that the operator permits jobs to use; a final `*` is a wildcard. */
 const SECRET_REFERENCES = secretSettings.list(
   "references",
   ["env:CREDENTIAL_*", "file:/run/secrets/*"],
@@ -394,8 +394,8 @@ function openKeys(
     isLasting: store !== "memory",
   });
   const ring = new KeyRing({ random, readKeys: () => readKeys(source) });
-  // References and identities are not read from it either, because a server administrator need not
-  // be an administrator of the machine.
+  // References and identities are not read from `local.ini` either, because a server administrator
+  // need not be an administrator of the machine.
   const released = SECRET_REFERENCES.read(file.get("secrets")?.get("references"));
   const files = [
     source.kind === "file" ? source.path : undefined,

@@ -3,9 +3,9 @@
  * one by one.
  *
  * Values set at runtime are in the last file, `local.ini` in the data folder, and take precedence
- * over the other files; deleting one restores the other value (CouchDB's `config`). Code that only
- * reads uses a live view (`liveSettings`). Code that must act on a change watches a section.
- * Secrets in the local file are sealed.
+ * over the other files; deleting one restores the value in those files (CouchDB's `config`). Code
+ * that only reads uses a live view (`liveSettings`). Code that must act on a change watches a
+ * section. Secrets in the local file are sealed.
  */
 import { randomUUID } from "node:crypto";
 import {

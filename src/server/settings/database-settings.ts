@@ -47,7 +47,7 @@ export function keepOldBodiesMs(texts: SettingTexts): () => number {
   return () => readSetting(texts, DATABASE_SETTINGS.keepOldBodiesSec) * 1000;
 }
 
-/** Time before which the clock is assumed to be wrong. */
+/** Earliest plausible time: a clock that shows an earlier time is assumed to be wrong. */
 export function timeMinMs(texts: SettingTexts): () => number {
   return () => readSetting(texts, DATABASE_SETTINGS.timeMinSec) * 1000;
 }

@@ -1,8 +1,9 @@
 /**
  * Temporarily rejects logins after too many wrong passwords (`couch_auth_lockout`,
- * `[chttpd_auth_lockout]`). Failures are counted per user, as known by one salt, and client
- * address: guessing does not lock out other clients, and a new password starts a new count. A count
- * ends a fixed time after its first failure. Each node counts separately.
+ * `[chttpd_auth_lockout]`). Failures are counted per user, salt of the password, and client
+ * address: guessing does not lock out other clients, and a new password has a new salt, which
+ * starts a new count. A count ends a fixed time after its first failure. Each node counts
+ * separately.
  */
 import { createHash } from "node:crypto";
 import type { Clock, Trace } from "../../base/index.ts";

@@ -1,4 +1,4 @@
-/** Tests which cookies open a session, and how those are protected. */
+/** Tests which cookies open a session, and how cookies are protected. */
 import { createHmac, hkdfSync } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -29,7 +29,7 @@ function open(texts: Readonly<Record<string, string>> = {}, secret = SECRET) {
       nowSec += durationSec;
     },
     issue: (user: KnownUser): string => cookieValue(cookies.issue(user, PLAIN)),
-    /** Whether a cookie with this value is a session of the user. */
+    /** Whether a cookie with this value opens a session of the user. */
     opens(value: string, user: KnownUser): boolean {
       const session = cookies.read(`AuthSession=${value}`);
       return session !== undefined && session.name === user.name && cookies.isValid(session, user);
@@ -72,7 +72,7 @@ function comesIn(value: string, who = JAN): boolean {
 }
 
 describe("a forged cookie", () => {
-  test("starts as a cookie that this server accepts", () => {
+  test("is derived from a cookie that this server accepts", () => {
     expect(open().issue(JAN)).toBe(signed({}).toString("base64url"));
     expect(comesIn(signed({}).toString("base64url"))).toBe(true);
     expect(comesIn(signed({ hash: "sha1" }).toString("base64url"))).toBe(true);
@@ -158,7 +158,7 @@ test("a user without a salt has no session", () => {
   expect(() => open().issue(unsalted)).toThrow(expect.objectContaining({ status: 403 }));
 });
 
-test("neither a proxy's signature nor a CouchDB's opens a session", () => {
+test("a signature made by a proxy or by CouchDB opens no session", () => {
   const text = `jan:${NOW_SEC.toString(16).toUpperCase()}`;
   for (const salt of ["", JAN.salt]) {
     const signature = createHmac("sha256", `${SECRET}${salt}`).update(text).digest();

@@ -14,7 +14,7 @@ import {
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
 import type { Configuration } from "../settings/configuration.ts";
 
-/** Bounds of the stored record; the newest secrets are kept. */
+/** Limits of the stored record, which keeps the newest secrets. */
 const SECRET_COUNT_MAX = 8;
 const SECRET_LENGTH_MAX = 4_096;
 

@@ -20,7 +20,7 @@ import { withHash } from "./user-passwords.ts";
 
 export const USER_ID_PREFIX = "org.couchdb.user:";
 
-/** Runs a password check when the client may have one, or throws. */
+/** Runs a password check when it is the client's turn. Throws if the check is not allowed. */
 export type Turn = (check: () => Promise<boolean>) => Promise<boolean>;
 
 export interface KnownUser {
@@ -28,7 +28,10 @@ export interface KnownUser {
   readonly roles: readonly string[];
   /** Salt of the hash. A new password has a new salt, which ends sessions. */
   readonly salt: string;
-  /** Identifies the stored hash. Changes with any part of it, which ends cached credentials. */
+  /**
+   * Identifies the stored hash. Changes with any part of the hash, which invalidates cached
+   * credentials.
+   */
   readonly hash: string;
   /**
    * Throws a ProtocolError 403 for a hash with excessive cost. Passwords of one user are checked

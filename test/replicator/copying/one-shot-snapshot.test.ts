@@ -232,7 +232,7 @@ describe("over HTTP", () => {
     });
   });
 
-  test("ignores heartbeats between rows and rows with an empty id", async () => {
+  test("ignores rows with an empty id, and heartbeats between rows", async () => {
     const nameless = '{"seq":"2-x","id":"","changes":[{"rev":"1-a"}]}';
     const { endpoint } = open([
       ["\n\n", '{"results":[\n', "\n", `${row(1)},\n\n`, `${nameless},\n`, "\n", row(3), "\n],"],

@@ -203,7 +203,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("receives a login with a replaced password immediately", async () => {
+  test("receives a login immediately after the password in the job was replaced", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world, replicator } = cluster;
     const job = { source: sourceWith("wrong-password"), target: "copy", create_target: true };

@@ -79,7 +79,7 @@ export async function checkQueue(
     }
   }
 
-  // Actual rows, read from the store.
+  // Reads the actual rows from the store, for a comparison with the expected rows.
   const always = Number.MAX_SAFE_INTEGER;
   const ranges = [
     ...[...queues.values()].flatMap((queue) => [

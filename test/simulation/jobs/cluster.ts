@@ -103,7 +103,8 @@ class JobsCluster {
     creating.catch(() => {});
     await world.time.run(FAULTY_MS);
     for (const node of world.nodes) node.heal();
-    // The last workers with some label may have crashed.
+    // Opens a worker with all labels, because the last worker with a certain label may have
+    // crashed.
     if (this.#knobs.labelSets.length > 1) this.#openWorker(this.#knobs.labelSets.flat());
     await world.until(creating);
     if (!(await this.#settle(observer))) {

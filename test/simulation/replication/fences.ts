@@ -60,7 +60,8 @@ export class Fences {
     endpoints.open = (...address) => {
       const endpoint = open(...address);
       const write = endpoint.writeLocal.bind(endpoint);
-      // One verification permits only one checkpoint on this side.
+      // Number of verifications used for checkpoints: each verification permits one checkpoint per
+      // side.
       let servedCount = 0;
       endpoint.writeLocal = (baseId, ...rest) => {
         const askedCount = this.#askedCounts.get(baseId) ?? 0;

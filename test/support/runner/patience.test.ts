@@ -36,7 +36,7 @@ test("a wait with activity may last longer than the limit for silence", async ()
   clearInterval(beat);
 });
 
-test("a wait with constant activity ends with an error that names everything for which the test waits", async () => {
+test("a wait with constant activity ends with an error that lists everything the test waits for", async () => {
   const patience = new Patience({ tickMs: 1, silentTicksMax: 20, ticksMax: 40 });
   const beat = setInterval(() => patience.heard(), 1);
   const whole = patience.until("a test", never, 80);

@@ -183,9 +183,9 @@ export class HttpRequests {
   readonly url: string;
   /** URL without credentials, for messages and pages. */
   readonly shownUrl: string;
-  /** Root of a database's server. */
   /** Formats text from the server for display. */
   readonly words: ServerWords;
+  /** Root of a database's server. */
   readonly #root: string;
   readonly #parts: HttpRequestsParts;
   readonly #inactivityTimeoutMs: number;
@@ -249,12 +249,12 @@ export class HttpRequests {
     this.#patiently = withRetry(parts.runtime, this.#once, parts.retry);
   }
 
-  /** The `Server` header of the last response, if any. */
   /** Whether any response had the form of CouchDB's responses. */
   get isRecognized(): boolean {
     return this.#isRecognized;
   }
 
+  /** The `Server` header of the last response, if any. */
   get serverName(): string | undefined {
     return this.#serverName;
   }
