@@ -120,7 +120,7 @@ program
   .command("demo")
   .description("copy sample databases on a temporary node, and compare them")
   .action(async () => {
-    // Loading the node takes seconds on a slow machine.
+    // Printed first, because loading the node takes seconds on a slow machine.
     process.stdout.write(
       "Tandem's demo: starting a node on an embedded store in a temporary folder\n",
     );

@@ -1,7 +1,7 @@
 /**
  * Checks whether a job on the new server will find the checkpoints that it wrote under CouchDB.
- * Checkpoints are named by the replication id, so the id computed here is compared with the one
- * that CouchDB shows.
+ * Checkpoints are named by the replication id. The id computed here is therefore compared with the
+ * id that CouchDB shows.
  */
 import type { Digests } from "../../base/index.ts";
 import { type Replication, replicationId } from "../../replicator/index.ts";
@@ -35,8 +35,8 @@ export function matchIds(
   if (shown === null) return "unknown";
   const idsOf = (serverUuid: string) =>
     replicationId(
-      // The endpoints of a moved job are URLs, so `serverUrl` is not used. The oldest versions of
-      // the id contain the host and port of the server, which are unknown. Those versions need not
+      // The endpoints of a moved job are URLs, so `serverUrl` is not used. The oldest formats of
+      // the id contain the host and port of the server, which are unknown. These formats need not
       // match.
       { digests, serverUuid, hostName: "", port: 0, serverUrl: "" },
       replication,

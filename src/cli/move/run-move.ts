@@ -133,8 +133,9 @@ async function readUuids(from: ReplicatorServer, here: ReplicatorServer): Promis
 }
 
 /**
- * Compares the uuids, because jobs would start from the beginning if they differed. Sets this
- * server's uuid if the flags ask for it. Throws an Error if jobs here would lose their checkpoints.
+ * Compares the uuids of the two servers, because with different uuids, jobs start from the
+ * beginning. Sets this server's uuid if the flags ask for it. Throws an Error if jobs here would
+ * lose their checkpoints.
  */
 async function prepareUuid(
   { here, uuids }: StepParts,

@@ -156,7 +156,7 @@ test("only selected jobs are started", async () => {
   expect((await outcomes(start, {}, PAUSED, options)).found).toEqual([]);
 });
 
-test("a document that has only its id in common with one deleted on the old server is not moved back", async () => {
+test("a document is not moved back if the old server deleted a different document with the same id", async () => {
   const from = {
     "POST /_replicator/_all_docs": { rows: [{ key: "a", value: { rev: "2-z", deleted: true } }] },
     "POST /_replicator/_revs_diff": { a: { missing: ["1-a"] } },

@@ -128,8 +128,8 @@ export async function* stop(parts: StepParts, database: string): AsyncGenerator<
       const { id } = document;
       const reason = whyNotStopped(document, places[index], lacking.has(id));
       const scheduled = await from.scheduled(database, id);
-      // Checks the scheduler as well as the document: a user may have written the state into the
-      // document although its job continues.
+      // Checks the scheduler as well as the document. A user may have written a final state into
+      // the document although the job continues.
       if (hasEndedThere(scheduled) && !active.hasDocument(database, id)) continue;
       if (reason !== undefined) {
         yield problem(database, id, "not stopped", reason);
@@ -289,8 +289,8 @@ async function moveBack(
 }
 
 /**
- * Whether the document deleted on the old server is the one stored here, rather than an earlier one
- * with the same id.
+ * Whether the document stored here is the one that was deleted on the old server, and not a
+ * different document with the same id.
  */
 async function cameFrom(
   from: ReplicatorServer,

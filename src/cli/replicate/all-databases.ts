@@ -20,8 +20,8 @@ export interface AllFlags {
   readonly except?: readonly string[];
   readonly security?: boolean;
   /**
-   * Patterns of targets whose security object is replaced even if they existed before, like
-   * `security` in rules.
+   * Patterns of target names. The security object of a matching target is replaced even if the
+   * target already existed. Used as the `security` member of the rule.
    */
   readonly overwriteSecurity?: readonly string[];
 }
@@ -33,7 +33,10 @@ export type ChosenDatabase =
 
 export interface ChosenDatabases {
   readonly chosen: readonly ChosenDatabase[];
-  /** Databases that exist only on the target server, if copies keep the names of their sources. */
+  /**
+   * Databases that exist only on the target server. Empty if copies have other names than their
+   * sources.
+   */
   readonly onlyAtTarget: readonly string[];
 }
 
@@ -60,8 +63,8 @@ function optionOf(name: string): string {
 }
 
 /**
- * Lists the databases of the source, and of the target if copies keep the names of their sources.
- * Rejects if no database matches the given patterns.
+ * Lists the databases of the source. If copies keep the names of their sources, also lists the
+ * databases of the target. Rejects if no database matches the given patterns.
  */
 export async function chooseDatabases(
   connections: Connections,
@@ -86,8 +89,8 @@ export async function chooseDatabases(
   );
   const names = await namesAt(connections, rule, signal);
   const chosen = names.flatMap((name) => chosenDatabase(rule, name));
-  // If a pattern matches no database, it is probably mistyped. The servers must not be reported as
-  // identical.
+  // Patterns that match no database are probably mistyped. Without this check, `tandem verify`
+  // would compare nothing and report the servers as identical.
   if (databases !== undefined && chosen.length === 0) throw nothingMatches(databases, except);
   if (!keepsNames) return { chosen, onlyAtTarget: [] };
   const there = new Set(names);

@@ -100,7 +100,8 @@ async function* conflictsIn(
         result?.kind === "documents"
           ? result.documents.map(({ text }) => text)
           : await readAlone(endpoint, request, signal);
-      // A revision that was superseded meanwhile is no longer a leaf.
+      // Ignores deleted leaves. The server sends the successors of a leaf that was superseded
+      // meanwhile.
       if (texts.some((text) => !isDeleted(text))) live.get(request.id)?.push(request.revision);
     }
   }
@@ -110,7 +111,7 @@ async function* conflictsIn(
   }
 }
 
-/** Reads a leaf from a server that does not send it together with others. */
+/** Reads a single leaf, for servers that cannot send several leaves in one response. */
 async function readAlone(
   endpoint: Endpoint,
   request: RevisionRequest,

@@ -82,8 +82,8 @@ export async function withCredentials(
 }
 
 /**
- * For a rejected login, an error that also names the user that was sent, and where it was
- * specified. Returns other errors unchanged.
+ * Returns an error for a rejected login that also names the user that was sent, and where that user
+ * was specified. Returns other errors unchanged.
  */
 export async function withLoginAdvice(
   error: unknown,
@@ -125,7 +125,8 @@ async function sideAdvice(
   if (!message.includes(address)) return undefined;
   if (authFile !== undefined) return `the credentials of ${authFile} were sent to ${parsed.origin}`;
   const own = { ...sources, environment: environmentOf(name, sources) };
-  // Placeholder for a password typed at a prompt, which belongs to the user in the URL.
+  // Finds the credentials that were sent, without another prompt. `?` stands for a password that
+  // the user typed.
   const found = await findCredentials(parsed, {
     ...own,
     prompt: sources.prompt && (async () => "?"),

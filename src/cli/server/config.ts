@@ -97,7 +97,8 @@ function addSharesCommand(program: Command): void {
 
 /** Reports a setting without effect, which the server accepts as CouchDB does. */
 async function warnIfIneffective(server: Server, section: string, key: string): Promise<void> {
-  // The setting has already been changed, so errors are ignored. CouchDB lacks this resource.
+  // Errors are ignored, because the setting has already been changed. CouchDB, for example, lacks
+  // this resource.
   const found = await server.ask("GET", "/_tandem/settings").catch(() => undefined);
   const rows = (found as Partial<NodeSettings> | undefined)?.settings;
   if (!Array.isArray(rows)) return;

@@ -83,7 +83,8 @@ async function replace(
     const { answer } = await server.create(path, { ...body, ...more });
     return answerWith<ReplacedCredentials>(answer, REPLACED);
   };
-  // Counted before the replacement, after which jobs may log in as another user.
+  // If options narrow the selection, all jobs are counted first. After the replacement, jobs may
+  // log in as another user and would not be counted.
   const narrowing = [
     ...(flags.failing === true ? ["--failing"] : []),
     ...(side === undefined ? [] : [`--side ${side}`]),

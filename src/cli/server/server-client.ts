@@ -108,10 +108,7 @@ class CommandRequests extends Requests {
   }
 }
 
-/**
- * Returns the `Requests` of the client in `src/client`, sent with a command's fetch and
- * credentials.
- */
+/** Creates a `Requests` client that uses the `fetch` and the credentials of a command. */
 export function requestsOf(
   { fetch }: Pick<UndiciFetch, "fetch">,
   url: URL,
@@ -189,8 +186,8 @@ function errorOf(
 }
 
 /**
- * Formats the response. A printer can only fail because the response lacks a member, which is
- * reported as such.
+ * Formats the response. A printer fails only if the response lacks a member. Throws a
+ * ForeignAnswerError in this case.
  */
 function printed(print: Printer, answer: unknown): string {
   try {

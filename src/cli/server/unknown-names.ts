@@ -19,14 +19,14 @@ const NAMES: ReadonlySet<string> = new Set([
 const HOSTS: ReadonlySet<string> = new Set(["host", "endpoint"]);
 
 /**
- * Whether filters that match nothing contain a name or host that no job has. If all filters are
- * names, this is known without a request: no job has all of these names.
+ * Checks filters that match no job. Returns whether one of them contains a name or host that no job
+ * has. If all filters are names, returns true without a request.
  */
 export async function nameUnknown(server: TypedServer, filters: object): Promise<boolean> {
   const given = Object.entries(filters);
   if (given.length > 0 && given.every(([name]) => NAMES.has(name))) return true;
   for (const [name, value] of given) {
-    // With `error`, the host may be a proxy's, which jobs have only while they fail.
+    // With `error`, the host may be that of a proxy, which is neither source nor target of a job.
     if (HOSTS.has(name) && "error" in filters) continue;
     if (!(await isKnown(server, name, String(value)))) return true;
   }
@@ -37,7 +37,7 @@ async function isKnown(server: TypedServer, name: string, value: string): Promis
   if (NAMES.has(name)) return hasJobs(server, name, value);
   if (name === "job") return isJob(server, value);
   if (!HOSTS.has(name) || value === "-") return true;
-  // A failure's `HOST:` means the default port.
+  // The value `HOST:` means the host at its default port. The colon is removed for the search.
   const host = value.replace(/:$/, "");
   return (await hasJobs(server, "source", host)) || hasJobs(server, "target", host);
 }

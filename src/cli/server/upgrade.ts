@@ -17,7 +17,10 @@ interface UpgradeFlags extends ServerFlags, StoreFlags {
 
 const STATUS = { nodes: "array", known_formats: "array", version: "string" } as const;
 
-/** Exit codes of `--check`: 1 if nodes prevent the newest format, 2 if this program is refused. */
+/**
+ * Exit codes of `--check`: 1 if nodes prevent the newest format, 2 if this program may not use the
+ * store.
+ */
 export function addUpgradeCommand(program: Command): void {
   withServer(program.command("upgrade"))
     .description("show or enable the format of a store that nodes of two versions share")

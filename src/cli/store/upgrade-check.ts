@@ -32,7 +32,7 @@ export async function checkStore(
   try {
     if (dataDir === "") throw new WrongUse("--data-dir is empty; expected a folder");
     const { store: name, dataDirectory } = readStorePlace(options, process.env);
-    // An embedded store needs no other configuration, and no sealing key.
+    // An embedded store needs neither other settings nor a sealing key, so no more is read.
     const { clusterFile: file, foundationDb } =
       name === "foundationdb" ? readConfig(options, process.env) : NO_CLUSTER;
     const place = { store: name, dataDirectory, clusterFile: file, foundationDb };

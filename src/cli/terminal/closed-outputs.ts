@@ -1,8 +1,8 @@
 /** Reaction to outputs whose reader has exited. */
 
 /**
- * Exit code if the reader of the output has exited. Node.js ignores SIGPIPE, so the signal is not
- * sent.
+ * Exit code if the reader of the output has exited. Node.js ignores SIGPIPE, so the signal does not
+ * end the process.
  */
 const UNREAD = 1;
 

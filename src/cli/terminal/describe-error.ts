@@ -52,7 +52,10 @@ export function retryReporter(): (failure: RetriedFailure) => void {
   };
 }
 
-/** Codes of errors whose reason names the request and the server, so no message is needed. */
+/**
+ * Codes of errors whose reason names the request and the server. The message of such an error is
+ * not shown.
+ */
 const SENTENCES: ReadonlySet<string> = new Set(["HTTP_REQUEST_FAILED", "HTTP_LOGIN_GATED"]);
 
 /**

@@ -2,8 +2,8 @@
 const STOP_SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /**
- * Calls `stop` at the first signal of each kind; the second one ends the process. Returns a
- * function that removes the handlers.
+ * Calls `stop` at the first signal of each kind. A second signal of the same kind ends the process.
+ * Returns a function that removes the handlers.
  */
 export function onStopSignal(stop: () => void): () => void {
   const onSignal = (signal: NodeJS.Signals): void => {
