@@ -40,7 +40,7 @@ export const FORMATS: readonly FormatFacts[] = [
   },
 ];
 
-/** First formats with the rows of these features. */
+/** First format that contains the rows of each of these features. */
 export const CONFLICTS_FORMAT = 3;
 export const JOB_LISTS_FORMAT = 3;
 export const RULE_ALERTS_FORMAT = 3;
@@ -210,7 +210,7 @@ export class Formats {
     const { version, formats } = this.program;
     const format = await this.stored.read(tx);
     const members = await this.#parts.workers.members(tx);
-    // A program that announces nothing supports no later format than the stored one.
+    // A program that announces no formats supports the stored format, but no later one.
     const highest = members.map(({ program }) => program?.formats.max ?? format ?? 0);
     const next = smallest(highest, formats.max);
     return {

@@ -92,8 +92,8 @@ async function listening<T>(place: Place, opened: Promise<T>): Promise<T> {
 
 /**
  * Converts an error to one that names the address and the remedy. A ConfigError can only be fixed
- * by changing a setting; for other errors a retry may help, since a port may be freed, an address
- * may appear with the network, and DNS may recover.
+ * by changing a setting. After other errors a retry may help: a port may be freed, an address may
+ * appear with the network, and DNS may recover.
  */
 export function listenFailure(error: unknown, { port, bindAddress, otherPort }: Place): unknown {
   const { code } = error as NodeJS.ErrnoException;

@@ -132,8 +132,8 @@ export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: F
 }
 
 /**
- * Creates the sender of alerts, which runs on each replication node if a receiver is configured.
- * One of these nodes sends the alerts.
+ * Creates the sender of alerts. It runs on each replication node if a receiver is configured, but
+ * only one of these nodes at a time sends alerts.
  */
 function alertSender(
   { runtime, kv, config, parts, shown, formats }: AssembledNode,

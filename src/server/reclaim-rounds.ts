@@ -24,8 +24,8 @@ interface Round {
 }
 
 /**
- * Performs the work for each database until the signal aborts. If it fails for some of them, throws
- * the first error at the end, so that one database does not keep the others from their turn.
+ * Performs the work for each database until the signal aborts. A failure for one database does not
+ * prevent the work for the others. Throws the first error at the end.
  */
 export async function forEachDatabase(
   names: readonly string[],
@@ -45,7 +45,10 @@ export class ReclaimRounds {
   readonly #key: Key;
   readonly #isDueAtFirst: boolean;
 
-  /** `key` stores the current round. The first one begins immediately or after the interval. */
+  /**
+   * `key` is the key of the stored round. The first round begins immediately if `isDueAtFirst` is
+   * set, and otherwise after the interval.
+   */
   constructor(parts: ReclaimRoundsParts, { key = RECLAIM_ROUND_KEY, isDueAtFirst = false } = {}) {
     this.#parts = parts;
     this.#key = key;
@@ -88,8 +91,8 @@ export class ReclaimRounds {
 }
 
 /**
- * Whether the next round is due. Compares the distance, so that a clock that was set back does not
- * delay it.
+ * Whether the next round is due. Uses the absolute difference of the times, so that a clock that
+ * was set back does not delay the round.
  */
 function isOver({ beganMs }: Round, nowMs: number): boolean {
   return Math.abs(nowMs - beganMs) >= INTERVAL_MS;

@@ -1,7 +1,7 @@
 /**
- * Frees data that can no longer be requested, in every database at intervals, and in one database
- * on request: bodies that were superseded some time ago, then the bytes of attachments that no
- * document refers to. Also searches databases of an older program for conflicts. The nodes of a
+ * Frees data that can no longer be requested: bodies that were superseded some time ago, then the
+ * bytes of attachments that no document refers to. Runs in every database at intervals, and in one
+ * database on request. Also searches databases of an older program for conflicts. The nodes of a
  * store share the databases among them.
  */
 import type { Compaction } from "../api/index.ts";

@@ -14,9 +14,8 @@ const PAUSE_MS = { min: 100, max: 10_000 };
 const HEALTHY_MS = 60_000;
 
 /**
- * Settles when the signal has aborted and all services have ended. Failures are traced, except
- * those for which `isReported` returns true: repeated failures of a problem that was already
- * reported.
+ * Settles when the signal has aborted and all services have ended. Traces each failure, unless
+ * `isReported` returns true because the problem was already reported.
  */
 export async function supervise(
   runtime: Runtime,

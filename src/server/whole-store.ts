@@ -1,6 +1,6 @@
 /**
- * Checks of a store as a whole: a starting node, a copy, a backup and its restoration all pass
- * them, so that none accepts a store that lacks rows or that another program wrote.
+ * Checks of a store as a whole. They reject a store that lacks rows or that another program wrote.
+ * A starting node, a copy, a backup and a restore perform them.
  */
 import { compareBytes, errorCode } from "../base/index.ts";
 import { COPY_MARK_KEY, type CopyStoreParts, type CopySummary, copyStore } from "../host/index.ts";
@@ -9,8 +9,8 @@ import { checkFormat } from "./formats.ts";
 import { LAYOUT_KEY } from "./layout.ts";
 
 /**
- * Time limit for the first reads. A cluster that recovers from lost processes responds sooner; with
- * a wrong cluster file it never responds.
+ * Time limit for the first reads. A cluster that recovers from lost processes responds sooner. With
+ * a wrong cluster file, there is never a response.
  */
 const ANSWER_MS_MAX = 20_000;
 

@@ -104,7 +104,8 @@ export class AlertSender implements Service {
     while (!signal.aborted) {
       const isPausing = runtime.clock.monotonicMs() < this.#nextTryMs;
       const held = this.#heldGroups();
-      // An operator waits for a test alert.
+      // Test alerts are sent even while other alerts are held back, because an operator waits for
+      // them.
       const group = await watch.nextGroup(
         (alert) => alert.kind !== "test" && (isPausing || held.has(alertGroup(alert))),
       );

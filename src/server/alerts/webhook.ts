@@ -22,7 +22,7 @@ export function signatureOf(body: string, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }
 
-/** Why the receiver did not accept a message; final if it must not be repeated. */
+/** Why the receiver did not accept a message. If `isFinal`, the message must not be sent again. */
 export interface Refusal {
   readonly error: string;
   readonly isFinal: boolean;

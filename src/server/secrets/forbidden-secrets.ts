@@ -1,8 +1,10 @@
 /**
- * Files and variables that no secret reference of a job may name, whatever the operator permits:
- * keys of this server, their folder, and tokens by which a platform recognizes the service. A path
- * is judged by the file that it leads to, and every secret by its content, so that no link, mount
- * or alternative spelling evades this.
+ * Files and variables that no secret reference of a job may name, even if the operator permits
+ * them. They are keys of this server, files next to a key, and tokens that identify this service to
+ * its platform.
+ *
+ * The target of a path and the content of each secret are checked, so that links, mounts and
+ * alternative spellings have no effect.
  */
 import { realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";

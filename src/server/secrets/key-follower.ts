@@ -7,7 +7,10 @@ import type { KeyValueStore } from "../../kv/index.ts";
 import { readKeyRecord, watchKeyRecord } from "./key-record.ts";
 import type { KeyRing } from "./key-ring.ts";
 
-/** Interval between checks if no watch fires. Removing a key takes longer (`rotation.ts`). */
+/**
+ * Interval between checks if no watch fires. A rotation waits longer than this before it removes a
+ * key (`rotation.ts`).
+ */
 export const FOLLOW_INTERVAL_MS = 5_000;
 
 export class KeyFollower {

@@ -82,7 +82,7 @@ export interface ServerConfig {
   readonly replicationProcesses: number;
   /** External URL of the cluster's API, if another process serves it. */
   readonly publicUrl: string | undefined;
-  /** Whether a node that starts alone enables a new format of the store, or only a command. */
+  /** Whether a new store format is enabled by a node that starts alone, or only by a command. */
   readonly enableFormats: (typeof ENABLE_FORMATS)[number];
   /** Name of the node, `name@host`. */
   readonly nodeName: string;
@@ -394,15 +394,15 @@ function openKeys(
     isLasting: store !== "memory",
   });
   const ring = new KeyRing({ random, readKeys: () => readKeys(source) });
-  // References and identities are not read from `local.ini` either, because a server administrator
-  // need not be an administrator of the machine.
+  // References and identities are not read from `local.ini` either. A server administrator can
+  // change that file, but need not be an administrator of the machine.
   const released = SECRET_REFERENCES.read(file.get("secrets")?.get("references"));
   const files = [
     source.kind === "file" ? source.path : undefined,
     environment.TANDEM_SECRETS_KEY_FILE,
     ...KEY_FILES.map(([section, name]) => file.get(section)?.get(name)),
-    // The file in which a first start creates a key is protected even if a different key is in use
-    // now.
+    // The first start creates a key in this file. The file is protected even if another key is in
+    // use now.
     `${resolve(dataDirectory)}.key`,
   ].filter((path) => path !== undefined && path !== "");
   const serverKeys = { files: files as string[], keys: () => readKeys(source) };

@@ -3,9 +3,9 @@
  * one by one.
  *
  * Values set at runtime are in the last file, `local.ini` in the data folder, and take precedence
- * over the other files; deleting one restores the value in those files (CouchDB's `config`). Code
- * that only reads uses a live view (`liveSettings`). Code that must act on a change watches a
- * section. Secrets in the local file are sealed.
+ * over the other files. Deleting such a value restores the value of the other files (CouchDB's
+ * `config`). Code that only reads uses a live view (`liveSettings`). Code that must act on a change
+ * watches a section. Secrets in the local file are sealed.
  */
 import { randomUUID } from "node:crypto";
 import {
@@ -304,7 +304,10 @@ function checkText(
 const NOT_MARKED = "The files were reloaded in this process only; others could not be notified";
 const NOT_SAVED = "The setting could not be saved and is unchanged";
 
-/** Thrown for a full disk or a read-only folder: the setting is valid and can be saved later. */
+/**
+ * Whether the error comes from the system, such as a full disk or a read-only folder. The setting
+ * is then valid and can be saved later.
+ */
 function isSystemError(error: unknown): boolean {
   return typeof (error as NodeJS.ErrnoException).syscall === "string";
 }
@@ -407,8 +410,8 @@ function checkWritable(section: string, key: string, text: string): void {
   if (!isReadAsWritten("section", "key", text.trim())) {
     throw new ConfigError("Invalid configuration value");
   }
-  // A key with an equals sign is recognized by the ` = ` after it, which is missing if the value is
-  // empty.
+  // A key that contains an equals sign can be read back only if ` = ` follows the key. With an
+  // empty value, the ` = ` is missing.
   if (!isReadAsWritten(section, key, text.trim())) {
     throw new ConfigError("Invalid configuration key");
   }

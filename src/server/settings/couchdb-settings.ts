@@ -1,11 +1,11 @@
 /**
- * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons; settings
- * that this program supports are excluded, even if their section is listed. A warning names each
- * such setting that is set (`settings-advice.ts`); docs/configuration.md lists them. All other
- * settings of CouchDB are supported under the same name.
+ * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. A listed
+ * section may also contain settings that this program supports; those have an effect. A warning
+ * names each ineffective setting that is set (`settings-advice.ts`); docs/configuration.md lists
+ * them. All other settings of CouchDB are supported under the same name.
  *
  * The reasons are code, because a warning, the dashboard and `tandem config` show them to operators
- * who bring a configuration of CouchDB; docs/configuration.md is generated from them.
+ * who bring a configuration of CouchDB. docs/configuration.md is generated from them.
  */
 import { SKIPPED_DATABASES_SECTION } from "./auto-purge-settings.ts";
 import { type Setting, sectionOf } from "./settings.ts";

@@ -323,8 +323,8 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
 }
 
 /**
- * If an option is set but its limit for distant servers is not, the limit must not exceed the
- * option.
+ * If a limit for distant servers is not set, the text of its option is read instead, because the
+ * limit must not exceed the option.
  */
 function withNumbersAsBounds(texts: SettingTexts): SettingTexts {
   return {
@@ -364,8 +364,8 @@ export function checkShares(group: string, shares: string): void {
 }
 
 /**
- * As in CouchDB, a number outside the limits counts as the nearest limit, and a text that is not an
- * integer as the default.
+ * Follows CouchDB: a number outside the limits is read as the nearest limit. A text that is not an
+ * integer is read as the default.
  */
 function shares(texts: ReadonlyMap<string, string>): ReadonlyMap<string, number> {
   const named = new Map<string, number>();

@@ -10,8 +10,9 @@ import { nearestName } from "./near-names.ts";
 import type { Place } from "./settings.ts";
 
 /**
- * Traces an event for each setting that is set but has no effect, now and whenever such a setting
- * changes. Changes of `fileSettings`, which are read only from the file, have no effect.
+ * Traces an event for each setting that is set but has no effect. Traces another event whenever
+ * such a setting changes. Changes of `fileSettings` are reported too, because these settings are
+ * read only from the file.
  */
 export function announceIneffectiveSettings(
   configuration: Configuration,

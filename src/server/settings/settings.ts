@@ -204,8 +204,8 @@ export type Values<Table> = {
 };
 
 /**
- * An object whose members read the configuration on access, and which cannot be copied
- * (`valuesNow`).
+ * An object whose members read the configuration on each access. Copying the object throws;
+ * `valuesNow` returns a copy of the current values.
  */
 export function liveSettings<T extends object>(texts: SettingTexts, settings: SettingsOf<T>): T {
   const live = {};

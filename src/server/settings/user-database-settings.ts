@@ -15,7 +15,8 @@ export const USER_DATABASE_SETTINGS = {
   prefix: parsed<string>("database_prefix", {
     default: "userdb-",
     meaning: "prefix of the database name",
-    // A system database is not a valid prefix: its own hooks would judge what users write.
+    // Rejects a leading underscore: such names belong to system databases, which have their own
+    // rules for writes.
     parse: (value) =>
       isDatabaseName(value) && !value.startsWith("_")
         ? { value }

@@ -144,8 +144,8 @@ export class Authentication {
   async #byPassword(name: string, password: string, peer: string): Promise<KnownUser | undefined> {
     const { users, lockout } = this.#parts;
     const user = await users.find(name);
-    // Without administrators, user names are not secret, because every client has administrator
-    // rights.
+    // No password check is simulated for an unknown user. Without administrators, user names are
+    // not secret, because every client has administrator rights.
     if (user === undefined && this.#isParty()) return undefined;
     const attempt = { name, salt: user?.salt ?? "", peer };
     lockout.check(attempt);
@@ -214,8 +214,8 @@ export class Authentication {
 }
 
 /**
- * Whether the token is the name signed with an accepted secret, as in CouchDB. If none is
- * configured, no token is valid.
+ * Whether the token is the name signed with an accepted secret, as in CouchDB. No token is valid if
+ * no secret is configured.
  */
 function isProxyToken(
   { secret, hashAlgorithms }: AuthenticationSettings,

@@ -11,9 +11,10 @@ export interface ProxySettings {
 }
 
 /**
- * Returns the client's address: the one in `peerHeader`, which counts only from a trusted proxy if
- * there are any; otherwise the last address that does not belong to a trusted proxy. Each proxy
- * appends the address of its peer to `X-Forwarded-For`; earlier addresses may be forged.
+ * Returns the client's address. The address in `peerHeader` takes precedence; if trusted proxies
+ * are configured, it counts only from one of them. Otherwise, the client's address is the last
+ * address that does not belong to a trusted proxy. Each proxy appends the address of its peer to
+ * `X-Forwarded-For`; earlier addresses may be forged.
  */
 export function clientAddress(
   { peer, headers }: Pick<ApiRequest, "peer" | "headers">,

@@ -1,7 +1,7 @@
 /**
  * Temporarily rejects logins after too many wrong passwords (`couch_auth_lockout`,
  * `[chttpd_auth_lockout]`). Failures are counted per user, salt of the password, and client
- * address: guessing does not lock out other clients, and a new password has a new salt, which
+ * address. Guessing therefore does not lock out other clients. A new password has a new salt, which
  * starts a new count. A count ends a fixed time after its first failure. Each node counts
  * separately.
  */

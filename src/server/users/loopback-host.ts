@@ -1,6 +1,6 @@
 /**
- * Defence against DNS rebinding: a page of `evil.example` whose name suddenly resolves to this
- * machine still sends its own name.
+ * Defence against DNS rebinding. If the name `evil.example` suddenly resolves to this machine, its
+ * pages can send requests to this server, but these requests still have the host `evil.example`.
  */
 import { BlockList } from "node:net";
 import type { ApiRequest } from "../../api/index.ts";

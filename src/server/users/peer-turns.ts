@@ -6,7 +6,7 @@ import { Semaphore } from "../../base/index.ts";
 
 /**
  * Maximum number of concurrent checks per address. Exceeds the number of hashing threads, so that
- * users behind one proxy lose nothing.
+ * users behind one proxy can occupy all of these threads.
  */
 const CHECKS_PER_PEER = 4;
 

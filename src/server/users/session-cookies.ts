@@ -107,8 +107,8 @@ export class SessionCookies {
   }
 
   /**
-   * Whether the request came over TLS, to this server or to a reverse proxy that says so. A client
-   * that lies only makes its own cookie useless.
+   * Whether the request came over TLS, to this server or to a reverse proxy that sends such a
+   * header. A client that forges the header only makes its own cookie useless.
    */
   #cameByTls({ isSecure, headers }: Arrival): boolean {
     const { forwardedTlsHeader, forwardedProtocolHeader } = this.#settings;

@@ -1,7 +1,7 @@
 /**
  * Secrets that verify sessions and proxy tokens. When `[chttpd_auth] secret` changes on a running
- * node, all nodes of the store accept the former and the new secret for `timeout` seconds, so that
- * sessions survive a change that reaches the nodes one after the other (`couch_secrets`).
+ * node, all nodes of the store accept the former and the new secret for `timeout` seconds
+ * (`couch_secrets`). Sessions thus survive a change that reaches the nodes one after the other.
  */
 import { isDeepStrictEqual } from "node:util";
 import { Notifier, type Runtime, type Seal, waitAtMost } from "../../base/index.ts";

@@ -1,13 +1,13 @@
 /**
- * Maintains a database for each user, if `[couch_peruser] enable` is set: `userdb-` and the bytes
- * of the user's name in hex, with the user among its administrators and members (CouchDB's
- * `couch_peruser`).
+ * Maintains a database for each user, if `[couch_peruser] enable` is set (CouchDB's
+ * `couch_peruser`). The name of the database is `userdb-` and the bytes of the user's name in hex.
+ * The user is one of its administrators and members.
  *
- * It follows the changes of `_users`. Its progress is stored in the same transaction as the effects
- * of the changes, so each change is processed exactly once, whatever fails: of several nodes that
- * process the same page, one commits, and the others continue after it. Without stored progress, or
- * with one for another prefix or database, it begins with the first user, so that existing users
- * get their databases when it is enabled.
+ * This service follows the changes of `_users`. It stores its progress in the same transaction as
+ * the effects of the changes, so each change is processed exactly once. If several nodes process
+ * the same page, one of them commits, and the others continue after that page. If there is no
+ * progress for the current prefix and `_users` database, the service begins with the first user.
+ * Existing users therefore get their databases when the service is enabled.
  */
 import {
   hexEncode,
@@ -138,8 +138,8 @@ export class UserDatabases implements Service {
     if (!id.startsWith(USER_ID_PREFIX)) return undefined;
     const { databases } = this.#parts;
     const userName = id.slice(USER_ID_PREFIX.length);
-    // CouchDB writes a byte below 16 as one digit, so users whose names contain such bytes may get
-    // the database of another user.
+    // In CouchDB, a byte below 16 is one hex digit, so two users may get the same database. Here,
+    // each byte is two digits.
     const name = prefix + hexEncode(utf8Encode(userName));
     if (!isDatabaseName(name)) return { event: "users.database-refused", database: name };
     const existing = await databases.find(tx, name);

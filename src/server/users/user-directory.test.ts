@@ -51,7 +51,7 @@ const simple = (password: string, salt: string) => ({
 
 const turn: Turn = (check) => check();
 
-test("the next login replaces a stored salt only if it is empty", async () => {
+test("the next login replaces a stored salt only if the salt is empty", async () => {
   const users = await open({ sal: simple("pw", ""), ben: simple("pw", "kept") });
   for (const name of ["sal", "ben"]) {
     expect(await (await users.find(name))?.matches("pw", turn)).toBe(true);

@@ -73,8 +73,8 @@ export class UserDirectory {
 
   /**
    * Returns the current rights of a user of this directory, or `undefined` for an unknown name.
-   * Throws like `find`. `null` stands for any client of a server without administrators; such a
-   * server does not authenticate, so there an unknown name is a user without roles.
+   * Throws like `find`. `null` stands for any client of a server without administrators. Such a
+   * server does not authenticate, so an unknown name is then a user without roles.
    */
   async resolve(userName: string | null): Promise<SecuritySubject | undefined> {
     const admins = this.#parts.configuration.section("admins");
@@ -88,8 +88,8 @@ export class UserDirectory {
 
   /**
    * Rehashes a verified password if the settings for new hashes have changed (CouchDB's
-   * `upgrade_hash_on_auth`), or if its salt is empty. Keeps any other salt, and with it the
-   * sessions. Concurrent changes of the document take precedence.
+   * `upgrade_hash_on_auth`), or if its salt is empty. Keeps a salt that is not empty, so that
+   * sessions stay valid. Concurrent changes of the document take precedence.
    */
   async upgradeHash(name: string, password: string): Promise<void> {
     const { kv, databases, configuration, passwords } = this.#parts;
@@ -209,8 +209,8 @@ function conflict(): ProtocolError {
 }
 
 /**
- * The password hash in a user's document, in CouchDB's format; undefined if it contains none that a
- * password can match.
+ * The password hash in a user's document, in CouchDB's format; undefined if the hash is missing,
+ * incomplete or of an unknown kind.
  */
 export function hashOf(record: Readonly<Record<string, unknown>>): PasswordHash | undefined {
   const { password_scheme: scheme = "simple", salt, derived_key: derived, iterations } = record;

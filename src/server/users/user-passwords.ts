@@ -54,8 +54,8 @@ function invalidPassword(value: unknown): string {
 }
 
 /**
- * The document with the password's hash. Uses a new salt unless one is given: sessions last as long
- * as the salt.
+ * The document with the password's hash. Uses a new salt unless one is given. A new salt ends the
+ * user's sessions.
  */
 export async function withHash(
   body: Utf8Text,

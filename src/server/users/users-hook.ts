@@ -35,7 +35,8 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
       if (edit.id.startsWith("_design/")) return { edit };
       const isAdmin = isDatabaseAdmin(await database.security(tx), context);
       const live = (await database.documents.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
-      // Anonymous users may sign up; named users learn nothing about others.
+      // Named users may write only their own documents, and learn nothing about others. Anonymous
+      // users may sign up.
       if (!isAdmin && context.userName !== null && !mayWriteOwn(edit, context, live)) {
         return { rejected: "not_found", reason: "missing" };
       }
@@ -58,8 +59,8 @@ function isOwn({ id }: { readonly id: string }, subject: SecuritySubject): boole
 }
 
 /**
- * Like anonymous users, a user with a token may sign up, but not change the document of a directory
- * user with the same name.
+ * Whether the writer may write this document as their own. A user with a token may create the
+ * document, as in a sign-up, but not change an existing one.
  */
 function mayWriteOwn({ id }: DocumentEdit, writer: WriteContext, live: readonly Leaf[]): boolean {
   return hasName(id, writer) && (writer.vouchedBy === undefined || live.length === 0);
@@ -70,8 +71,8 @@ function hasName(id: string, { userName }: SecuritySubject): boolean {
 }
 
 /**
- * Only administrators may cause or change a conflict, and only server administrators may delete a
- * leaf of one: the leaf that wins next takes effect with its roles and password.
+ * Only administrators may cause or change a conflict. Only server administrators may delete a leaf
+ * of a conflict, because the next winner takes effect with its roles and password.
  */
 function conflictFault(
   edit: DocumentEdit,
