@@ -334,8 +334,8 @@ class FoundationDbWatch implements Watch {
   }
 
   async fired(signal?: AbortSignal): Promise<void> {
-    // If the transaction is not committed or its outcome is unknown, there is no version from which
-    // to wait.
+    // The watch fires immediately: a transaction that was not committed, or whose outcome is
+    // unknown, has no version from which to wait.
     if (this.#isVoid()) return;
     await abortable(this.#change(signal), signal);
   }
@@ -354,7 +354,7 @@ class FoundationDbWatch implements Watch {
         throw new KeyValueError("KV_CLOSED", { closed: "watch" }, { cause: error });
       }
       // A lost watch counts as a change, so the caller reads again. With too many watches, the next
-      // watch would also be lost, so pause first.
+      // watch would also be lost, so this one waits first.
       if (!isTooManyWatches(error)) return;
       const ends = signal === undefined ? cancelled : AbortSignal.any([cancelled, signal]);
       await this.#monitor.pause(ends);

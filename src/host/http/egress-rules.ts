@@ -101,9 +101,10 @@ export class EgressRules {
   }
 
   /**
-   * Returns the reason why the rules refuse a host by name (or literal address), or undefined. With
-   * `isResolvedHere`, ranges in `allow` may still permit its addresses, which are checked later; a
-   * proxy resolves names itself.
+   * Returns the reason why the rules refuse a host by its name (or literal address), or undefined.
+   * With `isResolvedHere`, a name that matches no rule may pass, because its addresses are checked
+   * later against the ranges in `allow`. A proxy resolves names itself, so there the name must
+   * match.
    */
   refusalOfHost(target: EgressTarget, isResolvedHere: boolean): string | undefined {
     const { host, port } = target;

@@ -74,7 +74,8 @@ export async function* parseMultipart(
   const source = Readable.from(bounded(), { objectMode: false });
   source.on("error", (error) => {
     announce({ kind: "error", error });
-    // Dicer is not notified of the source's failure, so the part's reader would wait indefinitely.
+    // The pipe does not pass this error on to Dicer, so the reader of a part would wait
+    // indefinitely.
     current?.destroy(error);
   });
   source.pipe(dicer);

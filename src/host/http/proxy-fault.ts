@@ -1,7 +1,7 @@
 /** Distinguishes failures of a proxy from those of the server behind it. */
 import { type buildConnector, type Dispatcher, Pool } from "undici";
 
-/** Maximum number of bytes read from a rejection: more than is shown of it. */
+/** Maximum number of bytes read from a rejection; more than the part that is shown. */
 const BODY_BYTES_MAX = 4_096;
 /** Time limit for a rejection's body, since a proxy may keep the connection open. */
 const BODY_MS_MAX = 1_000;

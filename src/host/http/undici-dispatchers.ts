@@ -78,7 +78,8 @@ export class UndiciDispatchers {
     try {
       dispatcher = openDispatcher(connection, settings, this.#parts.guard);
     } catch (error) {
-      // A certificate may be renewed before its key. Meanwhile, keep the old pool.
+      // A certificate may be renewed before its key. Opening fails until both match. Meanwhile, the
+      // old pool is kept if only the files have changed.
       const isSameWay =
         open?.settings.rules === settings.rules && open?.settings.connectTo === settings.connectTo;
       if (open === undefined || !isSameWay) throw error;
@@ -101,7 +102,7 @@ export class UndiciDispatchers {
     return { idleMsMax: idleMsMax(), connectTo: connectTo(), rules: guard?.rules };
   }
 
-  /** Whether a pool is recent enough and was opened with the current settings. */
+  /** Whether a pool is not too old and was opened with the current settings and files. */
   #isCurrent(open: OpenDispatcher, nowMs: number, settings: PoolSettings): boolean {
     const isSame =
       open.settings.idleMsMax === settings.idleMsMax &&
@@ -193,7 +194,7 @@ function connectorTo(
     ...options,
     checkServerIdentity: (_target, certificate) => check(host, certificate),
   });
-  // The `host` of the request remains: it yields the name that is sent with SNI.
+  // Keeps the member `host`, which determines the name that is sent with SNI.
   return (asked, callback) =>
     connect({ ...asked, hostname: target.host, port: String(target.port) }, callback);
 }

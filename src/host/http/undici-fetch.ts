@@ -61,8 +61,8 @@ export function openUndiciFetch({
       const { url, connection = {} } = request;
       if (guard !== undefined) {
         const overrides = connectTo();
-        // Does not parse the URL if there are no overrides, as on most nodes, because parsing takes
-        // long.
+        // Parses the URL only if there are overrides, because parsing is slow. Most nodes have
+        // none.
         const target = overrides.length === 0 ? undefined : targetOf(overrides, serverOf(url));
         guard.checkRequest(url, connection.proxyUrl ?? (target && urlOfAddress(target)));
       }
@@ -107,8 +107,8 @@ async function send(dispatcher: Dispatcher, request: FetchRequest): Promise<Fetc
       headers: received,
       body: readBody(request, answer.body),
       discard: () => {
-        // After the abort, an error may still be emitted, and the body has no other listener for
-        // it.
+        // The body may still emit an error after it is destroyed, and has no other listener for
+        // errors.
         answer.body.on("error", () => {}).destroy();
       },
     };

@@ -48,7 +48,8 @@ export class WebRequests {
       return webResponse(response, request.method, controller, settle);
     } catch (error) {
       settle();
-      // The caller has its error. A later response is discarded, and a later failure ignored.
+      // The caller receives this error, so a later response is discarded and a later failure is
+      // ignored.
       void answered.then(discard).catch(() => {});
       throw error;
     }
@@ -116,8 +117,8 @@ function streamOf(
         try {
           const { done, value } = await iterator.next();
           const { signal } = controller;
-          // The abort of a request ends its feed like a complete one. Throws instead, so that the
-          // caller does not mistake the feed for complete.
+          // The feed of an aborted request ends normally. Throws, so that the caller does not
+          // mistake the feed for complete.
           if (signal.aborted && !(signal.reason instanceof ServerStoppingError))
             throw signal.reason;
           if (done !== true) {

@@ -1,6 +1,7 @@
 /**
- * Memory shared by a lease's thread and its worker: the time at which the last successful renewal
- * began, on the process's clock. Unlike a message, this time is never read late.
+ * Memory shared by a lease's thread and its worker. It contains the time at which the last
+ * successful renewal began, on the process's clock. The worker can read this time even in a long
+ * event-loop turn, in which it could not receive a message.
  */
 import type { LeaseEnding } from "../../jobs/index.ts";
 

@@ -1,7 +1,7 @@
 /**
  * Fires watches from the commit log. Each commit of any process writes to the bell file, which
- * wakes processes with watches. They read new log records and fire the watches of written keys. A
- * missed wake-up costs one polling interval.
+ * wakes processes with watches. These processes read the new log records and fire the watches of
+ * the written keys. If a wake-up is missed, the next poll fires the watches.
  */
 import { type FSWatcher, watch as watchFile } from "node:fs";
 import { join } from "node:path";

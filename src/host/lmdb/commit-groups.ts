@@ -1,10 +1,10 @@
 /**
  * Divides the waiting requests into groups, each of which is committed in one LMDB transaction.
  *
- * Short and long requests are in different groups, which take turns: a short request waits for at
- * most one group of long ones, however many of them wait, and a long request is not delayed by an
- * endless stream of short ones. Requests that wait at the same time are concurrent, so any order of
- * their commits is serializable.
+ * Short and long requests are in different groups, which take turns. A short request waits for at
+ * most one group of long requests, and an endless stream of short requests does not delay a long
+ * one. Requests that wait at the same time are concurrent, so any order of their commits is
+ * serializable.
  */
 import type { PackedRequest } from "./messages.ts";
 

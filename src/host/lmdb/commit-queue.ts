@@ -26,8 +26,8 @@ import {
 /** Initial size of the buffer for the requests of one event-loop turn. */
 const OUTBOX_BYTES = 32_768;
 /**
- * Size from which requests are sent before the event-loop turn ends, so that the thread can commit
- * a batch of documents while a long turn prepares the next batch.
+ * Size from which requests are sent before the event-loop turn ends. The thread can then commit a
+ * batch of documents while a long turn prepares the next batch.
  */
 const SENT_AT_ONCE_BYTES = 131_072;
 /**
@@ -156,7 +156,8 @@ export class LmdbCommitQueue {
       onFailed(reason);
       const pending = [...this.#pending.values()];
       this.#pending.clear();
-      // Its requests are rejected, so they are not sent to the next thread.
+      // Discards the outbox. Its requests are rejected below, so they must not be sent to the next
+      // thread.
       this.#outbox = undefined;
       for (const { reject } of pending) reject(new KeyValueError("KV_UNKNOWN_COMMIT", { reason }));
     });

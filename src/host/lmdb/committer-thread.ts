@@ -1,7 +1,9 @@
 /**
  * The committer thread. It holds the inter-process lock without waiting for an event loop, so that
- * a busy event loop delays only its own transactions. LMDB's asynchronous transactions call back
- * into the event loop while they hold the lock, and keep partial writes if the callback throws.
+ * a busy event loop delays only its own transactions.
+ *
+ * LMDB's asynchronous transactions are not used: they call back into the event loop while they hold
+ * the lock, and keep partial writes if the callback throws.
  */
 import { closeSync, constants, openSync, writeSync } from "node:fs";
 import { join } from "node:path";

@@ -49,7 +49,7 @@ const TRIM_COUNT_MAX = 64;
 
 /**
  * Maximum size of requests for which a redo record is attempted. Near the limit, a commit that
- * trims the log may not fit and is then tried twice, which costs far less than a second sync for
+ * trims the log may not fit and is then tried twice. This costs far less than a second sync for
  * every commit.
  */
 const REDO_BYTES_MAX = 3_400;
@@ -171,8 +171,8 @@ export class LmdbCommitter {
 
   /**
    * Called after a failure. Acquires the lock, because another process that opens the store may
-   * apply the redo record. LMDB writes its root last, so a commit that is not visible now and has
-   * no record will never become visible.
+   * apply the redo record. LMDB writes its root last. A commit that is neither visible nor has a
+   * redo record therefore never becomes visible.
    */
   #mayBeCommitted({ isBegun, version, mark }: Group): boolean {
     // Before the transaction has begun, nothing was written.
@@ -195,9 +195,9 @@ export class LmdbCommitter {
   }
 
   /**
-   * Must be the first call in a transaction. Throws if LMDB has failed permanently: the library
-   * does not report this failure, and runs its callback without transaction and lock; but acquiring
-   * a snapshot throws.
+   * Must be the first call in a transaction. After a permanent failure, the LMDB library runs the
+   * callback without transaction and lock, and reports no error. This function then throws, because
+   * no snapshot can be acquired.
    */
   #lastVersion(): number {
     this.#database.resetReadTxn();
@@ -232,8 +232,9 @@ export class LmdbCommitter {
   }
 
   /**
-   * Reads the commits since the earliest version read by the requests. Processes that commit rarely
-   * skip earlier commits. Returns the last version.
+   * Reads the commits since the earliest version read by the requests. Older commits that this
+   * process has not read yet are skipped, because the requests cannot conflict with them. Returns
+   * the last version.
    */
   #catchUp(requests: readonly PackedRequest[], nowMs: number): number {
     const lastVersion = this.#lastVersion();

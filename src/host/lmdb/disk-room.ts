@@ -10,7 +10,7 @@ const ROOM_BYTES = 16_000_000;
 
 /**
  * Time without failed commits after which the condition ends, if there was enough free space when
- * it began. The cause is then a different limit, such as a quota.
+ * the condition began. In this case the cause is another limit, such as a quota.
  */
 const QUIET_MS = 60_000;
 

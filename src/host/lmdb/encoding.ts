@@ -50,8 +50,8 @@ export const valueEncoder = {
  * Runs `read` synchronously. Values are returned as bytes or, with "lengths", as arrays with the
  * right length and undefined contents.
  *
- * With "lengths", keys are not allocated in shared slabs: the reader discards thousands of keys
- * soon, while a single long-lived key would retain its slab.
+ * With "lengths", each key has its own memory instead of a part of a shared slab. The reader soon
+ * discards thousands of keys, but a single key that lives longer would retain a whole slab.
  */
 export function reading<T>(what: "bytes" | "lengths", read: () => T): T {
   const before = keepsBytes;

@@ -13,7 +13,7 @@ export interface StoreExport {
   readonly version: number;
   /** All rows in key order, about a megabyte per page. */
   pages(): Iterable<readonly KeyValue[]>;
-  /** Whether nothing has been committed since. */
+  /** Whether nothing has been committed since `version`. */
   isCurrent(): boolean;
   close(): Promise<void>;
 }

@@ -158,8 +158,9 @@ function checkPlace({ directory, keepAs }: LmdbImportOptions): void {
 }
 
 /**
- * Whether a live process holds a reader slot, which it acquires with its first read. A damaged file
- * counts as not open: opening it with LMDB would crash the process, as it would any other process.
+ * Whether another process has the store open. Such a process holds a reader slot from its first
+ * read on. A damaged file counts as not open, because it would crash any process that opens it,
+ * including this one.
  */
 function isOpen(directory: string): boolean {
   if (faultOfFile(join(directory, DATA_FILE)) !== undefined) return false;

@@ -87,8 +87,8 @@ export function storedKey(key: Key): Buffer {
 }
 
 /**
- * Whether a key from `storedKey` (with its first byte) contains a row of the store rather than a
- * record of the layout.
+ * Whether the stored key belongs to a row of the store rather than to a record of the layout.
+ * `stored` begins with the byte that `storedKey` adds.
  */
 export function isDataKey(stored: Buffer): boolean {
   return stored[0] === DATA;

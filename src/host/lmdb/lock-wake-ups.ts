@@ -3,9 +3,10 @@
  *
  * The inter-process lock is a robust mutex of the C library, whose word shows whether there are
  * waiters. A release clears the word and wakes one waiter, which marks the word again for the
- * remaining waiters. If this waiter is killed first while another process has acquired the lock,
- * the mark is lost: the remaining waiters sleep although the lock is released repeatedly, until a
- * new process has to wait. Linux wakes the next waiter only if the lock is free at that moment.
+ * remaining waiters. The mark is lost if this waiter is killed first and another process has
+ * acquired the lock meanwhile. The remaining waiters then sleep until a new process has to wait,
+ * although the lock is released repeatedly. Linux wakes the next waiter only if the lock is free at
+ * that moment.
  *
  * LMDB cannot fix this: newer releases of the package (lmdb 3.5.6) use the same mutex. Without
  * wake-ups, commits of the remaining processes hang until a restart

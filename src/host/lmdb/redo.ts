@@ -9,15 +9,15 @@
  * between the unused parts of these pages, because the last record must stay intact while the next
  * record is written.
  *
- * This requires a root to become durable with the next sync. If a sync fails, the system may treat
- * the data as written and never write it. Therefore, if the head of a record shows that the next
- * version has already been attempted, the process rewrites the roots first.
+ * Redo records require that the next sync makes a root durable. If a sync fails, the system may
+ * treat the data as written and never write it. Therefore, if the head of a record shows that the
+ * next version has already been attempted, the process rewrites the roots first.
  *
- * Compared with raw LMDB (`node bench/kv/commits.mjs`, medians), one writer commits 1.9 times as
- * often (range 0.9 to 4.0), without redo records 0.7 times (0.3 to 1.1). 64 writers, which share
- * their syncs, commit 0.38 to 0.56 times as often, without redo records 0.28 to 0.40 times. A PUT
- * takes 0.7 times as long as without redo records (`bench/databases/single-writes.mjs`, on a disk
- * that syncs in milliseconds).
+ * Commit rates compared with raw LMDB (`node bench/kv/commits.mjs`, medians): one writer commits
+ * 1.9 times as often (range 0.9 to 4.0), but 0.7 times (0.3 to 1.1) without redo records. With 64
+ * writers, which share their syncs, the rate is 0.38 to 0.56 times that of LMDB, and 0.28 to 0.40
+ * times without redo records. A PUT takes 0.7 times as long as without redo records
+ * (`bench/databases/single-writes.mjs`, on a disk that syncs in milliseconds).
  *
  * docs/decisions/0121-one-wait-for-the-disk.md
  */
@@ -151,8 +151,8 @@ export class RedoWriter {
 }
 
 /**
- * After a crash, applies commits whose roots were not durable. There can be two after a failed
- * sync: the last acknowledged commit without its root, and the record of the next commit.
+ * After a crash, applies commits whose roots were not durable. After a failed sync there can be two
+ * of them: the last acknowledged commit, and the next one, whose record was already written.
  */
 export function redoLostCommits(database: LmdbDatabase, directory: string): void {
   const file = openSlots(database, directory);
@@ -181,9 +181,9 @@ function saveRoots(file: number, write: () => void): void {
   try {
     writeRootsAgain(file, write);
   } catch {
-    // The system reports a failed sync once to each open file, so this may be the failure of an
-    // earlier sync by another process. If it is not, these writes may be lost, so they are
-    // repeated.
+    // The failed sync may be an earlier one of another process, because the system reports a
+    // failure once to each open file. Otherwise, the writes may be lost. They are repeated in both
+    // cases.
     writeRootsAgain(file, write);
   }
 }

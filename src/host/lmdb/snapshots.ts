@@ -77,8 +77,8 @@ export class LmdbSnapshots {
   }
 
   /**
-   * Frees expired snapshots, which transactions hold while they wait for something else. While a
-   * snapshot is held, LMDB cannot reuse pages freed since the snapshot was taken, so the file
+   * Frees expired snapshots. Transactions may hold them for long while they wait for something
+   * else. While a snapshot is held, LMDB cannot reuse pages freed since it was taken, so the file
    * grows.
    */
   freeOld(): void {

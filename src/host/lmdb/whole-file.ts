@@ -7,9 +7,9 @@
  * its last page, because pages that were allocated and freed again are never written. Such pages
  * are on the free list, a separate tree: transaction → count and page numbers.
  *
- * The size alone does not tell a truncated copy, which would end the process with a bus error, from
- * a healthy file; magic, version and a checksum of our own would not either
- * (`test/kv/lmdb-damaged-files.test.ts` has both).
+ * The file size alone does not distinguish a healthy file from a truncated copy, which would end
+ * the process with a bus error. Neither would magic, version and a checksum of our own.
+ * `test/kv/lmdb-damaged-files.test.ts` has both kinds of files.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
@@ -37,7 +37,7 @@ const ATTEMPT_COUNT = 5;
 const IS_LITTLE_ENDIAN = endianness() === "LE";
 const HAS_64_BITS = !["arm", "ia32", "mips", "mipsel", "ppc", "s390"].includes(process.arch);
 
-/** Returns a description of the damage, or `undefined` unless the file is certainly damaged. */
+/** Returns a description of the damage if the file is certainly damaged, otherwise `undefined`. */
 export function faultOfFile(file: string): string | undefined {
   if (!HAS_64_BITS) return undefined;
   const descriptor = openSync(file, "r");

@@ -1,10 +1,11 @@
 /**
  * Lazily transferred members of documents. A function usually reads a few small members of a large
- * document; long members would exist several times in the sandbox's memory while they are parsed.
+ * document. If long members were parsed too, the sandbox's memory would hold several copies of
+ * them.
  *
  * Compared with complete arguments (`node bench/databases/functions.mjs`), a validation of two
- * documents with an unread long member takes 0.2 times as long at 1 and 7 MB; short arguments do
- * not differ.
+ * documents with an unread long member takes 0.2 times as long at 1 and 7 MB. For short arguments
+ * there is no difference.
  */
 import { outlineJson, utf8Encode, utf8Slice } from "../../base/index.ts";
 
@@ -13,7 +14,10 @@ const LATE_BYTES = 65_536;
 /** Size of a chunk transferred into the sandbox. */
 const PIECE_BYTES = 65_536;
 
-/** A value: the id of its JSON text, in which lazy members are null, and these members. */
+/**
+ * A value: the id of its JSON text, followed by its lazy members. In the JSON text, lazy members
+ * are null.
+ */
 export type LateValue = readonly [id: number, ...late: LateMember[]];
 
 /**

@@ -29,7 +29,10 @@ const THREADS_MAX = 3;
 const SELECTOR_THREADS_MAX = 2;
 const COMMON_SHARE: Share = { user: "", database: "" };
 
-/** Time for a thread's work between runs, after which it is considered hung. */
+/**
+ * Time that a thread may take in addition to its runs. After this time the thread is considered
+ * hung.
+ */
 const GRACE_MS = 5_000;
 
 export class SandboxPool implements Sandbox {

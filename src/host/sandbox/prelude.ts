@@ -3,8 +3,8 @@
  * provides `require` for the document's modules and the functions of CouchDB's query server (`log`,
  * `sum`, `isArray`, `toJSON`, `emit`).
  *
- * The program is evaluated once per design document with `designPlaces` (the ids of its JSON text
- * and of its lazy members) and the host functions, and returns a function from JSON text to JSON
+ * The program is evaluated once per design document, with `designPlaces` (the ids of the document's
+ * JSON text and lazy members) and the host functions. It returns a function from JSON text to JSON
  * text. It saves references to builtins before any user code runs.
  */
 export const SANDBOX_PRELUDE = String.raw`

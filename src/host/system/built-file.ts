@@ -12,7 +12,7 @@ export function builtFile(importer: string, name: string): string {
 }
 
 /**
- * Options of threads and processes that run compiled code. They need none of the flags with which a
- * program was started, some of which (`--input-type`) even prevent them from starting.
+ * Options of threads and processes that run compiled code. They do not inherit the flags of this
+ * program: none are needed, and some (`--input-type`) even prevent a start.
  */
 export const BUILT_FILE_OPTIONS: { readonly execArgv: string[] } = { execArgv: [] };

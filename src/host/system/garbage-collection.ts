@@ -14,8 +14,8 @@ export const YOUNG_FLAG = "--minor-gc-task-trigger";
 export const HELPERS_FLAG = "--no-parallel-scavenge";
 
 /**
- * Allowed growth of a heap with at least `GARBAGE_BYTES_MIN` of live objects, in percent; 0 for
- * V8's default.
+ * Allowed growth of a large heap, in percent; 0 for V8's default. A heap is large from
+ * `GARBAGE_BYTES_MIN` of live objects.
  */
 let garbagePercent = 0;
 
@@ -59,9 +59,10 @@ export function growthPercent(aliveBytes: number, percentOfMany: number): number
 }
 
 /**
- * Mostly collects the young generation between event-loop turns, without helper threads. The cost
- * of a collection depends on the live objects: a whole batch of documents within a turn, but so few
- * between turns that waking helper threads would cost more.
+ * Makes V8 collect the young generation mostly between event-loop turns, and without helper
+ * threads. The cost of a collection depends on the live objects. Within a turn, a whole batch of
+ * documents is live. Between turns so few objects are live that waking helper threads would cost
+ * more than the collection.
  */
 export function collectBetweenTurns(): void {
   setFlagsFromString(`${YOUNG_FLAG}=${YOUNG_PERCENT}`);

@@ -5,8 +5,8 @@ import { type EventName, type Events, escapeControls, type Trace } from "../../b
 import { RepeatedLines } from "./repeated-lines.ts";
 
 /**
- * Events logged as warnings. Other events are logged as `info`; single requests, statistics and
- * what healthy jobs do for each change as `debug`.
+ * Events logged as warnings. `DETAILS` are logged as `debug`: single requests, statistics, and the
+ * routine events of healthy jobs. Other events are logged as `info`.
  */
 const WARNINGS =
   /(failed|abandoned|crashed|expired|unavailable|refused|disk-full|dropped|ignored)$/;

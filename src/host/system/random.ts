@@ -1,4 +1,7 @@
-/** Randomness from the operating system. It is unpredictable, so forks ignore their labels. */
+/**
+ * Randomness from the operating system. `fork` returns the same source, because only repeatable
+ * numbers need separate streams.
+ */
 import { randomFillSync, randomInt } from "node:crypto";
 import type { Random } from "../../base/index.ts";
 
