@@ -5,7 +5,10 @@ import { Yielder } from "../yielder.ts";
 import { JsonFields } from "./json-fields.ts";
 import { LongJsonArray } from "./long-json-array.ts";
 
-/** Makes the code yield at every opportunity. */
+/**
+ * Current time of `clock`. Each reading advances it by a second, so that the code yields at every
+ * check.
+ */
 let nowMs = 0;
 const clock = { nowMs: () => 0, monotonicMs: () => (nowMs += 1_000), sleep: async () => {} };
 
