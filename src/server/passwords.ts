@@ -97,7 +97,7 @@ export function hashFault(
     : `derived_key must be at most ${KEY_BYTES_MAX} bytes in hex digits`;
 }
 
-/** Whether the password matches the hash, which must have no fault. Compares in constant time. */
+/** Whether the password matches a valid hash. Compares in constant time. */
 export async function matchesHash(password: string, hash: PasswordHash): Promise<boolean> {
   if (hash.scheme === "simple") return sameText(simpleKey(password, hash.salt), hash.key);
   const { pseudoRandomFunction, iterations, salt, key } = hash;

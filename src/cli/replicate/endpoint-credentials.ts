@@ -116,7 +116,7 @@ async function sideAdvice(
   { name, url, authFile }: GivenSide,
   sources: CredentialSources,
 ): Promise<string | undefined> {
-  // The target of several databases may contain the placeholder `{db}`.
+  // A target URL for several databases may contain the placeholder `{db}`.
   const plain = url.replace(/\{.*$/, "");
   if (!URL.canParse(plain)) return undefined;
   const parsed = new URL(plain);

@@ -147,7 +147,7 @@ export function addJobsCommand(program: Command): void {
       askServer(flags, async (server) => {
         const asked = query(flags, [...EVENT_NAMES, "limit", "before"]);
         let page = pastOf(await server.pastEvents(asked).page());
-        // A page covers a part of the log, in which nothing may match.
+        // A page covers a part of the log, and may contain no matching event.
         while (page.events.length === 0 && page.before !== null) {
           page = pastOf(await server.pastEvents({ ...asked, before: page.before }).page());
         }

@@ -69,7 +69,7 @@ export class EgressGuard {
 export function serverOf(url: string): EgressTarget {
   const { hostname, port, protocol } = new URL(url);
   const bare = hostname.replace(/^\[(.*)\]$/, "$1");
-  // The URL parser does not normalize hosts of other schemes, such as a proxy's.
+  // The URL parser normalizes the host only if the scheme is http or https, not socks5.
   const host = (isIP(bare) > 0 ? normalHost(bare) : normalHost(hostname)) ?? bare;
   return { host, port: port === "" ? (PORTS[protocol] ?? 0) : Number(port) };
 }

@@ -244,7 +244,7 @@ export const SANDBOX_PRELUDE = String.raw`
         fun.apply(design, args);
         return null;
       } catch (error) {
-        // Running out of memory is not a rejection.
+        // A function that runs out of memory has not rejected the document.
         if (error instanceof Error && error.name === "InternalError") throw error;
         return thrown(error, true);
       }

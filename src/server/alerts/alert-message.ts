@@ -24,7 +24,7 @@ export interface AlertedJobs {
   readonly rule: string | null;
 }
 
-/** For alerts about rules: the rules, in place of the jobs. */
+/** Returns the rules of alerts about rules, in the form in which other alerts have jobs. */
 export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
   const names = alerts.map(({ jobId: rule }) => rule);
   const [rule = null, ...others] = names;

@@ -156,9 +156,8 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
     meaning: "time limit for a complete request, except `_changes`",
   }),
   /**
-   * Whether `session` comes first among the plugins, which are tried in order. `noop` sends the
-   * password each time, which is also the fallback for servers without sessions, so only the first
-   * name matters.
+   * Whether `session` comes first among the plugins, which are tried in order. Only the first name
+   * matters: `noop` sends the password each time, and so does `session` at servers without sessions.
    */
   usesSessions: parsed("auth_plugins", {
     default: CLIENT_DEFAULT.usesSessions,

@@ -21,7 +21,7 @@ const SECRET_LENGTH_MAX = 4_096;
 /** Interval between reads of the record if no watch fires; also how long expired rows may stay. */
 const FOLLOW_INTERVAL_MS = 5_000;
 
-/** Time of the latest change from or to each secret. */
+/** For each secret: when it was last set, or last replaced by another one. */
 type ChangeTimes = ReadonlyMap<string, number>;
 
 export interface SessionSecretsParts {
