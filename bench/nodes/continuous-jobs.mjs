@@ -123,7 +123,7 @@ async function residentBytes(server) {
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)[1]) * 1024;
 }
 
-/** All memory of the virtual machine. */
+/** Memory in use by CouchDB's Erlang virtual machine. */
 async function couchdbBytes(server) {
   const { memory } = await call(server, "GET", "/_node/_local/_system");
   return Object.entries(memory)

@@ -19,11 +19,11 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
     note: "progress of the index's first build, or ready; watched",
   },
   {
-    key: "(3, number) values id",
-    value: "mark id",
+    key: "(3, number) + values + id",
+    value: "mark + id",
     note: "an entry: bytes of the values (`index-key.ts`) and of the document id; the mark is 1 if the values are complete",
   },
-  { key: "(4, number, id)", value: "mark values", note: "the values of a document's entry" },
+  { key: "(4, number, id)", value: "mark + values", note: "the values of a document's entry" },
 ];
 
 /** Format version of entries. Entries of another version are rebuilt. */

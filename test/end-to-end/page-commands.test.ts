@@ -240,7 +240,7 @@ test("the commands about secrets succeed", async () => {
 
 test("the commands about upgrades show a store without a higher format", async () => {
   const check = await shell.run(take("docs/upgrading.md", "upgrade --check"));
-  expect(check).toContain("the store has format 3\nthis program can join the store\n");
+  expect(check).toContain("the store has format 3\nthis version is compatible with the store\n");
   expect(check).toContain('"refused":null');
   expect(await shell.run(take("docs/upgrading.md", "upgrade --enable"))).toContain("format 3");
 });

@@ -74,7 +74,7 @@ function printCheck(answer: unknown): string {
   const heading = ["NODE", "PROCESS", "VERSION", "FORMATS", "BLOCKS"];
   const lines = [
     format === null ? "the store is empty" : `the store has format ${format}`,
-    check.refused ?? "this program can join the store",
+    check.refused ?? "this version is compatible with the store",
     ...enabling(check),
   ];
   return `${lines.join("\n")}\n${nodes.length === 0 ? "" : table([heading, ...rows], { whole: [0] })}`;

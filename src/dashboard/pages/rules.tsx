@@ -133,7 +133,7 @@ export function Way({ rule }: { rule: Rule }) {
   );
 }
 
-/** A number of the rule's jobs, which is a link to the list of these jobs. */
+/** How many jobs of the rule match the filter, as a link to the list of them. */
 export function Count({
   rule,
   count,

@@ -11,7 +11,7 @@ async function openKeeping() {
   const store = await openStore({ keepOldBodiesMs: () => 3_600_000 });
   const attachments = new AttachmentStore(store);
   const database = await store.read(async (_, opened) => opened);
-  /** Writes the revision `1-x` of a document, with an attachment and a body of this length. */
+  /** Writes revision `1-x` of a document: `text` is in its body, `name` is its attachment. */
   const writeFirst = async (id: string, { name = "file", text = LONG } = {}): Promise<void> => {
     const content = await attachments.stage(database, piecesOf("poster"), {});
     await store.edit({

@@ -2,8 +2,9 @@
  * The policy that resolves the conflicts of a database, and the log of its resolutions. This layer
  * stores them; the policy is JSON text that a higher layer interprets.
  *
- * One node at a time works in a database, in a turn with a time limit. Turns only save work,
- * because a resolution reads policy and leaves in the transaction that writes it.
+ * One node at a time resolves the conflicts of a database, in a turn with a time limit. Turns only
+ * save work: each resolution is correct without them, because the transaction that writes it also
+ * reads the policy and the leaves of the document.
  */
 import type { Clock, JsonText, Page } from "../../base/index.ts";
 import type { Key, ReadTransaction, Transaction } from "../../kv/index.ts";

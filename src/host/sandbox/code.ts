@@ -114,7 +114,7 @@ export class SandboxCode {
     }
   }
 
-  /** Compiles modules that calls have used, for later calls. */
+  /** Compiles, between function calls, the modules that earlier calls loaded with `require`. */
   rest(): void {
     if (this.#wanted.size === 0) return;
     const modules = [...this.#wanted];

@@ -114,8 +114,9 @@ export interface JobQueue {
   /** Removes a job in any state; its holder is halted. Returns whether it existed. */
   remove(tx: Transaction, name: JobName): Promise<boolean>;
   /**
-   * Accepts up to `limit` jobs (default: 1) due at `dueBySec` (default: now) without a worker.
-   * Their holder must call `update` more often than the timeout of the type. `run` does all this.
+   * Assigns up to `limit` jobs (default: 1) due at `dueBySec` (default: now) to the caller, which
+   * needs no worker. To keep a job, the caller must call `update` at intervals shorter than the
+   * timeout of the type. `run` does all this.
    */
   accept(
     tx: Transaction,

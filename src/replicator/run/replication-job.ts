@@ -641,7 +641,7 @@ function parkedPlace(before: DirectionProgress | undefined): ParkedPlace | undef
   return { sequence, statistics, startTimes };
 }
 
-/** Returns the ending of runs that have copied everything up to these update sequences. */
+/** Returns the `caught-up` ending for runs that copied everything up to these update sequences. */
 function quietAt(
   runs: readonly (readonly [run: ReplicationRun, updateSequence: SourceSequence])[],
 ): Extract<RunEnding, { kind: "caught-up" }> {

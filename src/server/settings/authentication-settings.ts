@@ -138,7 +138,7 @@ export type AuthenticationSettings = Values<typeof AUTHENTICATION_SETTINGS>;
 
 export const API_SETTINGS: SettingsOf<ApiSettings> = {
   adminOnlyAllDatabases: chttpd.flag("admin_only_all_dbs", true, {
-    meaning: "whether only administrators list the databases",
+    meaning: "whether only administrators may list the databases",
   }),
   plusIsSpace: chttpd.flag("decode_plus_to_space", true, {
     meaning: "whether `+` in a path is decoded as a space",

@@ -141,7 +141,8 @@ export const START_SETTINGS = {
     meaning: "port to listen on; 0 picks a free one",
   }),
   bindAddress: chttpd.text("bind_address", "127.0.0.1", {
-    meaning: "address to listen on; any other address than loopback needs an administrator",
+    meaning:
+      "address to listen on; any address other than loopback requires a configured administrator",
   }),
   store: tandem.choice("store", "lmdb", STORE_NAMES, {
     meaning: "engine of the store; `memory`: all data is lost at exit",

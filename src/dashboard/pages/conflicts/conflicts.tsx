@@ -76,7 +76,8 @@ function Documents({ database, bookmark }: { database: string; bookmark: string 
         {value !== undefined && (
           <span class="section-note" role="status">
             {formatCount(value.total_rows, "document")}
-            {!value.complete && ", and documents of an older program are still being searched"}
+            {!value.complete &&
+              ", and documents written by an older version are still being searched for conflicts"}
           </span>
         )}
       </div>
