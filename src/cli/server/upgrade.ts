@@ -1,5 +1,5 @@
 /**
- * `tandem upgrade`: the format of a store, whether this program may join it, and what enabling the
+ * `tandem upgrade`: the format of a store, whether this version is compatible with it, and what enabling the
  * next format means.
  */
 import { type Command, Option } from "commander";

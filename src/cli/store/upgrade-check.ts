@@ -1,4 +1,4 @@
-/** Implements `tandem upgrade --check`: would this program join a store? */
+/** Implements `tandem upgrade --check`: is this version compatible with a store? */
 import type { UpgradeStatus } from "../../contract/index.ts";
 import { createSystemRuntime } from "../../host/index.ts";
 import { PROGRAM, readConfig, readStorePlace, readUpgrade, refusalOf } from "../../server/index.ts";
