@@ -62,7 +62,7 @@ test("one document copies in both directions, parks, and is paused as a whole", 
   await paris.call("PUT", "/films/later", {});
   await onceCopied(berlin, "/films/later");
   await berlin.call("POST", "/_tandem/jobs/_replicator%2Fpair/_pause");
-  expect(await once("_replicator/pair", (job) => job.paused)).toMatchObject({ state: "pending" });
+  await once("_replicator/pair", (job) => job.paused && job.state === "pending");
   const start = await berlin.call("POST", "/_tandem/jobs/_replicator%2Fpair/_start_from", {
     since: "5-a",
   });
