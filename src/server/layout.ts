@@ -76,8 +76,8 @@ export async function clusterUuid(
 }
 
 /**
- * Generated session key, used if the configuration sets none. Stored, so that sessions survive
- * restarts and are valid on every node.
+ * Returns the generated session key, which is used if the configuration sets none. The key is
+ * stored, so that sessions survive restarts and are valid on every node.
  */
 export async function sessionSecret(
   { random }: Runtime,

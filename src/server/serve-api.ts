@@ -99,8 +99,8 @@ function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) 
 }
 
 /**
- * Checks endpoints when replications and rules are created. A node that runs no jobs delegates this
- * to another.
+ * Creates the parts that check endpoints when replications and rules are created. A node that runs
+ * no jobs lets another node do these checks.
  */
 export function askingParts(node: AssembledNode, fetch: Fetch) {
   const { parts } = node;

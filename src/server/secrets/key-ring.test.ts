@@ -27,7 +27,7 @@ test("sealed text opens only with its key at its location", () => {
   }
 });
 
-test("the same text is sealed with another random nonce each time", () => {
+test("each sealing uses a new random nonce", () => {
   const one = ring(OLD);
   expect(one.seal(utf8Encode("x"), "p")).not.toEqual(one.seal(utf8Encode("x"), "p"));
   const fixed: Random = { ...random, bytes: (count) => new Uint8Array(count).fill(9) };

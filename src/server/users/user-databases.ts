@@ -155,7 +155,8 @@ export class UserDatabases implements Service {
       await databases.remove(tx, name);
       return { event: "users.database-deleted", database: name };
     }
-    // As in CouchDB, the database is kept, and a new user with the same name gets it back.
+    // As in CouchDB, the database is kept. If a user with the same name is created later, that user
+    // gets the database.
     await changeSecurity(tx, existing, (names) => names.filter((other) => other !== userName));
     return undefined;
   }
