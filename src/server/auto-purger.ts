@@ -130,8 +130,8 @@ export class AutoPurger {
   }
 
   /**
-   * Returns the time before which documents must have been deleted to be purged now; undefined if
-   * none are purged.
+   * Returns the cutoff: documents deleted before this time are purged. Returns `undefined` if no
+   * documents are purged.
    */
   async #beforeMs(
     tx: Parameters<Database["tombstones"]["ttl"]>[0],

@@ -1,9 +1,9 @@
 /**
- * Negotiation of the format in which a store is written (decision 321). Each node announces in its
- * registration as a worker which formats its program supports. A node joins a store if its program
+ * Negotiation of the format in which a store is written (decision 321). When a node registers as a
+ * worker, it announces the formats that its program supports. A node joins a store if its program
  * supports the stored format, and every writing transaction checks this again. A higher format is
- * enabled in a transaction that reads all registrations, so that it conflicts with the registration
- * of an older program.
+ * enabled in a transaction that reads all registrations. If an older program registers
+ * concurrently, the two transactions conflict.
  */
 import { largest, OperationalError, type Runtime, smallest } from "../base/index.ts";
 import type { UpgradeStatus } from "../contract/index.ts";
@@ -128,7 +128,7 @@ export class Formats {
 
   /**
    * Tries to join the store. First removes the registrations of `dead` workers. Returns the stored
-   * format, which may be older than the supported ones if other nodes may be alive.
+   * format. It can be older than the supported formats as long as other nodes may be alive.
    */
   async #joined(tx: Transaction, dead: readonly Seen[]): Promise<number> {
     const { workers, enablesAlone } = this.#parts;

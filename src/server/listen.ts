@@ -78,7 +78,7 @@ async function listenSecurely(
 interface Place {
   readonly port: number;
   readonly bindAddress: string;
-  /** Name of the setting for another port, for messages. */
+  /** Setting that selects another port, as named in messages. */
   readonly otherPort: string;
 }
 

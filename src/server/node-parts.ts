@@ -329,8 +329,8 @@ export interface FollowLocalRulesOptions {
 
 /**
  * Creates the worker of a frontend. The worker follows rules whose source is the local store, and
- * executes commands that concern many jobs. Neither needs connections to other servers. The worker
- * also detects dead workers, even if no replication node is left.
+ * executes commands that concern many jobs. Neither task needs connections to other servers. The
+ * worker also detects dead workers, even if no replication node is left.
  */
 export function followLocalRules(
   parts: NodeParts,

@@ -182,8 +182,8 @@ async function prepareNode(
 }
 
 /**
- * Creates the means to connect to other servers. Only nodes that replicate open connections (RFC
- * 016).
+ * Creates the HTTP client for requests to other servers. Only nodes that replicate may open
+ * connections (RFC 016).
  */
 function openConnections({ config, parts }: AssembledNode): {
   readonly fetch: Fetch;

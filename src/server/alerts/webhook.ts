@@ -17,7 +17,7 @@ export interface Receiver {
   readonly timeoutMs: number;
 }
 
-/** Returns the signature of the body, which includes the time of sending. */
+/** Returns the signature of the body. The body includes the time of sending. */
 export function signatureOf(body: string, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }

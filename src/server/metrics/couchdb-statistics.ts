@@ -9,7 +9,7 @@ export interface FixedStatistic {
   readonly type: "counter" | "gauge";
   readonly description: string;
   readonly value: number;
-  /** Set if CouchDB's `_prometheus` has the last path segment as a label. */
+  /** Set if CouchDB's `_prometheus` shows the last path segment as a label. */
   readonly prometheus?: { readonly name: string; readonly label: string };
 }
 

@@ -78,7 +78,7 @@ export class EventCounts implements Trace {
     });
   }
 
-  /** Adds CouchDB's metrics that Tandem lacks to `_prometheus`. */
+  /** Registers the metrics of CouchDB that Tandem lacks, so that `_prometheus` shows them too. */
   #showFixed(): void {
     for (const row of FIXED_STATISTICS) {
       const { path, type, value, description: help, prometheus } = row;

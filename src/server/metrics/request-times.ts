@@ -12,7 +12,7 @@ const WINDOW_MS = 60_000;
  * microseconds.
  */
 const UNITS_PER_MS = 1000;
-/** CouchDB's names of the percentiles, with the percentiles. CouchDB writes 99.9 as 999. */
+/** Percentiles, each with the name that CouchDB uses in `_stats`. The name of 99.9 is 999. */
 const PERCENTILES = [
   [50, 50],
   [75, 75],

@@ -4,7 +4,7 @@
  * its platform.
  *
  * The target of a path and the content of each secret are checked, so that links, mounts and
- * alternative spellings have no effect.
+ * alternative spellings cannot bypass the check.
  */
 import { realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -55,8 +55,7 @@ export function isForbiddenFile(path: string, status: Stats, { files }: ServerKe
 }
 
 /**
- * Whether the text contains a sealing key, in any usual encoding, or is a token of a service
- * account.
+ * Whether the text contains a sealing key in any usual encoding, or a token of a service account.
  */
 export function isForbiddenSecret(secret: string, serverKeys: ServerKeys): boolean {
   return containsSealingKey(secret, serverKeys) || isServiceToken(secret);

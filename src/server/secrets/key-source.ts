@@ -143,7 +143,9 @@ function replaceKeys(path: string, keys: readonly Uint8Array[]): void {
   }
 }
 
-/** Writes a durable file next to `path`, readable only by its owner. Returns its path. */
+/**
+ * Writes a durable file next to `path`. Only its owner can read the file. Returns the file's path.
+ */
 function writeBeside(path: string, keys: readonly Uint8Array[]): string {
   const written = `${path}.${randomUUID()}`;
   try {

@@ -8,8 +8,8 @@
  *   checking   everything is scanned again, until all values are sealed with the new key
  *   done       no other key is needed; old keys are removed from the key file
  *
- * An interrupted rotation leaves the older keys in the record. When requested again, the rotation
- * continues with these keys.
+ * If a rotation is interrupted, the older keys stay in the record, and the next request continues
+ * that rotation.
  */
 import { forEachConcurrent, Notifier, OperationalError, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";

@@ -6,7 +6,7 @@ import { compilePattern, PatternError, parseTtl } from "../../protocol/index.ts"
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
 const SECTION = "couch_auto_purge_plugin";
-/** Section with regular expressions, whose keys users choose freely. */
+/** Section with regular expressions. Users choose its keys. */
 export const SKIPPED_DATABASES_SECTION = `${SECTION}.skip_dbs`;
 const ENABLED = { section: "couch_scanner_plugins", key: SECTION };
 

@@ -223,7 +223,7 @@ export const FILE_SETTINGS: readonly Setting<unknown>[] = [
 ];
 
 /**
- * Throws a ConfigError for a path that is, or passes through, a file. A missing folder is created
+ * Throws a ConfigError if the path or one of its parents is a file. A missing folder is created
  * later.
  */
 function checkFolder(dataDirectory: string): void {

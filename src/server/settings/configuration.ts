@@ -411,7 +411,7 @@ function checkWritable(section: string, key: string, text: string): void {
     throw new ConfigError("Invalid configuration value");
   }
   // A key that contains an equals sign can be read back only if ` = ` follows the key. With an
-  // empty value, the ` = ` is missing.
+  // empty value, the space after the equals sign is lost.
   if (!isReadAsWritten(section, key, text.trim())) {
     throw new ConfigError("Invalid configuration key");
   }

@@ -31,8 +31,8 @@ export const EGRESS_SETTINGS = {
 };
 
 /**
- * Returns a function for the current rules. It returns the same object until one of the texts
- * changes.
+ * Returns a function that returns the current rules. They are the same object until one of the
+ * texts changes.
  */
 export function egressRules(texts: SettingTexts): () => EgressRules {
   const { allow, deny } = EGRESS_SETTINGS;
@@ -43,7 +43,8 @@ export function egressRules(texts: SettingTexts): () => EgressRules {
 }
 
 /**
- * Returns a function for the current overrides. It returns the same array until the text changes.
+ * Returns a function that returns the current overrides. They are the same array until the text
+ * changes.
  */
 export function connectTo(texts: SettingTexts): () => readonly ConnectTo[] {
   return derived(

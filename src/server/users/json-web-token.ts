@@ -61,7 +61,10 @@ function keyOf(
   throw unauthorized("Unknown kid");
 }
 
-/** Parses required claims such as `exp, {iss, "name"}`: names, some with required values. */
+/**
+ * Parses the required claims, such as `exp, {iss, "name"}`. A claim in braces must have the given
+ * value.
+ */
 function requiredClaims(text: string): {
   readonly names: string[];
   readonly values: ReadonlyMap<string, string>;

@@ -12,8 +12,8 @@ LOOPBACK.addAddress("::1", "ipv6");
 LOOPBACK.addSubnet("::ffff:127.0.0.0", 104, "ipv6");
 
 /**
- * Whether the client used a loopback address or `localhost` as the host. The host that a proxy
- * forwards must be one, too. HTTP/1.0 clients, which are not browsers, may omit the host.
+ * Whether the client used a loopback address or `localhost` as the host. A host that a proxy
+ * forwards is checked too. HTTP/1.0 clients, which are not browsers, may omit the host.
  */
 export function asksLoopbackHost({ headers }: Pick<ApiRequest, "headers">): boolean {
   const hosts = [headers.get("host"), headers.get("x-forwarded-host")].flatMap(

@@ -23,8 +23,8 @@ const SYSTEM_ROLES: ReadonlySet<string> = new Set([METRICS_ROLE, READER_ROLE]);
 
 export interface UsersRules {
   /**
-   * Names of the members of user documents that are public: everyone with access to the database
-   * may read them. Read on each use.
+   * Names of public members of user documents. Everyone with access to the database may read these
+   * members. The setting can change at any time.
    */
   readonly settings: { readonly publicMembers: readonly string[] };
   /** Bounds for password hashes, which can change at any time. */
@@ -74,9 +74,9 @@ function hasName(id: string, { userName }: SecuritySubject): boolean {
 }
 
 /**
- * Returns the reason why an edit of a conflict is forbidden. Only administrators may cause or
- * change a conflict. Only server administrators may delete a leaf of a conflict, because the roles
- * and password of the next winner then take effect.
+ * Returns the reason why an edit is forbidden because of a conflict, if it is. Only administrators
+ * may cause or change a conflict. Only server administrators may delete a leaf of a conflict,
+ * because the roles and password of the next winner then take effect.
  */
 function conflictFault(
   edit: DocumentEdit,
