@@ -101,8 +101,8 @@ function follows(edit: DocumentEdit, revision: string): boolean {
 }
 
 /**
- * Returns the public members of a document, or `undefined` if there are none. Only administrators
- * may read design documents.
+ * Returns the public members of a document, or `undefined` if it has no public members. Only
+ * administrators may read design documents.
  */
 function publicPart(document: Document, names: readonly string[]): Document | undefined {
   if (document.id.startsWith("_design/")) return undefined;
