@@ -100,7 +100,7 @@ export async function assembleNode(
     sandbox,
     functions,
     accounts: await openAccounts(runtime, kv, config, parts.databases),
-    /** External URL of the node's API; final once it listens. */
+    /** External URL of the node's API; final once the node listens. */
     shown: { url: config.publicUrl ?? ids.serverUrl },
   };
 }
@@ -115,7 +115,7 @@ function replicationIds({ digests }: Runtime, config: ServerConfig, serverUuid: 
   return { digests, serverUuid, hostName, port: config.port, serverUrl };
 }
 
-/** Users, and how they are authenticated. */
+/** Creates the user directory and the parts that authenticate users. */
 async function openAccounts(
   runtime: Runtime,
   kv: KeyValueStore,

@@ -1,6 +1,6 @@
 /**
  * Purges documents some time after their deletion, in databases with a time to live (CouchDB's
- * `couch_auto_purge_plugin`). The nodes of a store share the databases among them. The progress in
+ * `couch_auto_purge_plugin`). Each node of a store processes some of the databases. The progress in
  * a database is stored with each purge, so any node can continue.
  */
 import type { Runtime } from "../base/index.ts";
@@ -36,9 +36,9 @@ export class AutoPurger {
   readonly name = "server.auto-purger";
   readonly #parts: AutoPurgerParts;
   readonly #rounds: ReclaimRounds;
-  /** Sequences up to which dry runs have counted, by database uuid. */
+  /** Sequences up to which dry runs have counted deleted documents, by database uuid. */
   readonly #counted = new Map<string, string>();
-  /** Ends the current wait, or the next one. */
+  /** Ends the current wait, or the next one, when purging is switched on or off. */
   #switched = new AbortController();
 
   constructor(parts: AutoPurgerParts) {
@@ -103,7 +103,9 @@ export class AutoPurger {
     }
   }
 
-  /** Like `#purge`, but purges nothing. Counts each document once while the node runs. */
+  /**
+   * Like `#purge`, but only counts the documents. Counts each document once while the node runs.
+   */
   async *#count(name: string, signal: AbortSignal): AsyncGenerator<number> {
     const { kv, databases } = this.#parts;
     for (let isLast = false; !isLast && this.#continues(signal); ) {
@@ -127,7 +129,10 @@ export class AutoPurger {
     return !signal.aborted && this.#parts.settings.isEnabled;
   }
 
-  /** Documents deleted before this time are purged; undefined if none are. */
+  /**
+   * Returns the cutoff: documents deleted before this time are purged. Returns `undefined` if no
+   * documents are purged.
+   */
   async #beforeMs(
     tx: Parameters<Database["tombstones"]["ttl"]>[0],
     { tombstones }: Database,

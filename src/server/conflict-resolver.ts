@@ -1,7 +1,7 @@
 /**
- * Resolves conflicts in databases with a policy. Reads the lists of policies and of conflicts, so
- * databases without either cost nothing. One node at a time works in a database; after its death
- * another one continues.
+ * Resolves conflicts in databases with a conflict policy. Reads only the list of these databases
+ * and their lists of conflicts, so other databases and documents cost nothing. Only one node at a
+ * time works in a database. If it dies, another node continues.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";
@@ -13,13 +13,13 @@ import { forEachDatabase } from "./reclaim-rounds.ts";
 const LOOK_MS = 5_000;
 const POLICIES_PER_PAGE = 100;
 /**
- * Small, because a page must take less time than the node's turn, even if a function times out for
- * each document.
+ * Maximum number of conflicts per page. Small, because a page must take less time than the node's
+ * turn, even if a function times out for each document.
  */
 const CONFLICTS_PER_PAGE = 10;
-/** Maximum number of steps for one document, each of which removes some of its leaves. */
+/** Maximum number of steps for one document. Each step removes some of the document's leaves. */
 const STEPS_MAX = 100;
-/** Background work: after each page it sleeps as long as the page took, up to the maximum. */
+/** Longest pause after a page. The pause is as long as the page took, but not longer than this. */
 const REST_MS_MAX = 5_000;
 
 export class ConflictResolver {
@@ -88,7 +88,7 @@ export class ConflictResolver {
     }
   }
 
-  /** The next conflicts; none without a policy. */
+  /** Returns the next conflicts, or none if the database has no policy. */
   #conflicts(name: string, afterId: string) {
     return this.#kv.read(async (tx) => {
       const { conflicts, resolutions } = await this.#databases.open(tx, name);

@@ -1,9 +1,9 @@
 /**
- * Negotiation of the format in which a store is written (decision 321). Each node announces in its
- * registration as a worker which formats its program supports. A node joins a store if its program
+ * Negotiation of the format in which a store is written (decision 321). When a node registers as a
+ * worker, it announces the formats that its program supports. A node joins a store if its program
  * supports the stored format, and every writing transaction checks this again. A higher format is
- * enabled in a transaction that reads all registrations, so that it conflicts with the registration
- * of an older program.
+ * enabled in a transaction that reads all registrations. If an older program registers
+ * concurrently, the two transactions conflict.
  */
 import { largest, OperationalError, type Runtime, smallest } from "../base/index.ts";
 import type { UpgradeStatus } from "../contract/index.ts";
@@ -24,7 +24,7 @@ type NodeName = Pick<UpgradeStatus["nodes"][number], "name" | "pid">;
 interface FormatFacts {
   readonly number: number;
   readonly brings: string;
-  /** The first version whose program supports the format. */
+  /** First version of the program that supports the format. */
   readonly since: string;
 }
 
@@ -40,7 +40,7 @@ export const FORMATS: readonly FormatFacts[] = [
   },
 ];
 
-/** First format that contains the rows of each of these features. */
+/** For each of these features, the first format that contains its rows. */
 export const CONFLICTS_FORMAT = 3;
 export const JOB_LISTS_FORMAT = 3;
 export const RULE_ALERTS_FORMAT = 3;
@@ -48,7 +48,10 @@ export const PLACEMENT_FORMAT = 3;
 
 export const PROGRAM: Program = { version: VERSION, formats: { min: 2, max: 3 } };
 
-/** Returns why a program may not use a store of this format that `nodes` share, if it may not. */
+/**
+ * Returns the reason why a program must not use a store of this format that `nodes` also use, or
+ * `undefined` if it may.
+ */
 export function refusalOf(
   { format, nodes }: { readonly format: number | null; readonly nodes: readonly NodeName[] },
   { version, formats }: Program,
@@ -63,7 +66,7 @@ export function refusalOf(
   return `the store has format ${format}, but this program (${version}) supports ${range}; install a version of Tandem that supports format ${format}, or restore a backup of format ${formats.max}`;
 }
 
-/** Throws KV_UNUSABLE for the format of a newer program. */
+/** Throws KV_UNUSABLE if the format is supported only by newer programs. */
 export function checkFormat(layout: Uint8Array | undefined, program = PROGRAM): void {
   checkJoined({ format: formatOf(layout) ?? null, nodes: [] }, program);
 }
@@ -77,12 +80,14 @@ export interface FormatsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
   readonly workers: Workers;
-  /** Whether a node that starts while no other one is alive enables the newest format. */
+  /** Whether a node enables the newest format if no other node is alive when it starts. */
   readonly enablesAlone: boolean;
   readonly program?: Program;
 }
 
-/** A registration, and its number of renewals when it was seen. */
+/**
+ * A node's registration, and how often its lease had been renewed when the registration was read.
+ */
 interface Seen {
   readonly worker: Worker;
   readonly renewalCount: number;
@@ -103,7 +108,7 @@ export class Formats {
 
   /**
    * Joins the store: from now on, this process writes only while it supports the stored format.
-   * Throws KV_UNUSABLE if it does not.
+   * Throws KV_UNUSABLE if it does not support the format.
    */
   async join(): Promise<void> {
     const { kv } = this.#parts;
@@ -122,8 +127,8 @@ export class Formats {
   }
 
   /**
-   * Tries to join. Returns the format, which is lower than supported if other nodes may be alive.
-   * Registrations of `dead` workers are removed first.
+   * Tries to join the store. First removes the registrations of `dead` workers. Returns the stored
+   * format. It can be older than the supported formats as long as other nodes may be alive.
    */
   async #joined(tx: Transaction, dead: readonly Seen[]): Promise<number> {
     const { workers, enablesAlone } = this.#parts;
@@ -149,8 +154,9 @@ export class Formats {
   }
 
   /**
-   * Waits until one of the nodes that were registered at the start renews its lease, or until all
-   * are gone or have been silent for a whole lease. Returns whether one is alive.
+   * Waits until one of the nodes that were registered at the start renews its lease, or until each
+   * of them is gone or has not renewed its lease for a whole lease duration. Returns whether one is
+   * alive.
    */
   async #living(signal: AbortSignal): Promise<boolean> {
     const { kv, workers, runtime } = this.#parts;
@@ -176,14 +182,14 @@ export class Formats {
   }
 
   /**
-   * Enables the highest format that all registered nodes support. Throws FORMAT_NOT_ENABLED if an
-   * older program does not support a higher format than the stored one.
+   * Enables the highest format that all registered nodes support. Throws FORMAT_NOT_ENABLED if a
+   * node runs an older program that supports no higher format than the stored one.
    */
   enable(): Promise<UpgradeStatus> {
     return this.#enable([]);
   }
 
-  /** Registrations of `dead` workers are removed first. */
+  /** Like `enable`, but first removes the registrations of `dead` workers. */
   async #enable(dead: readonly Seen[]): Promise<UpgradeStatus> {
     const { kv, workers, runtime } = this.#parts;
     const enabled = await kv.transact(
@@ -210,7 +216,7 @@ export class Formats {
     const { version, formats } = this.program;
     const format = await this.stored.read(tx);
     const members = await this.#parts.workers.members(tx);
-    // A program that announces no formats supports the stored format, but no later one.
+    // A program that announces no formats is assumed to support only the stored format.
     const highest = members.map(({ program }) => program?.formats.max ?? format ?? 0);
     const next = smallest(highest, formats.max);
     return {

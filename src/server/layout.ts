@@ -26,7 +26,7 @@ export const USER_DATABASES_KEY = SERVER.pack([4]);
 export const RECLAIM_ROUND_KEY = SERVER.pack([5]);
 /** Session secrets that changed recently (`secrets/changed-secrets.ts`). */
 export const CHANGED_SECRETS_KEY = SERVER.pack([6]);
-/** Progress of the purges of deleted documents through all databases (`auto-purger.ts`). */
+/** Progress of the rounds that purge deleted documents (`auto-purger.ts`). */
 export const AUTO_PURGE_ROUND_KEY = SERVER.pack([7]);
 
 export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
@@ -76,8 +76,8 @@ export async function clusterUuid(
 }
 
 /**
- * Generated session key, used if the configuration sets none. Stored, so that sessions survive
- * restarts and are valid on every node.
+ * Returns the generated session key, which is used if the configuration sets none. The key is
+ * stored, so that sessions survive restarts and are valid on every node.
  */
 export async function sessionSecret(
   { random }: Runtime,

@@ -13,7 +13,7 @@ test.each([
   expect(failure).toMatchObject({ code: kind, message: expect.stringContaining(words) });
 });
 
-test("other failures are returned unchanged", () => {
+test("an unknown error is returned unchanged", () => {
   const error = Object.assign(new Error("of the system"), { code: "EMFILE" });
   expect(listenFailure(error, { port: 0, bindAddress: "::1", otherPort: "" })).toBe(error);
 });

@@ -29,8 +29,8 @@ export interface Listening {
 }
 
 /**
- * Rejects with a ConfigError if a file of `[ssl]`, the address or a port is unusable, and with a
- * SERVER_… error if it may become usable.
+ * Opens the ports. Rejects with a ConfigError if a setting must be changed: a file of `[ssl]`, the
+ * address or a port. Rejects with a SERVER_… error if a retry may succeed.
  */
 export async function listen(
   runtime: Runtime,
@@ -78,7 +78,7 @@ async function listenSecurely(
 interface Place {
   readonly port: number;
   readonly bindAddress: string;
-  /** Name of the setting for another port, for messages. */
+  /** Setting that selects another port, as named in messages. */
   readonly otherPort: string;
 }
 
@@ -91,9 +91,9 @@ async function listening<T>(place: Place, opened: Promise<T>): Promise<T> {
 }
 
 /**
- * Converts an error to one that names the address and the remedy. A ConfigError can only be fixed
- * by changing a setting. After other errors a retry may help: a port may be freed, an address may
- * appear with the network, and DNS may recover.
+ * Converts an error to one that names the address and the remedy. A ConfigError means that a
+ * setting must be changed. After other errors a retry may succeed: a port may be freed, an address
+ * may appear with the network, and DNS may recover.
  */
 export function listenFailure(error: unknown, { port, bindAddress, otherPort }: Place): unknown {
   const { code } = error as NodeJS.ErrnoException;

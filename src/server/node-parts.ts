@@ -1,6 +1,6 @@
 /**
- * The parts of a node, on any runtime and store, and how they are connected: the same in a server,
- * in tests and in a simulated cluster. A server adds the parts that serve requests
+ * The parts of a node, and how they are connected. They work on any runtime and store, so a server,
+ * tests and a simulated cluster all use them. A server adds the parts that serve requests
  * (`open-server.ts`).
  */
 import type { JsonText, Runtime, Seal } from "../base/index.ts";
@@ -100,7 +100,10 @@ export interface NodePartsOptions {
 
 export type NodeParts = ReturnType<typeof joinNodeParts>;
 
-/** Databases, queue and replicator, on every node: a frontend accepts jobs that others run. */
+/**
+ * Creates the databases, the queue and the replicator. Every node has them, because a frontend also
+ * accepts jobs, which other nodes then run.
+ */
 export function joinNodeParts({
   runtime,
   kv,
@@ -325,9 +328,9 @@ export interface FollowLocalRulesOptions {
 }
 
 /**
- * Creates the worker of a frontend. It follows rules whose source is the local store, and applies
- * commands for many jobs, which requires no connections. It also detects dead workers, even if no
- * replication node is left.
+ * Creates the worker of a frontend. The worker follows rules whose source is the local store, and
+ * executes commands that concern many jobs. Neither task needs connections to other servers. The
+ * worker also detects dead workers, even if no replication node is left.
  */
 export function followLocalRules(
   parts: NodeParts,

@@ -31,8 +31,8 @@ import { VERSION } from "./version.ts";
 /** Connections to the parent and child processes of this process. */
 export interface ProcessFamily {
   /**
-   * Starts the program again as a replication node; required only if the configuration asks for
-   * replication processes.
+   * Starts the program again as a replication node. Required only if replication processes are
+   * configured.
    */
   readonly startProcess?: StartProcess;
   /** Set in a child process: sends its counts to the parent. */
@@ -83,7 +83,7 @@ export function commonServices({
   ];
 }
 
-/** Child processes, and reports to the parent. */
+/** Services that run the child processes, and that send reports to the parent. */
 export function familyServices(
   { runtime, config, counts, shown }: AssembledNode,
   { startProcess, tellParent }: ProcessFamily,
@@ -107,7 +107,10 @@ export function familyServices(
   return services;
 }
 
-/** The services that run jobs. A frontend runs only rules whose source is the local store. */
+/**
+ * Returns the services that run jobs. A frontend runs only jobs that need no connections to other
+ * servers.
+ */
 export function jobServices(node: AssembledNode, renewer: LeaseRenewer, fetch: Fetch): Service[] {
   const { config, counts, parts } = node;
   const { configuration, nodeName } = config;

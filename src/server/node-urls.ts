@@ -1,4 +1,4 @@
-/** URLs of a node as others reach it. */
+/** The URLs at which other machines reach a node. */
 import { isIPv6 } from "node:net";
 import type { ServerConfig } from "./settings/config.ts";
 

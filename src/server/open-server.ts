@@ -1,9 +1,9 @@
 /**
- * Opens a node: makes its parts, joins them, starts and stops them in order.
+ * Opens a node: creates and connects its parts, then starts and stops them in order.
  *
- * Start: store, layout, databases with the replicator's hook, queue, API, services. Stop: no new
- * requests and no new jobs; running jobs write a last checkpoint and go back to the queue; then the
- * store closes.
+ * A node opens its store, layout, databases with the replicator's hook, queue and API, and then
+ * starts its services. A node that stops accepts no new requests and starts no new jobs. Running
+ * jobs write a last checkpoint and return to the queue. Then the store closes.
  */
 import { setMaxListeners } from "node:events";
 import type { Api } from "../api/index.ts";
@@ -43,7 +43,7 @@ export interface RunningServer {
   readonly tlsUrl: string | undefined;
   readonly administrators: boolean;
   /**
-   * Resolves when the store can no longer serve this process, which must then end and may be
+   * Resolves when the store can no longer serve this process. The process must then end, and may be
    * restarted.
    */
   readonly failed: Promise<Error>;
@@ -51,16 +51,18 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-/** Context of a node other than its configuration. */
+/** Options of a node apart from its configuration. */
 export interface NodeOptions {
   readonly family?: ProcessFamily;
   readonly spans?: Spans | undefined;
 }
 
-/** A node that has been assembled. Jobs run once it is started; it listens if asked to. */
+/**
+ * An assembled node. It runs jobs after `start` was called, and accepts requests after `listen`.
+ */
 export interface OpenedNode {
   readonly parts: AssembledNode;
-  /** The API; undefined for a node without the role. */
+  /** The API; undefined for a node that serves none. */
   readonly api: Api | undefined;
   readonly store: OpenedStore;
   /** Opens the endpoints of replications that the caller runs. */
@@ -179,7 +181,10 @@ async function prepareNode(
   };
 }
 
-/** Connections to other servers: only nodes that replicate open any (RFC 016). */
+/**
+ * Creates the HTTP client for requests to other servers. Only nodes that replicate may open
+ * connections (RFC 016).
+ */
 function openConnections({ config, parts }: AssembledNode): {
   readonly fetch: Fetch;
   close(): Promise<void>;

@@ -1,4 +1,4 @@
-/** The key-value stores, one of which the configuration selects. */
+/** The key-value stores from which the configuration selects one. */
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
 import type { UpgradeStatus } from "../contract/index.ts";

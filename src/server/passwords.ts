@@ -54,8 +54,8 @@ export type PasswordHash =
   | { readonly scheme: "simple"; readonly salt: string; readonly key: string };
 
 /**
- * Uses a new salt unless one is given. Takes a tenth of a second at CouchDB's 600,000 iterations,
- * outside the event loop.
+ * Hashes a password. Uses a new salt unless one is given. With CouchDB's 600,000 iterations, this
+ * takes a tenth of a second, but does not block the event loop.
  */
 export async function hashPassword(
   password: string,
@@ -71,7 +71,7 @@ export async function hashPassword(
   return { scheme: "pbkdf2", pseudoRandomFunction, iterations, salt, key: key.toString("hex") };
 }
 
-/** Whether a new password would be stored in a different form. */
+/** Whether the settings would now store the password in a different form. */
 export function isOutdated(hash: PasswordHash, settings: PasswordSettings): boolean {
   if (hash.scheme === "simple" || settings.scheme === "simple") {
     return hash.scheme !== settings.scheme;
@@ -81,8 +81,8 @@ export function isOutdated(hash: PasswordHash, settings: PasswordSettings): bool
 }
 
 /**
- * Reason why passwords cannot be checked against this hash, in CouchDB's words where it has them;
- * undefined if they can.
+ * Returns the reason why passwords cannot be checked against this hash, or `undefined` if they can.
+ * Uses CouchDB's words if CouchDB has such a message.
  */
 export function hashFault(
   hash: PasswordHash,
@@ -113,7 +113,9 @@ export function formatAdminHash(hash: PasswordHash): string {
   return `-pbkdf2:${pseudoRandomFunction}-${key},${salt},${iterations}`;
 }
 
-/** Returns `undefined` for a plain-text password. */
+/**
+ * Parses an administrator's password in `[admins]`. Returns `undefined` for a plain-text password.
+ */
 export function parseAdminHash(text: string): PasswordHash | undefined {
   const simple = /^-hashed-([0-9a-f]+),(.+)$/.exec(text);
   if (simple !== null) return { scheme: "simple", key: simple[1] ?? "", salt: simple[2] ?? "" };
@@ -135,7 +137,7 @@ function simpleKey(password: string, salt: string): string {
   return createHash("sha1").update(password).update(salt).digest("hex");
 }
 
-/** Erlang's `sha` is SHA-1. */
+/** Returns the digest's name in Node.js. Erlang's `sha` is SHA-1. */
 function digestName(pseudoRandomFunction: PseudoRandomFunction): string {
   return pseudoRandomFunction === "sha" ? "sha1" : pseudoRandomFunction;
 }

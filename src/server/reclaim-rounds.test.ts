@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { forEachDatabase } from "./reclaim-rounds.ts";
 
-test("a failure for one database is reported after the work for all others", async () => {
+test("an error for one database is thrown after the work for all others is done", async () => {
   const done: string[] = [];
   const working = forEachDatabase(["a", "b", "c"], new AbortController().signal, async (name) => {
     if (name !== "b") done.push(name);

@@ -1,6 +1,7 @@
 /**
- * Rounds of a service through all databases, shared by the nodes of a store: each idle node takes
- * the next page. A page whose node dies waits for the next round.
+ * Rounds in which a service processes all databases. The nodes of a store share each round: an idle
+ * node takes the next page of databases. If a node dies, the rest of its page is processed in the
+ * next round.
  */
 import { type Runtime, utf8Decode, utf8Encode } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
@@ -19,7 +20,9 @@ export interface ReclaimRoundsParts {
 
 interface Round {
   readonly beganMs: number;
-  /** The last database claimed by a node; "" before the first, undefined when all are claimed. */
+  /**
+   * The last database that a node has claimed; "" before the first, undefined when all are claimed.
+   */
   readonly after?: string | undefined;
 }
 
@@ -56,8 +59,8 @@ export class ReclaimRounds {
   }
 
   /**
-   * The databases that this node should process next; empty if no round is due or other nodes have
-   * claimed the rest.
+   * Returns the databases that this node should process next. Returns none if no round is due, or
+   * if other nodes have claimed the rest.
    */
   take(signal: AbortSignal): Promise<readonly string[]> {
     return this.#parts.kv.transact((tx) => this.#take(tx), { signal, whenUnknown: "retry" });

@@ -1,8 +1,8 @@
 /**
  * Frees data that can no longer be requested: bodies that were superseded some time ago, then the
  * bytes of attachments that no document refers to. Runs in every database at intervals, and in one
- * database on request. Also searches databases of an older program for conflicts. The nodes of a
- * store share the databases among them.
+ * database on request. Also finds the conflicts in databases that an older program wrote. Each node
+ * of a store processes some of the databases.
  */
 import type { Compaction } from "../api/index.ts";
 import { errorCode, type Runtime } from "../base/index.ts";
@@ -13,8 +13,8 @@ import { forEachDatabase, ReclaimRounds } from "./reclaim-rounds.ts";
 /** Interval at which a node checks for work. */
 const LOOK_MS = 60_000;
 /**
- * Background work: after each pass it sleeps for this multiple of the pass's duration, up to the
- * maximum.
+ * Background work: after each pass it sleeps for this multiple of the pass's duration, up to
+ * `REST_MS_MAX`.
  */
 const REST_FACTOR = 9;
 const REST_MS_MAX = 5_000;
@@ -32,7 +32,7 @@ export class Reclaimer implements Compaction {
   readonly name = "server.reclaimer";
   readonly #parts: ReclaimerParts;
   readonly #rounds: ReclaimRounds;
-  /** Databases whose old bodies have to be cleared immediately, because a request asked for it. */
+  /** Databases for which a request asked to remove the old bodies immediately. */
   readonly #asked = new Set<string>();
   #compacted: string | undefined;
   #wake: () => void = () => {};
@@ -102,7 +102,7 @@ export class Reclaimer implements Compaction {
     }
   }
 
-  /** The databases with something to free or to search; most have nothing. */
+  /** Returns the databases that have data to free or conflicts to find. Most have neither. */
   #withWork(names: readonly string[], beforeMs: number): Promise<readonly string[]> {
     const { kv, databases, attachments } = this.#parts;
     return kv.read(async ({ snapshot: tx }) => {

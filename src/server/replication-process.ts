@@ -1,7 +1,7 @@
 /**
- * A replication node in a separate process, so that copying never delays a response of the API. It
- * is a service: it is restarted with growing pauses when it dies (`supervise.ts`), and stops with
- * its parent. Its jobs are in the queue, and other workers take them over when it dies.
+ * A replication node in a separate process, so that copying never delays a response of the API. As
+ * a service, it is restarted with growing pauses when it dies (`supervise.ts`), and it stops with
+ * its parent. Its jobs are in the queue; when it dies, other workers take over the jobs.
  */
 import type { Service } from "./supervise.ts";
 

@@ -99,8 +99,8 @@ function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) 
 }
 
 /**
- * Checks endpoints when replications and rules are created. A node that runs no jobs delegates this
- * to another.
+ * Creates the parts that check endpoints when replications and rules are created. A node that runs
+ * no jobs lets another node do these checks.
  */
 export function askingParts(node: AssembledNode, fetch: Fetch) {
   const { parts } = node;
@@ -114,7 +114,7 @@ export function askingParts(node: AssembledNode, fetch: Fetch) {
   return { checks: new ReplicationChecks({ ...parts, endpoints }), rulePlans };
 }
 
-/** Creates the endpoints that the node uses outside of jobs. They can be opened for any owner. */
+/** Creates the part that opens endpoints outside of jobs. It opens them on behalf of any owner. */
 export function openEndpoints(node: AssembledNode, fetch: Fetch): Endpoints {
   return joinEndpoints(node.parts, reachOf(node, fetch));
 }

@@ -1,4 +1,4 @@
-/** The files of `[ssl]`: read at startup, and again when they change. */
+/** The files of `[ssl]`. They are read at startup, and again when they change. */
 import { createPrivateKey, type KeyObject, X509Certificate } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { createSecureContext } from "node:tls";
@@ -7,12 +7,12 @@ import type { ServerCertificates, TlsNodeServer } from "../host/index.ts";
 import { ConfigError } from "./settings/settings.ts";
 import type { ServerTls } from "./settings/tls-settings.ts";
 
-/** Interval at which changed certificates are detected. */
+/** Interval at which the files are checked for changes. */
 const INTERVAL_MS = 5_000;
 
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-/** Throws a ConfigError that names the setting if a file is unusable. */
+/** Reads the files. Throws a ConfigError that names the setting if a file is unusable. */
 export function readServerCertificates(tls: ServerTls): ServerCertificates {
   const { certificateFile, keyFile, password, authoritiesFile, versions, ciphers } = tls;
   const cert = readFile("cert_file", certificateFile);
@@ -43,8 +43,8 @@ export function readServerCertificates(tls: ServerTls): ServerCertificates {
 }
 
 /**
- * Makes the server use changed files. Unusable ones are reported, and the previous ones stay in
- * use.
+ * Makes the server use the files after they have changed. If a changed file is unusable, this is
+ * reported, and the server continues to use the previous certificates.
  */
 export class CertificateRefresher {
   readonly name = "server.certificate-refresher";
@@ -82,7 +82,7 @@ export class CertificateRefresher {
   }
 }
 
-/** Text that differs whenever one of the files has changed. */
+/** Returns a text that changes whenever one of the files changes. */
 export function stateOfFiles({ certificateFile, keyFile, authoritiesFile }: ServerTls): string {
   const states = [certificateFile, keyFile, authoritiesFile].map((file) => {
     const found = file === undefined ? undefined : statSync(file, { throwIfNoEntry: false });
@@ -110,7 +110,10 @@ function parseCertificates(key: string, file: string, pem: string): readonly X50
   throw unusable(key, file, "certificates in PEM");
 }
 
-/** OpenSSL's message about a key is not shown: it names neither setting nor file. */
+/**
+ * Parses the key. OpenSSL's error message is replaced, because it names neither the setting nor the
+ * file.
+ */
 function parseKey({ keyFile, password }: ServerTls, pem: string): KeyObject {
   try {
     return createPrivateKey({

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { createSystemRuntime } from "../host/index.ts";
 import { supervise } from "./supervise.ts";
 
-test("details of a reported problem are not repeated with each attempt", async () => {
+test("a failure that was already reported is not traced", async () => {
   const reported: unknown[] = [];
   const system = createSystemRuntime({ event: (_, fields) => void reported.push(fields) });
   const runtime = { ...system, clock: { ...system.clock, sleep: async () => {} } };

@@ -2,7 +2,8 @@
 import { backoff, type Runtime } from "../base/index.ts";
 
 /**
- * A task that runs until its signal aborts. `run` settles when nothing that it started is running.
+ * A task that runs until its signal aborts. `run` settles when everything that it started has
+ * ended.
  */
 export interface Service {
   readonly name: string;
@@ -14,8 +15,8 @@ const PAUSE_MS = { min: 100, max: 10_000 };
 const HEALTHY_MS = 60_000;
 
 /**
- * Settles when the signal has aborted and all services have ended. Traces each failure, unless
- * `isReported` returns true because the problem was already reported.
+ * Runs the services. Settles when the signal has aborted and all services have ended. Traces each
+ * failure, unless `isReported` returns true because the problem was already reported.
  */
 export async function supervise(
   runtime: Runtime,

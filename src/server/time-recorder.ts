@@ -1,4 +1,7 @@
-/** Relates versions of the store to times. Whichever node finds that an entry is due adds it. */
+/**
+ * Records which version the store had at which time. When an entry is due, the first node that
+ * notices adds it.
+ */
 import type { Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";

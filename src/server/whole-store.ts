@@ -1,6 +1,6 @@
 /**
- * Checks of a store as a whole. They reject a store that lacks rows or that another program wrote.
- * A starting node, a copy, a backup and a restore perform them.
+ * Checks of a whole store, performed by a starting node, a copy, a backup and a restore. They
+ * reject a store that is incomplete, or that a newer version or another program wrote.
  */
 import { compareBytes, errorCode } from "../base/index.ts";
 import { COPY_MARK_KEY, type CopyStoreParts, type CopySummary, copyStore } from "../host/index.ts";
@@ -9,8 +9,8 @@ import { checkFormat } from "./formats.ts";
 import { LAYOUT_KEY } from "./layout.ts";
 
 /**
- * Time limit for the first reads. A cluster that recovers from lost processes responds sooner. With
- * a wrong cluster file, there is never a response.
+ * Time limit for the first reads. A cluster that is recovering from lost processes responds sooner.
+ * With a wrong cluster file, there is never a response.
  */
 const ANSWER_MS_MAX = 20_000;
 
@@ -41,7 +41,7 @@ export async function copyWholeStore(
   return copyStore(parts);
 }
 
-/** Applies the checks to rows read from beginning to end. */
+/** Applies the checks to all rows of a store while they are read, from beginning to end. */
 export class StoreRowsCheck {
   readonly #place: string;
   #records: StoreRecords = { layout: undefined, copyMark: undefined };
@@ -68,7 +68,7 @@ export class StoreRowsCheck {
     if (this.#records.layout === undefined) throw empty(this.#place);
   }
 
-  /** Passes pages on, and throws after the last one if a check fails. */
+  /** Yields the pages unchanged. Throws after the last one if a check fails. */
   *pages(pages: Iterable<readonly KeyValue[]>): Generator<readonly KeyValue[]> {
     for (const rows of pages) {
       this.add(rows);
@@ -78,7 +78,10 @@ export class StoreRowsCheck {
   }
 }
 
-/** The first reads of a store, with a time limit: an unreachable cluster would never respond. */
+/**
+ * Performs the first reads of a store, with a time limit because an unreachable cluster would never
+ * respond.
+ */
 export async function readRecords(kv: KeyValueStore, place: string): Promise<StoreRecords> {
   try {
     return await kv.read(

@@ -36,7 +36,7 @@ test("a message in Tandem's format describes the first alert and lists all alert
   });
 });
 
-test("Alertmanager gets an alert for each job, resolved under the same labels", () => {
+test("each job has its own alert in Alertmanager, whose labels are the same when it is resolved", () => {
   const [firing] = JSON.parse(messageOf("alertmanager", [alert("a")], JOBS, NOW_MS));
   const ended = alert("a", { status: "resolved" });
   const [resolved] = JSON.parse(messageOf("alertmanager", [ended], JOBS, NOW_MS));
@@ -51,7 +51,7 @@ test("Alertmanager gets an alert for each job, resolved under the same labels", 
   expect(firing.annotations).toMatchObject({ job: "users/<a>", rule: "users" });
 });
 
-test("alerts that are never resolved expire in Alertmanager, late enough to be sent", () => {
+test("alerts that are never resolved expire in Alertmanager after some minutes", () => {
   for (const more of [
     { kind: "test", status: "firing", jobId: "" },
     { kind: "finished", status: "completed" },
@@ -62,7 +62,7 @@ test("alerts that are never resolved expire in Alertmanager, late enough to be s
   }
 });
 
-test("a message for Slack names some of the jobs, and escapes them", () => {
+test("a message for Slack lists the names of some jobs, and escapes the names", () => {
   const alerts = ["a", "b", "c"].map((jobId) => alert(jobId));
   expect(JSON.parse(messageOf("slack", alerts, JOBS, NOW_MS))).toEqual({
     text: "*3 jobs failing: unreachable at far.example (source)* (rule `users`)\n• `users/&lt;a&gt;`\n• `users/b`\nand 1 more",
@@ -73,7 +73,7 @@ test("a message for Slack names some of the jobs, and escapes them", () => {
   );
 });
 
-test("alerts about rules name the rules, and no jobs", () => {
+test("alerts about rules name the rules instead of jobs", () => {
   const cause = { ...CAUSE, rule: undefined };
   const alerts = ["users", "films"].map((rule) => alert(rule, { kind: "rule_failing", cause }));
   const message = (format: "tandem" | "alertmanager" | "slack", of = alerts) =>
@@ -100,7 +100,7 @@ test("alerts about rules name the rules, and no jobs", () => {
   );
 });
 
-test("a message for Slack keeps each name in one short line, without formatting", () => {
+test("a message for Slack shows each name in one short line, without formatting", () => {
   fc.assert(
     fc.property(fc.array(fc.string({ unit: "binary", maxLength: 2_000 })), (names) => {
       const alerts = names.map((_, index) => alert(String(index)));

@@ -1,10 +1,10 @@
-/** Messages about alerts, in the formats of the receivers. Pure. */
+/** Messages about alerts, in the formats of the receivers. All functions are pure. */
 import { type Alert, isoTime, splitTerm } from "../../replicator/index.ts";
 import type { AlertFormat } from "../settings/alert-settings.ts";
 
 /** Maximum number of jobs that a message lists. */
 export const LISTED_JOBS_MAX = 100;
-/** Jobs named in a message for people. */
+/** Maximum number of jobs named in a message for people. */
 const NAMED_MAX = 5;
 /** Maximum length of a name in a message for people. */
 const NAME_LENGTH_MAX = 200;
@@ -19,12 +19,14 @@ const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 export interface AlertedJobs {
   /** Names of the jobs that still exist, by id. */
   readonly names: ReadonlyMap<string, string>;
-  /** The first job, as in the list of jobs; null if the job no longer exists. */
+  /** The first job, in the format of the list of jobs; null if the job no longer exists. */
   readonly row: unknown;
   readonly rule: string | null;
 }
 
-/** Returns the rules of alerts about rules, in the form in which other alerts have jobs. */
+/**
+ * Returns the rules that the alerts are about. For these alerts, the rules take the place of jobs.
+ */
 export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
   const names = alerts.map(({ jobId: rule }) => rule);
   const [rule = null, ...others] = names;
@@ -40,7 +42,7 @@ function jobIdOf({ kind, jobId }: Alert): string | null {
   return kind === "rule_failing" ? null : jobId;
 }
 
-/** Returns the body of a message about a group of alerts, which is not empty. */
+/** Returns the body of a message about a group of alerts. The group must not be empty. */
 export function messageOf(
   format: AlertFormat,
   alerts: readonly Alert[],
@@ -80,8 +82,8 @@ function tandemMessage(alerts: readonly Alert[], { names, row, rule }: AlertedJo
 }
 
 /**
- * Body of Alertmanager's `POST /api/v2/alerts`. Each job has its own alert; Alertmanager groups
- * them.
+ * Returns the body of a request to Alertmanager's `POST /api/v2/alerts`. It contains one alert for
+ * each job; Alertmanager groups them.
  */
 function alertmanagerAlerts(
   alerts: readonly Alert[],
@@ -119,7 +121,7 @@ function tagLabel(tag: string): readonly [label: string, value: string] {
   return [`tag_${name.replaceAll("-", "_")}`, value];
 }
 
-/** Text for an incoming webhook of Slack, in its `mrkdwn` format. */
+/** Returns the text for an incoming webhook of Slack, in its `mrkdwn` format. */
 function slackText(alerts: readonly Alert[], { names, rule }: AlertedJobs): string {
   const named = alerts.flatMap(({ jobId }) => names.get(jobId) ?? []);
   const more = alerts.length - Math.min(named.length, NAMED_MAX);
@@ -139,7 +141,7 @@ const HEADLINES: Readonly<Record<Alert["kind"], string>> = {
   test: "test alert",
 };
 
-/** A sentence such as `3 jobs failing: unreachable at far.example (source)`. */
+/** Returns a sentence such as `3 jobs failing: unreachable at far.example (source)`. */
 function headline(alerts: readonly Alert[]): string {
   const [{ kind, status, cause }] = alerts as [Alert];
   if (kind === "test") return "Test alert of Tandem";
@@ -152,7 +154,7 @@ function headline(alerts: readonly Alert[]): string {
   return `${jobs} ${status === "resolved" ? "no longer " : ""}${HEADLINES[kind]}${why}`;
 }
 
-/** A name as code in one line, which Slack does not format. */
+/** Formats a name as code in one line, so that Slack does not interpret markup in it. */
 function code(name: string): string {
   const line = name.replaceAll(/[\p{Cc}\p{Cf}\u2028\u2029]+/gu, " ").replaceAll("`", "'");
   const characters = [...line];
@@ -161,7 +163,7 @@ function code(name: string): string {
   return `\`${escaped(shown)}\``;
 }
 
-/** Escapes the three characters with a meaning in Slack's texts. */
+/** Escapes the three characters that have a meaning in Slack's texts. */
 function escaped(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 }

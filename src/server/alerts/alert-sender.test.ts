@@ -42,7 +42,7 @@ test("while the receiver fails, only test alerts are sent", async () => {
   expect(failures).toEqual(["HTTP status 500"]);
 });
 
-test("a new sender checks all limits first, and then only those whose breach causes no event", async () => {
+test("a node that becomes the sender checks all limits once, and then only lags and rules", async () => {
   const stop = new AbortController();
   const steps: string[] = [];
   const turns = ["taken", "held", "others", "taken", "held"];

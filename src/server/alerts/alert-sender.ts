@@ -1,8 +1,9 @@
 /**
- * Sends alerts to the receiver at `[alerts] url`: one node sends all of them, in order, and retries
- * with growing pauses until the receiver accepts them. Alerts of the same event, cause, host and
- * rule share a message. A receiver that rejects a message (4xx) does not get it again. A receiver
- * may get an alert twice: if its response is lost, or if the node dies before it has recorded it.
+ * Sends alerts to the receiver at `[alerts] url`. One node sends all alerts, in order, and retries
+ * with growing pauses until the receiver accepts them. Alerts with the same event, cause, host and
+ * rule are sent in one message. A message that the receiver rejects (4xx) is not sent again. The
+ * receiver may get an alert twice if its response is lost, or if the node dies before it records
+ * that the alert was sent.
  */
 import { type JobsParts, jobRows } from "../../api/index.ts";
 import { backoff, type Runtime } from "../../base/index.ts";
@@ -18,11 +19,11 @@ import type { Service } from "../supervise.ts";
 import { type AlertedJobs, alertedRules, LISTED_JOBS_MAX, messageOf } from "./alert-message.ts";
 import { post, type WebhookParts } from "./webhook.ts";
 
-/** Interval for checking for new events, and whether this node is the sender. */
+/** Interval at which a node checks whether it is the sender, and whether there are new events. */
 const TICK_MS = 1000;
-/** Interval for checking lags and rules, whose changes cause no events. */
+/** Interval for checking lags and rules, because they can exceed their limits without an event. */
 const SILENT_MS = 5000;
-/** Time by which a node's turn as the sender exceeds the timeout of a request. */
+/** Added to the timeout of a request; the sum is the length of a node's turn as the sender. */
 const TURN_MS_MORE = 10_000;
 const PAUSE_MS = { min: 1000, max: 5 * 60_000 };
 /** Age after which an unsent alert is dropped. */
@@ -39,7 +40,7 @@ export interface AlertSenderParts extends Omit<WebhookParts, "clock"> {
 export class AlertSender implements Service {
   readonly name = "server.alert-sender";
   readonly #parts: AlertSenderParts;
-  /** Consecutive failures for the oldest waiting alert. */
+  /** Number of consecutive failures to send the oldest waiting alert. */
   #failureCount = 0;
   /** Monotonic times until which groups are held back. */
   readonly #heldUntilMs = new Map<string, number>();
@@ -47,8 +48,8 @@ export class AlertSender implements Service {
   #nextTryMs = 0;
   #nextSilentMs = 0;
   /**
-   * Settings for which all lags were compared with the limit; undefined before the first
-   * comparison.
+   * Settings at the time of the last complete check of all limits; undefined if such a check is
+   * due.
    */
   #compared: string | undefined;
 
@@ -165,7 +166,10 @@ export class AlertSender implements Service {
     trace.event("alerts.failed", { alertId, error, failureCount: this.#failureCount, pauseMs });
   }
 
-  /** Names of the jobs, and the first job as in the list of jobs, without secrets. */
+  /**
+   * Returns the names of the jobs, and the first job in the format of the list of jobs, without
+   * secrets.
+   */
   async #jobsOf(alerts: readonly Alert[]): Promise<AlertedJobs> {
     const { jobs } = this.#parts;
     if (alerts[0]?.kind === "rule_failing") return alertedRules(alerts);

@@ -17,23 +17,26 @@ export interface Receiver {
   readonly timeoutMs: number;
 }
 
-/** Signature of the whole body, which contains the time of sending. */
+/** Returns the signature of the body. The body includes the time of sending. */
 export function signatureOf(body: string, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }
 
-/** Why the receiver did not accept a message. If `isFinal`, the message must not be sent again. */
+/**
+ * Reason why the receiver did not accept a message. If `isFinal`, the message must not be sent
+ * again.
+ */
 export interface Refusal {
   readonly error: string;
   readonly isFinal: boolean;
 }
 
-/** Statuses below 500 after which the message is repeated. */
+/** Client error statuses (4xx) after which the message is sent again. */
 const REPEATED_STATUSES: ReadonlySet<number> = new Set([408, 425, 429]);
 
 /**
- * Sends a message. Returns `undefined` if the receiver accepted it, otherwise the reason why not.
- * Rejects with the signal's reason.
+ * Sends a message. Returns `undefined` if the receiver accepted it, and otherwise the reason why
+ * not. Rejects with the signal's reason if the signal aborts.
  */
 export async function post(
   { clock, fetch, userAgent }: WebhookParts,

@@ -1,7 +1,7 @@
 /**
- * CouchDB's statistics of parts that Tandem lacks or does not count: shown as 0 with CouchDB's
- * description, because programs that read `_stats` expect all of them. Statistics that are counted
- * are in `metric-table.ts`.
+ * CouchDB's statistics that Tandem does not count, or that have no equivalent in Tandem. They are
+ * shown as 0 with CouchDB's descriptions, because programs that read `_stats` expect all of them.
+ * Statistics that are counted are in `metric-table.ts`.
  */
 
 export interface FixedStatistic {
@@ -9,7 +9,7 @@ export interface FixedStatistic {
   readonly type: "counter" | "gauge";
   readonly description: string;
   readonly value: number;
-  /** Set if CouchDB's `_prometheus` has the last path segment as a label. */
+  /** Set if CouchDB's `_prometheus` shows the last path segment as a label. */
   readonly prometheus?: { readonly name: string; readonly label: string };
 }
 

@@ -11,7 +11,10 @@ import type {
   TagStates,
 } from "../../replicator/index.ts";
 
-/** A gauge with a label for each name in `labels`; without labels it has one sample. */
+/**
+ * A gauge. Each of its samples has a value for each label in `labels`. A gauge without labels has
+ * one sample.
+ */
 export interface GaugeRow {
   readonly path: readonly string[];
   readonly description: string;
@@ -20,7 +23,7 @@ export interface GaugeRow {
 }
 
 export interface GaugeSample {
-  /** Label values, in order. Unique within a gauge. */
+  /** Values of the gauge's labels, in order. No two samples of a gauge have the same values. */
   readonly labels: readonly string[];
   readonly value: number;
 }
@@ -29,9 +32,9 @@ export interface GaugeSample {
 const FAILING_PAIRS_MAX = 50;
 /** Maximum number of values of a tag that have their own samples. */
 export const TAG_VALUES_MAX = 100;
-/** Label for all other hosts, and for all other values of a tag. */
+/** Label value for all other hosts, and for all other values of a tag. */
 const OTHER = "other";
-/** Label for a local database, and for failures without a server. */
+/** Label value for a local database, and for failures without a server. */
 const NO_HOST = "none";
 /** Maximum length of a displayed name. */
 const NAME_LENGTH_MAX = 200;
@@ -115,7 +118,10 @@ export interface TaggedJobs {
   readonly found: readonly TagStates[];
 }
 
-/** Jobs by state and value of each configured tag; nothing without configured tags. */
+/**
+ * Returns the number of jobs by state, for each value of each configured tag. Returns nothing if no
+ * tags are configured.
+ */
 export function tagGauges(tagged: readonly TaggedJobs[]): readonly GaugeRow[] {
   if (tagged.length === 0) return [];
   return [
@@ -142,8 +148,8 @@ function tagSamples({ name, found }: TaggedJobs): readonly GaugeSample[] {
 }
 
 /**
- * Number of accounts by the reason why their logins have to wait. Account names would be too many
- * labels.
+ * Returns the number of accounts whose logins have to wait, by reason. The names of the accounts
+ * are not labels, because there could be too many.
  */
 export function loginGauge(logins: readonly GatedAccount[]): GaugeRow {
   return {
@@ -210,7 +216,7 @@ function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0);
 }
 
-/** The library escapes label values. */
+/** Registers a gauge. Label values are passed unescaped, because `prom-client` escapes them. */
 export function registerGauge(registry: Registry, name: string, row: GaugeRow): void {
   const { description: help, labels: labelNames, samples } = row;
   const gauge = new Gauge({ name, help, labelNames, registers: [registry] });

@@ -1,6 +1,6 @@
 /**
- * Metrics. Counters follow from the stream of traced events (`metric-table.ts`); gauges are read
- * from the store on request. Counters cover this process and its replication processes; gauges
+ * Metrics. Counters are derived from the stream of traced events (`metric-table.ts`); gauges are
+ * read from the store on request. Counters cover this process and its replication processes; gauges
  * cover the cluster.
  */
 import { Counter, collectDefaultMetrics, Gauge, type Metric, Registry } from "prom-client";
@@ -51,7 +51,7 @@ export class EventCounts implements Trace {
   readonly #counters: readonly Counter[];
   /** Row numbers by event. */
   readonly #counting = new Map<EventName, number[]>();
-  /** Counters by row and label. */
+  /** Counts since the last report, by row and label. */
   readonly #unreported = new Map<string, [row: number, label: string, amount: number]>();
   readonly #requestTimes: RequestTimes;
 
@@ -78,7 +78,7 @@ export class EventCounts implements Trace {
     });
   }
 
-  /** CouchDB's metrics that Tandem lacks; also in `_prometheus`. */
+  /** Registers the metrics of CouchDB that Tandem lacks, so that `_prometheus` shows them too. */
   #showFixed(): void {
     for (const row of FIXED_STATISTICS) {
       const { path, type, value, description: help, prometheus } = row;
@@ -104,7 +104,7 @@ export class EventCounts implements Trace {
     this.#requestTimes.record(durationMs);
   }
 
-  /** Report for the parent process. */
+  /** Returns the counts since the last report, for the parent process. */
   takeReport(): CountReport {
     const report = [...this.#unreported.values()];
     this.#unreported.clear();
@@ -125,7 +125,9 @@ export class EventCounts implements Trace {
     else unreported[2] += amount;
   }
 
-  /** Values of the counters by their names in `_stats`, and CouchDB's other statistics. */
+  /**
+   * Returns the values of the counters by their names in `_stats`, and CouchDB's other statistics.
+   */
   async statistics(): Promise<StatisticsTree> {
     const tree = emptyTree();
     for (const { path, type, value, description: desc } of NEVER_MISSING) {
@@ -159,8 +161,8 @@ export class EventCounts implements Trace {
 }
 
 /**
- * Request times as a summary. The digests of quantiles in `prom-client`'s own summary took 5 % of
- * the CPU time of a process that serves small requests.
+ * Returns the request times as a summary. The summary of `prom-client` is not used, because its
+ * digests of quantiles took 5 % of the CPU time of a process that serves small requests.
  */
 function summaryOf(times: RequestTimes): Metric {
   const summary = {
@@ -249,7 +251,7 @@ export class Metrics implements NodeMetrics {
     return Math.floor((this.#parts.clock.monotonicMs() - this.#startedAtMs) / 1000);
   }
 
-  /** Gauges of jobs and workers are cluster-wide and equal on every node. */
+  /** Returns the gauges. Those of jobs and workers are cluster-wide and equal on every node. */
   async #gauges(): Promise<readonly GaugeRow[]> {
     const { kv, databases, jobs, replicator, clock, tags } = this.#parts;
     const figures = await replicator.figures.read();
@@ -331,8 +333,8 @@ interface MutableTree {
 }
 
 /**
- * Creates an object without a prototype, because path segments such as host names come from
- * outside.
+ * Creates an object without a prototype, because path segments such as host names are external
+ * input.
  */
 function emptyTree(): MutableTree {
   return Object.create(null) as MutableTree;
@@ -348,7 +350,7 @@ function place(tree: MutableTree, path: readonly string[], leaf: Statistic): voi
 }
 
 /**
- * Returns a counter's name without the suffix `_total`, as in CouchDB:
+ * Returns the Prometheus name of a metric, without the suffix `_total`. As in CouchDB,
  * `couch_replicator.checkpoints.success` becomes `couchdb_couch_replicator_checkpoints`.
  */
 function prometheusName(path: readonly string[]): string {

@@ -1,6 +1,6 @@
 /**
- * Durations of requests: in the current and the previous minute, in the form of CouchDB's
- * histograms, and as a metric.
+ * Durations of requests in the current and the previous minute, in the form of CouchDB's histograms
+ * and as a Prometheus metric.
  */
 import { createHistogram, type RecordableHistogram } from "node:perf_hooks";
 import type { Distribution } from "../../api/index.ts";
@@ -12,7 +12,7 @@ const WINDOW_MS = 60_000;
  * microseconds.
  */
 const UNITS_PER_MS = 1000;
-/** CouchDB's spelling of 99.9. */
+/** Percentiles, each with the name that CouchDB uses in `_stats`. The name of 99.9 is 999. */
 const PERCENTILES = [
   [50, 50],
   [75, 75],
@@ -37,7 +37,7 @@ export class RequestTimes {
   #former = createHistogram();
   #present = createHistogram();
   #beganMs: number;
-  /** Totals of all requests. */
+  /** Number of requests since startup. */
   #count = 0;
   #totalMs = 0;
 
@@ -59,8 +59,8 @@ export class RequestTimes {
   }
 
   /**
-   * Samples in seconds: quantiles of the last one to two minutes, and sum and number of all
-   * requests since startup.
+   * Returns the samples of the metric, in seconds. The quantiles cover the last one to two minutes;
+   * the sum and the number cover all requests since startup.
    */
   samples(name: string): Sample[] {
     const both = this.#both();
@@ -98,7 +98,7 @@ export function emptyDistribution(): Distribution {
 }
 
 /**
- * Converts a histogram. Members that are not measured are 0, and without requests all members are.
+ * Converts a histogram. Members that are not measured are 0. Without requests, all members are 0.
  */
 function distributionOf(histogram: RecordableHistogram): Distribution {
   const { count } = histogram;

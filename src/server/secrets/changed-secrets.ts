@@ -1,4 +1,4 @@
-/** Record of the session secrets that changed recently, sealed (`users/session-secrets.ts`). */
+/** Sealed record of the session secrets that changed recently (`users/session-secrets.ts`). */
 import { type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
 import { CHANGED_SECRETS_KEY } from "../layout.ts";
@@ -6,7 +6,7 @@ import { isCurrentText, openText, sealText } from "./sealed-forms.ts";
 
 const PLACE = "changed session secrets";
 
-/** Time of the latest change from or to each secret. */
+/** Returns for each secret the time at which it was last set, or last replaced by another one. */
 export async function readChangedSecrets(
   tx: ReadTransaction,
   seal: Seal,

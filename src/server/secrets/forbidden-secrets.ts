@@ -4,7 +4,7 @@
  * its platform.
  *
  * The target of a path and the content of each secret are checked, so that links, mounts and
- * alternative spellings have no effect.
+ * alternative spellings cannot bypass the check.
  */
 import { realpathSync, type Stats, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
@@ -25,7 +25,10 @@ const KERNEL_FILE = /^\/(proc|sys)\//;
 /** Folders of tokens that Kubernetes and clouds mount for services. */
 const TOKEN_FOLDER =
   /\/(serviceaccount|kubernetes\.io|[a-z0-9.-]+\.amazonaws\.com|azure\/tokens|workload-identity|tokens)\//i;
-/** Folders in which container runtimes mount secrets of all kinds. */
+/**
+ * Folders in which container runtimes mount secrets of all kinds. A secret next to a key is
+ * permitted here.
+ */
 const SHARED_FOLDERS: ReadonlySet<string> = new Set(["/run/secrets", "/var/run/secrets"]);
 
 export function isForbiddenVariable(name: string): boolean {
@@ -33,8 +36,8 @@ export function isForbiddenVariable(name: string): boolean {
 }
 
 /**
- * Whether the path leads to a key, to a file next to one, or to a token. `status` is that of the
- * target file.
+ * Whether the path leads to a key, to a file next to a key, or to a token. `status` is the status
+ * of the target file.
  */
 export function isForbiddenFile(path: string, status: Stats, { files }: ServerKeys): boolean {
   const actual = realpathSync(path);
@@ -45,15 +48,14 @@ export function isForbiddenFile(path: string, status: Stats, { files }: ServerKe
     const folders = [dirname(key), dirname(resolve(file))];
     const isBeside = folders.includes(dirname(actual)) || folders.includes(dirname(path));
     if (isBeside && !folders.some((folder) => SHARED_FOLDERS.has(folder))) return true;
-    // A hard link has a different name, and perhaps a different folder.
+    // A hard link to a key has a different path, so the inodes are compared.
     const found = statSync(key, { throwIfNoEntry: false });
     return found !== undefined && found.dev === status.dev && found.ino === status.ino;
   });
 }
 
 /**
- * Whether the text contains a sealing key, in any usual encoding, or is a token of a service
- * account.
+ * Whether the text contains a sealing key in any usual encoding, or a token of a service account.
  */
 export function isForbiddenSecret(secret: string, serverKeys: ServerKeys): boolean {
   return containsSealingKey(secret, serverKeys) || isServiceToken(secret);
@@ -68,7 +70,7 @@ export function containsSealingKey(secret: string, { keys }: ServerKeys): boolea
   });
 }
 
-/** A JSON Web Token of a Kubernetes service account. */
+/** Whether the text contains a JSON Web Token of a Kubernetes service account. */
 function isServiceToken(secret: string): boolean {
   const [, payload] = /\b[\w-]+\.([\w-]+)\.[\w-]+/.exec(secret) ?? [];
   const bytes = payload && base64Decode(payload.replaceAll("-", "+").replaceAll("_", "/"));

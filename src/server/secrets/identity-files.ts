@@ -1,7 +1,7 @@
 /**
- * Files with tokens of this machine or workload, each bound to the servers that may receive it
- * (`[identities]`). A job names an identity and never a path or another server, so that a server
- * administrator cannot send the token to a server of their own.
+ * Files with tokens of this machine or workload (`[identities]`). Each identity names the servers
+ * that may receive its token. A job refers to an identity by name and cannot choose a path or
+ * another server, so that a server administrator cannot send the token to a server of their own.
  */
 import type { SecretDestination } from "../../replicator/index.ts";
 
@@ -20,7 +20,10 @@ export interface IdentityServer {
   readonly isWildcard: boolean;
 }
 
-/** Returns why the identity must not be sent to the destination; undefined if it may. */
+/**
+ * Returns the reason why the identity must not be sent to the destination, or `undefined` if it may
+ * be sent.
+ */
 export function identityRefusal(
   { servers }: Identity,
   { url, isDirect }: SecretDestination,

@@ -1,6 +1,6 @@
 /**
- * Follows the key record: when another node has changed the sealing key, this node uses the new key
- * too.
+ * Follows the key record. When another node has changed the sealing key, this node starts to use
+ * the new key.
  */
 import { type Runtime, waitAtMost } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -20,7 +20,7 @@ export class KeyFollower {
   readonly #ring: KeyRing;
   readonly #onKeyChanged: () => void;
 
-  /** `onKeyChanged` is called when a different key, available here, becomes the sealing key. */
+  /** `onKeyChanged` is called when the sealing key has changed and this node has the new key. */
   constructor(runtime: Runtime, kv: KeyValueStore, ring: KeyRing, onKeyChanged: () => void) {
     this.#runtime = runtime;
     this.#kv = kv;
@@ -41,7 +41,7 @@ export class KeyFollower {
     }
   }
 
-  /** Compares the sealing key with the record once. */
+  /** Reads the record once, and uses its sealing key if the key has changed. */
   async follow(): Promise<void> {
     const record = await this.#kv.read(readKeyRecord);
     if (record === undefined || record.sealingId === this.#ring.sealingId) return;

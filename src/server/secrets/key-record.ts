@@ -30,7 +30,7 @@ export function writeKeyRecord(tx: Transaction, { sealingId, inUse }: KeyRecord)
   tx.set(KEY_RECORD_KEY, utf8Encode(JSON.stringify({ format: FORMAT, sealingId, inUse })));
 }
 
-/** Fires when the sealing key changes, or a key is no longer needed. */
+/** Returns a watch that fires when the sealing key changes, or when a key is no longer needed. */
 export function watchKeyRecord(tx: Transaction): Watch {
   return tx.watch(KEY_RECORD_KEY);
 }
@@ -43,8 +43,8 @@ export interface KeysParts {
 }
 
 /**
- * Finds the sealing key, and creates the first one for a store without keys. Throws a
- * KeySourceError that names a required key that is missing.
+ * Finds the sealing key, and creates the first key of a store that has none. Throws a
+ * KeySourceError that names the missing keys if a required key is missing.
  */
 export async function establishKeys({ random, kv, ring, source }: KeysParts): Promise<void> {
   const known = await kv.read(readKeyRecord);

@@ -27,7 +27,7 @@ test("sealed text opens only with its key at its location", () => {
   }
 });
 
-test("the same text is sealed with another random nonce each time", () => {
+test("each sealing uses a new random nonce", () => {
   const one = ring(OLD);
   expect(one.seal(utf8Encode("x"), "p")).not.toEqual(one.seal(utf8Encode("x"), "p"));
   const fixed: Random = { ...random, bytes: (count) => new Uint8Array(count).fill(9) };
@@ -35,7 +35,7 @@ test("the same text is sealed with another random nonce each time", () => {
   expect(again().seal(utf8Encode("x"), "p")).toEqual(again().seal(utf8Encode("x"), "p"));
 });
 
-test("the newest key seals unless another key is selected, and all keys open", () => {
+test("the newest key seals unless another key is selected, and older keys still open", () => {
   const sealed = ring(OLD).seal(utf8Encode("x"), "p");
   const both = ring(OLD, NEW);
   expect(both.sealingId).toBe(keyIdOf(NEW));

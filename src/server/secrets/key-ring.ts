@@ -1,12 +1,12 @@
 /**
- * The keys that seal secrets in the store (AES-256-GCM). One key is used for sealing, all keys can
- * open, and each sealed value contains the id of its key.
+ * The keys that seal secrets in the store (AES-256-GCM). One key is used for sealing. Values sealed
+ * with other keys can be opened too, because each sealed value contains the id of its key.
  *
  *   sealed value   format (1), id of the key (4), nonce (12), the sealed bytes, tag (16)
  *
- * The id of a key is derived from the key itself, so that a wrong key counts as a missing one. The
- * location of a value is its associated data, so that a value moved to another location cannot be
- * opened.
+ * The id of a key is derived from the key itself, so that a wrong key is treated as missing. The
+ * location of a value is authenticated (as associated data), so that a value that was moved to
+ * another location cannot be opened.
  */
 import { createCipheriv, createDecipheriv, createHash } from "node:crypto";
 import {
@@ -30,7 +30,10 @@ const NONCE_START = 1 + ID_BYTES;
 const HEAD_BYTES = NONCE_START + NONCE_BYTES;
 const CIPHER = "aes-256-gcm";
 
-/** The first bytes of a digest, in eight hex digits. They reveal nothing about the key. */
+/**
+ * Returns the id of a key: the first bytes of its digest, in eight hex digits. They do not reveal
+ * the key.
+ */
 export function keyIdOf(key: Uint8Array): string {
   const digest = createHash("sha256").update("tandem key id\n").update(key).digest();
   return hexEncode(digest.subarray(0, ID_BYTES));
@@ -39,8 +42,8 @@ export function keyIdOf(key: Uint8Array): string {
 export interface KeyRingParts {
   readonly random: Random;
   /**
-   * Reads the keys again, oldest first. Called if a key is missing that another process may have
-   * added.
+   * Reads the keys from the source, oldest first. Called again if a key is missing, because another
+   * process may have added it.
    */
   readonly readKeys: () => readonly Uint8Array[];
 }
@@ -68,7 +71,7 @@ export class KeyRing implements Seal {
   }
 
   /**
-   * Whether the key is available, after reading the source again if necessary. An unreadable source
+   * Whether the key is available. Reads the source again if necessary. An unreadable source
    * provides no keys.
    */
   has(id: string): boolean {

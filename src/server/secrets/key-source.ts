@@ -42,7 +42,7 @@ export interface KeySourceOptions {
   readonly isLasting: boolean;
 }
 
-/** Unusable keys. The message names their source and the remedy. */
+/** Thrown for missing or unusable keys. The message names their source and the remedy. */
 export class KeySourceError extends OperationalError {
   override readonly name = "KeySourceError";
 
@@ -54,7 +54,7 @@ export class KeySourceError extends OperationalError {
 const FILE_HEAD =
   "# Keys that seal Tandem's secrets, newest last. Without these keys the secrets of the store are lost; keep a copy elsewhere.\n";
 
-/** The environment takes precedence over the configuration. */
+/** Selects the source of the keys. The environment takes precedence over the configuration. */
 export function keySource(options: KeySourceOptions): KeySource {
   const { environment, namedFile, configFile, dataDirectory, random, isLasting } = options;
   const { TANDEM_SECRETS_KEY: text, TANDEM_SECRETS_KEY_FILE: path = namedFile } = environment;
@@ -115,7 +115,9 @@ export function makeKeyFile(path: string, random: Random): void {
   }
 }
 
-/** Adds a key as the newest and returns its id. It is durable when this returns. */
+/**
+ * Adds a new key at the end of the file and returns its id. The key is durable when this returns.
+ */
 export function addKey(path: string, random: Random): string {
   const key = random.bytes(KEY_BYTES);
   replaceKeys(path, [...readKeyFile({ kind: "file", path, isNamed: true }), key]);
@@ -141,7 +143,9 @@ function replaceKeys(path: string, keys: readonly Uint8Array[]): void {
   }
 }
 
-/** Writes a durable file next to `path`, readable only by its owner. Returns its path. */
+/**
+ * Writes a durable file next to `path`. Only its owner can read the file. Returns the file's path.
+ */
 function writeBeside(path: string, keys: readonly Uint8Array[]): string {
   const written = `${path}.${randomUUID()}`;
   try {
@@ -177,7 +181,7 @@ function unwritable(path: string, error: unknown): KeySourceError {
   });
 }
 
-/** How an operator provides a key, for messages. */
+/** Describes the source in messages to the operator. */
 export function describeSource(source: KeySource): string {
   switch (source.kind) {
     case "process":

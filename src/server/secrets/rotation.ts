@@ -5,11 +5,11 @@
  *              new key, one is generated and added to the key file
  *   sealing    everything unsealed, or sealed with a different key, is resealed, page by page
  *   waiting    until every node knows the sealing key
- *   checking   everything is scanned again, until no value is found sealed with another key
+ *   checking   everything is scanned again, until all values are sealed with the new key
  *   done       no other key is needed; old keys are removed from the key file
  *
- * An interrupted rotation leaves the older keys in the record. When requested again, the rotation
- * continues with these keys.
+ * If a rotation is interrupted, the older keys stay in the record, and the next request continues
+ * that rotation.
  */
 import { forEachConcurrent, Notifier, OperationalError, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
@@ -30,8 +30,8 @@ const PAGE_ROWS_MAX = 200;
 /** Maximum number of documents and jobs resealed concurrently, each in its own transactions. */
 const AT_ONCE_MAX = 16;
 /**
- * Waiting time for all nodes to use the new key. Longer than a node needs to notice the change and
- * finish its last transaction with the old key.
+ * Time to wait until all nodes use the new key. Longer than a node needs to notice the change and
+ * to finish its last transaction with the old key.
  */
 const NODES_FOLLOW_MS = 2 * FOLLOW_INTERVAL_MS + 5_000;
 
@@ -45,8 +45,8 @@ export interface RotationParts {
   /** Whether nodes on other machines, which do not have this machine's key file, use the store. */
   readonly isSharedStore: boolean;
   /**
-   * Reseals values other than documents and jobs: the store's session key, and the local
-   * configuration. Returns the number of values.
+   * Reseals values other than documents and jobs: the store's session key and the local
+   * configuration. Returns the number of resealed values.
    */
   readonly renewOthers: () => Promise<number>;
 }
@@ -149,8 +149,8 @@ export class Rotation {
   }
 
   /**
-   * The next sealing key: a newer key of the source, the key of an interrupted rotation, or a new
-   * key.
+   * Returns the id of the next sealing key: a newer key of the source, the key of an interrupted
+   * rotation, or a new key.
    */
   #targetId({ sealingId, inUse }: KeyRecord): string {
     const { runtime, ring, source, isSharedStore } = this.#parts;
@@ -169,7 +169,8 @@ export class Rotation {
     this.#progress = { ...this.#progress, state: "waiting" };
     await runtime.clock.sleep(NODES_FOLLOW_MS, signal);
     this.#progress = { ...this.#progress, state: "checking" };
-    // Waits until all nodes have loaded the new key; until then they seal with the old one.
+    // Repeats the pass until nothing has to be resealed. A node that has not loaded the new key yet
+    // still seals with the old one.
     while ((await this.#pass(signal)) > 0) await runtime.clock.sleep(FOLLOW_INTERVAL_MS, signal);
     const unneededIds = await this.#retireKeys();
     this.#progress = { ...this.#progress, state: "done", unneededIds };
@@ -196,7 +197,10 @@ export class Rotation {
     return removed;
   }
 
-  /** Checks all sealed values once. Returns the number of resealed values. */
+  /**
+   * Checks all sealed values once and reseals those that need it. Returns the number of resealed
+   * values.
+   */
   async #pass(signal: AbortSignal): Promise<number> {
     let renewedCount = await this.#parts.renewOthers();
     this.#count(0, renewedCount);
@@ -254,7 +258,7 @@ export class Rotation {
     }
   }
 
-  /** All leaves of a document, in as many transactions as necessary. */
+  /** Reseals all leaves of a document, in as many transactions as necessary. */
   async #renewDocument(name: string, id: string, signal: AbortSignal): Promise<number> {
     const { databases } = this.#parts;
     let renewedCount = 0;

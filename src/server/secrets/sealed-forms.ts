@@ -12,7 +12,7 @@ import type { JobData, JobName, RequestForm } from "../../jobs/index.ts";
 
 /**
  * Format of sealed requests. It is higher than the formats of unsealed requests
- * (`job-data-record.ts`), so that a node without sealing shows such a job as one of a newer
+ * (`job-data-record.ts`), so that a program without sealing treats such a job as one from a newer
  * version.
  */
 const FORMAT_SEALED = 3;
@@ -22,7 +22,7 @@ interface SealedRequest {
   readonly sealed: string;
 }
 
-/** Job requests as `{"format": 3, "sealed": base64}`. */
+/** Stores job requests as `{"format": 3, "sealed": base64}`. */
 export function sealedRequests(seal: Seal): RequestForm {
   const encode = (job: JobName, request: JobData): JobData => {
     const sealed = seal.seal(utf8Encode(JSON.stringify(request)), placeOf(job));
@@ -70,7 +70,7 @@ export function sealText(seal: Seal, text: string, place: string): string {
   return PREFIX + base64Encode(seal.seal(utf8Encode(text), place));
 }
 
-/** Unsealed text is returned unchanged. */
+/** Returns the unsealed text. A text that is not sealed is returned unchanged. */
 export function openText(seal: Seal, text: string, place: string): string {
   if (!text.startsWith(PREFIX)) return text;
   return utf8Decode(seal.open(bytesOf(text.slice(PREFIX.length), place), place));

@@ -54,7 +54,10 @@ export function alertSettings(texts: SettingTexts): AlertSettings {
   return liveSettings(texts, ALERT_SETTINGS);
 }
 
-/** Rejects a URL with a password, which would not stay secret where the URL is displayed. */
+/**
+ * Rejects a URL with a password, because the password would be visible wherever the URL is
+ * displayed.
+ */
 function parseUrl(text: string) {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   const isHttp = url?.protocol === "http:" || url?.protocol === "https:";

@@ -6,7 +6,7 @@ import { compilePattern, PatternError, parseTtl } from "../../protocol/index.ts"
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
 const SECTION = "couch_auto_purge_plugin";
-/** Regular expressions under keys that users choose. */
+/** Section with regular expressions. Users choose its keys. */
 export const SKIPPED_DATABASES_SECTION = `${SECTION}.skip_dbs`;
 const ENABLED = { section: "couch_scanner_plugins", key: SECTION };
 
@@ -35,9 +35,12 @@ export const AUTO_PURGE_SETTINGS = {
 };
 
 export interface AutoPurgeSettings extends Values<typeof AUTO_PURGE_SETTINGS> {
-  /** Whether a pattern of `[couch_auto_purge_plugin.skip_dbs]` matches the name, or is unusable. */
+  /**
+   * Whether the database is skipped, because a pattern of `[couch_auto_purge_plugin.skip_dbs]`
+   * matches its name or is invalid.
+   */
   readonly skips: (database: string) => boolean;
-  /** Calls back after `isEnabled` has changed. */
+  /** Registers a function that is called after `isEnabled` has changed. */
   readonly onSwitched: (effect: () => void) => void;
 }
 

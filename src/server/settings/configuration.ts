@@ -1,6 +1,6 @@
 /**
- * The configuration of a node at runtime: CouchDB's sections and keys, read on each use, changed
- * one by one.
+ * The configuration of a node at runtime, with CouchDB's sections and keys. Values are read on each
+ * use, and changed one at a time.
  *
  * Values set at runtime are in the last file, `local.ini` in the data folder, and take precedence
  * over the other files. Deleting such a value restores the value of the other files (CouchDB's
@@ -80,7 +80,7 @@ export class Configuration implements SettingTexts {
     return this.#values.get(section) ?? new Map();
   }
 
-  /** Returns all values by section and key, in name order of the sections. */
+  /** Returns all values by section and key, sorted by section name. */
   sections(): IniSections {
     return new Map([...this.#values].sort(([left], [right]) => (left < right ? -1 : 1)));
   }
@@ -242,7 +242,7 @@ export class Configuration implements SettingTexts {
     return statSync(localFile, { throwIfNoEntry: false })?.mtimeMs;
   }
 
-  /** The file is replaced as a whole. Changes by another process are read first. */
+  /** Replaces the whole file. Changes that another process made to it are read first. */
   #write(section: string, key: string, text: string | undefined): void {
     const { localFile } = this.#parts;
     if (localFile === undefined) return;
@@ -257,7 +257,7 @@ export class Configuration implements SettingTexts {
       this.#modifiedAtMs = this.#fileTime();
     } catch (error) {
       removeDraft(draft);
-      // Reports an error in a file written by another process.
+      // The error is in a file that another process wrote, so it is reported unchanged.
       if (error instanceof ConfigError) throw error;
       const reason = `${localFile}: ${(error as Error).message}`;
       if (!isSystemError(error)) throw new ConfigError(reason, { cause: error });
@@ -286,7 +286,7 @@ export class Configuration implements SettingTexts {
   }
 }
 
-/** Throws a ConfigError that also names the source of the text. */
+/** Checks the text of a setting. Throws a ConfigError that also names the source of the text. */
 function checkText(
   { read }: Setting<unknown>,
   text: string | undefined,
@@ -313,8 +313,8 @@ function isSystemError(error: unknown): boolean {
 }
 
 /**
- * Removes the temporary file after an error, because it contains settings. Only the first error is
- * reported.
+ * Removes the temporary file after an error, because it contains settings. If the removal fails,
+ * only the first error is reported.
  */
 function removeDraft(file: string): void {
   try {
@@ -324,7 +324,7 @@ function removeDraft(file: string): void {
   }
 }
 
-/** Unseals the secrets. */
+/** Returns the sections with unsealed secrets. */
 function opened(sections: IniSections, seal: Seal): IniSections {
   const open = (section: string, key: string, text: string): string =>
     isSecretSetting(section, key) ? openText(seal, text, placeOf(section, key)) : text;
@@ -352,7 +352,7 @@ export function readIni(file: string): IniSections {
   }
 }
 
-/** Rejects files in another encoding, because passwords would be misread. */
+/** Decodes UTF-8. Rejects files in another encoding, because passwords would be misread. */
 function decodeText(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -411,7 +411,7 @@ function checkWritable(section: string, key: string, text: string): void {
     throw new ConfigError("Invalid configuration value");
   }
   // A key that contains an equals sign can be read back only if ` = ` follows the key. With an
-  // empty value, the ` = ` is missing.
+  // empty value, the space after the equals sign is lost.
   if (!isReadAsWritten(section, key, text.trim())) {
     throw new ConfigError("Invalid configuration key");
   }

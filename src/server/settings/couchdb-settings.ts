@@ -1,11 +1,11 @@
 /**
- * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. A listed
- * section may also contain settings that this program supports; those have an effect. A warning
- * names each ineffective setting that is set (`settings-advice.ts`); docs/configuration.md lists
- * them. All other settings of CouchDB are supported under the same name.
+ * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. Settings
+ * that this program supports do have an effect, even if their whole section is listed. If an
+ * ineffective setting is set, a warning names it (`settings-advice.ts`). All other settings of
+ * CouchDB are supported under the same name.
  *
- * The reasons are code, because a warning, the dashboard and `tandem config` show them to operators
- * who bring a configuration of CouchDB. docs/configuration.md is generated from them.
+ * The reasons are part of the code, because a warning, the dashboard and `tandem config` show them
+ * to operators who migrate from CouchDB. The list in docs/configuration.md is generated from them.
  */
 import { SKIPPED_DATABASES_SECTION } from "./auto-purge-settings.ts";
 import { type Setting, sectionOf } from "./settings.ts";
@@ -22,8 +22,8 @@ export interface IneffectiveSettings {
 const NO_SHARDS = "databases have no shards";
 
 /**
- * Sections by reason. Keys follow a colon; without keys, the whole section is meant. A final `*`
- * matches all sections with this prefix.
+ * Reasons, each with the settings that it applies to. Keys follow the section and a colon; without
+ * keys, the whole section is meant. A final `*` matches all sections with this prefix.
  */
 const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   [
@@ -164,8 +164,8 @@ export const FREE_SECTIONS: readonly string[] = [
 ];
 
 /**
- * Settings that would be dangerous to ignore. Only the value that matches the actual behaviour is
- * accepted.
+ * Settings that would be dangerous to ignore. Each accepts only the value that matches the actual
+ * behaviour.
  */
 export const REFUSED_SETTINGS: readonly Setting<unknown>[] = [
   fixed("chttpd_auth", "authentication_db", "_users", "users are looked up in this database only"),

@@ -32,10 +32,10 @@ export const DATABASE_SETTINGS = {
   }),
 };
 
-/** The security object of databases without one. */
+/** Returns the security object of databases without one. */
 export function securityDefault(texts: SettingTexts): () => string {
-  // With `admin_local`, CouchDB lets everyone access databases on its main port, which corresponds
-  // to our port.
+  // `admin_local` has the same effect as `everyone`: in CouchDB, it lets everyone access databases
+  // on the main port, and this server has only a main port.
   return () =>
     readSetting(texts, DATABASE_SETTINGS.defaultSecurity) === "admin_only"
       ? SECURITY_ADMIN_ONLY

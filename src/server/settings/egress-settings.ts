@@ -30,7 +30,10 @@ export const EGRESS_SETTINGS = {
   deny: rules("deny", "rules that deny servers"),
 };
 
-/** The current rules; the same object until one of the texts changes. */
+/**
+ * Returns a function that returns the current rules. They are the same object until one of the
+ * texts changes.
+ */
 export function egressRules(texts: SettingTexts): () => EgressRules {
   const { allow, deny } = EGRESS_SETTINGS;
   return derived(
@@ -39,7 +42,10 @@ export function egressRules(texts: SettingTexts): () => EgressRules {
   );
 }
 
-/** The current overrides; the same array until the text changes. */
+/**
+ * Returns a function that returns the current overrides. They are the same array until the text
+ * changes.
+ */
 export function connectTo(texts: SettingTexts): () => readonly ConnectTo[] {
   return derived(
     () => [texts.get("replicator", "connect_to")],

@@ -28,7 +28,7 @@ function asObject(sections: IniSections): Record<string, Record<string, string>>
   );
 }
 
-test("an invalid line is located, and its content is not shown", () => {
+test("the error for an invalid line contains the number of the line but not its content", () => {
   expect(() => parseIni("[a]\nadmin pa55")).toThrow(
     /^line 2: expected \[section\] or key = value$/,
   );

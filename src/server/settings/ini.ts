@@ -1,7 +1,8 @@
 /**
- * CouchDB's INI files: sections, `key = value`, comments from `;` at the start of a line or after
- * white space, continuation lines that begin with white space. No library parses them this way:
- * section names contain dots, values semicolons, and keys equals signs.
+ * CouchDB's INI files. They contain sections, pairs such as `key = value`, comments that begin with
+ * `;` at the start of a line or after white space, and continuation lines that begin with white
+ * space. No library parses them this way: section names contain dots, values contain semicolons,
+ * and keys contain equals signs.
  */
 
 export type IniSections = ReadonlyMap<string, ReadonlyMap<string, string>>;
@@ -41,8 +42,9 @@ function parseLines(lines: readonly string[]): readonly IniLine[] {
 }
 
 /**
- * The last of duplicate keys wins. Throws an Error with the number of a line that is neither
- * section, pair nor comment, but without its content, which may be a password.
+ * Parses a file. The last of duplicate keys wins. Throws an Error for a line that is neither
+ * section, pair nor comment. The message contains the number of the line but not its content, which
+ * may be a password.
  */
 export function parseIni(text: string): IniSections {
   const sections = new Map<string, Map<string, string>>();
@@ -62,8 +64,8 @@ export function parseIni(text: string): IniSections {
 }
 
 /**
- * The text with one pair set or removed, however often it occurs. Everything else, including
- * comments, is unchanged (`config_writer`).
+ * Returns the text with one pair set or removed. Duplicates of the pair are removed. Everything
+ * else, including comments, is unchanged (`config_writer`).
  */
 export function withIniValue(
   text: string,
@@ -105,7 +107,10 @@ function sectionOf(line: string): string | undefined {
   return /^\[([^\]]+)\]$/.exec(line.replace(/\s;.*$/, "").trim())?.[1];
 }
 
-/** Split at the first ` = `, so that a key may contain an equals sign, or else at the first `=`. */
+/**
+ * Splits a line at the first ` = `, so that a key may contain an equals sign, or otherwise at the
+ * first `=`.
+ */
 function pairOf(line: string): { readonly key: string; readonly value: string } | undefined {
   const spaced = line.indexOf(" = ");
   const equals = spaced > 0 ? spaced + 1 : line.indexOf("=");

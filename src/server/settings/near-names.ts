@@ -1,8 +1,8 @@
 /** Suggests names for misspelt ones. */
 
 /**
- * The closest of `names`, if it is close enough to be a typing error; the first of several equally
- * close ones.
+ * Returns the closest of `names`, or `undefined` if none is close enough to explain a typing error.
+ * If several names are equally close, the first one is returned.
  */
 export function nearestName(misspelt: string, names: Iterable<string>): string | undefined {
   let nearest: string | undefined;
@@ -16,8 +16,8 @@ export function nearestName(misspelt: string, names: Iterable<string>): string |
 }
 
 /**
- * Number of typing errors that turn one text into the other: an extra, missing or wrong letter, or
- * two swapped ones (optimal string alignment distance).
+ * Returns the number of typing errors that turn one text into the other: an extra, missing or wrong
+ * letter, or two swapped letters (optimal string alignment distance).
  */
 function slipCount(left: string, right: string): number {
   let beforeLast: number[] = [];

@@ -1,6 +1,6 @@
 /**
- * The configuration as administrators read and change it over HTTP: without secrets, and with new
- * passwords hashed.
+ * The configuration as administrators read and change it over HTTP. Secrets are hidden, and new
+ * passwords are hashed.
  */
 import type { NodeConfiguration } from "../../api/index.ts";
 import type { SettingRow } from "../../contract/index.ts";
@@ -23,12 +23,12 @@ import { ineffectiveness } from "./settings-advice.ts";
 /** Placeholder for a secret; not accepted as a value. */
 const MASK = "****";
 
-/** Sections in which every key is meaningful. */
+/** Sections in which every key counts as a known setting, because users choose the keys. */
 const NAMED_SECTIONS = new Set(["admins", IDENTITIES_SECTION, "jwt_keys", SHARES_SECTION]);
 
 /**
- * As in CouchDB, the authentication handlers cannot be changed over HTTP; neither can settings that
- * determine what this machine reveals of itself.
+ * Sections that cannot be changed over HTTP: those that CouchDB protects, and `[identities]`, which
+ * determines what this machine reveals of itself.
  */
 const READ_ONLY_SECTIONS = new Set([
   IDENTITIES_SECTION,
@@ -47,7 +47,7 @@ export class MaskedConfiguration implements NodeConfiguration {
   readonly #configuration: Configuration;
   readonly #passwords: PasswordSettings & PasswordLimits;
 
-  /** `passwords` are the settings for hashing new ones, read on each use. */
+  /** `passwords` are the settings for hashing new passwords. They are read on each use. */
   constructor(configuration: Configuration, passwords: PasswordSettings & PasswordLimits) {
     this.#configuration = configuration;
     this.#passwords = passwords;
@@ -161,7 +161,7 @@ function isAt({ section, key }: Place): (place: Place) => boolean {
   return (place) => place.section === section && place.key === key;
 }
 
-/** The text without Markdown's links and backticks. */
+/** Returns the text without Markdown's links and backticks. */
 function plainText(markdown: string | undefined): string | null {
   if (markdown === undefined) return null;
   return markdown.replace(/\[([^\]]+)\]\([^)]*\)/g, "$1").replaceAll("`", "");

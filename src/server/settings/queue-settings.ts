@@ -1,5 +1,5 @@
 /**
- * Writes changed settings to the queue, where they apply to all nodes: `[replicator.shares]`, the
+ * Writes changed settings to the queue, which applies them to all nodes: `[replicator.shares]`, the
  * decay of usage, and the activity timeout.
  */
 import { Notifier } from "../../base/index.ts";
@@ -24,7 +24,7 @@ export class QueueSettings {
     );
     try {
       while (!signal.aborted) {
-        // The first pass applies changes that could not be applied before a restart.
+        // The first pass applies changes that were not applied before the node was restarted.
         await this.#replicator.prepare();
         await changed.notified(signal).catch(() => {});
       }

@@ -156,8 +156,9 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
     meaning: "time limit for a complete request, except `_changes`",
   }),
   /**
-   * Whether `session` comes first among the plugins, which are tried in order. Only the first name
-   * matters: `noop` sends the password each time, and so does `session` at servers without sessions.
+   * Whether `session` is the first plugin. The plugins are tried in order, but only the first one
+   * matters: `noop` sends the password with each request, and `session` does the same if the server
+   * has no sessions.
    */
   usesSessions: parsed("auth_plugins", {
     default: CLIENT_DEFAULT.usesSessions,
@@ -260,7 +261,7 @@ const PRIORITY_COEFFICIENT = coefficient("priority_coeff", 0.98, {
 interface OtherName {
   readonly name: Setting<number>;
   readonly of: Setting<number>;
-  /** Units of the alias per unit of the setting. Default: 1. */
+  /** Number by which a value of the setting is multiplied to get the alias's value. Default: 1. */
   readonly perUnit?: number;
 }
 
@@ -280,7 +281,7 @@ const OPTION_SETTINGS = Object.fromEntries(
   Object.entries(REPLICATION_OPTIONS).map(([name, option]) => [name, optionSetting(option)]),
 ) as SettingsOf<ReplicationOptions>;
 
-/** The settings of `[replicator]`, without the options of replications and aliases. */
+/** The settings of `[replicator]` that are neither options of replications nor aliases. */
 export const REPLICATOR_OWN_SETTINGS: readonly Setting<unknown>[] = [
   NODE_SETTINGS,
   FAIR_SHARE_SETTINGS,
@@ -303,7 +304,7 @@ export interface ReplicatorTexts extends SettingTexts {
   section(section: string): ReadonlyMap<string, string>;
 }
 
-/** Members are read on each use, including nested ones. */
+/** Creates the configuration. Its members are read on each use, including nested ones. */
 export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
   const { instalmentSec } = FAIR_SHARE;
   const config = Object.assign(liveSettings<NodeConfig>(withOtherNames(texts), NODE_SETTINGS), {
@@ -322,8 +323,8 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
 }
 
 /**
- * If a limit for distant servers is not set, the text of its option is read instead, because the
- * limit must not exceed the option.
+ * Some options have a second, larger limit for distant servers. If that limit is not set, the text
+ * of the option is read instead, so that the option limits distant servers too.
  */
 function withNumbersAsBounds(texts: SettingTexts): SettingTexts {
   return {
@@ -351,7 +352,10 @@ function withOtherNames(texts: SettingTexts): SettingTexts {
   };
 }
 
-/** Throws a ConfigError for invalid shares, which would otherwise be read as other shares. */
+/**
+ * Throws a ConfigError for invalid shares. They would otherwise be read as the default or the
+ * nearest limit.
+ */
 export function checkShares(group: string, shares: string): void {
   const setting = sectionOf(SHARES_SECTION).integer(group, SHARES_DEFAULT, {
     min: SHARES_MIN,

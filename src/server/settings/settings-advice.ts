@@ -10,9 +10,9 @@ import { nearestName } from "./near-names.ts";
 import type { Place } from "./settings.ts";
 
 /**
- * Traces an event for each setting that is set but has no effect. Traces another event whenever
- * such a setting changes. Changes of `fileSettings` are reported too, because these settings are
- * read only from the file.
+ * Traces an event for each setting that is set but has no effect, and again whenever such a setting
+ * changes. Also traces changes of `fileSettings`, because these settings are read only from the
+ * file.
  */
 export function announceIneffectiveSettings(
   configuration: Configuration,

@@ -30,7 +30,7 @@ test("a copy made by valuesNow contains the current values", () => {
   expect({ ...now }).toEqual({ jobsMax: 500, logs: true });
 });
 
-test("a setting is read in its former section if the current one does not set it", () => {
+test("a setting is read from its former section if the current section does not set it", () => {
   const moved = sectionOf("chttpd", { former: "httpd" }).integer("timeout", 1, { meaning: "time" });
   const read = (text: string) => {
     const sections = parseIni(text);

@@ -1,8 +1,8 @@
 /**
  * The table of settings, each with its place in the configuration, default, range and meaning. The
- * parser, the displayed defaults, `docs/configuration.md` and the dashboard derive from it. Layers
- * see settings as objects whose members are read on each use (`liveSettings`), so that a change
- * takes effect immediately.
+ * parser, the displayed defaults, `docs/configuration.md` and the dashboard are derived from it.
+ * Layers see settings as objects whose members are read on each use (`liveSettings`), so that a
+ * change takes effect immediately.
  */
 import { forbidCopies, OperationalError } from "../../base/index.ts";
 
@@ -31,7 +31,7 @@ export interface SettingFacts {
   readonly defaultWords?: string;
   /** Description of valid values. */
   readonly values?: string;
-  /** Whether a change waits for the next start of the node. */
+  /** Whether a change takes effect only at the next start of the node. */
   readonly waitsForStart?: boolean;
 }
 
@@ -204,7 +204,7 @@ export type Values<Table> = {
 };
 
 /**
- * An object whose members read the configuration on each access. Copying the object throws;
+ * Returns an object whose members read the configuration on each access. Copying the object throws;
  * `valuesNow` returns a copy of the current values.
  */
 export function liveSettings<T extends object>(texts: SettingTexts, settings: SettingsOf<T>): T {

@@ -2,7 +2,7 @@
 import { isTagName } from "../../replicator/index.ts";
 import { listed, liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
-/** Bounds the number of gauges and labels. */
+/** Maximum number of tags, which bounds the number of gauges and labels. */
 const METRIC_TAGS_MAX = 8;
 
 export const TAG_SETTINGS = {

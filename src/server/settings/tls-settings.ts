@@ -13,12 +13,12 @@ import {
 export interface ServerTls {
   /** The port; 0 selects a free port. */
   readonly port: number;
-  /** The server's certificate, with intermediate ones. */
+  /** File with the server's certificate and the intermediate certificates. */
   readonly certificateFile: string;
   readonly keyFile: string;
   /** Passphrase of the key file. */
   readonly password: string | undefined;
-  /** Certificate authorities of the server's own certificate and of clients. */
+  /** File with the authorities that issued the server's own certificate and those of clients. */
   readonly authoritiesFile: string | undefined;
   /** Requirements for client certificates; undefined if clients are not asked for certificates. */
   readonly clients: ClientCertificates | undefined;

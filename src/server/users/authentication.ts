@@ -1,8 +1,8 @@
 /**
- * Authentication (`chttpd_auth`, `couch_httpd_auth`): the handlers in `[chttpd]
- * authentication_handlers`, in order, until one identifies the user. Without an administrator,
- * every client has administrator rights ("admin party"), and the server only listens on the
- * loopback address.
+ * Authentication (`chttpd_auth`, `couch_httpd_auth`). The handlers in `[chttpd]
+ * authentication_handlers` are tried in order until one identifies the user. Without an
+ * administrator, every client has administrator rights ("admin party"), and the server listens only
+ * on the loopback address.
  */
 import { createHmac, randomBytes } from "node:crypto";
 import type { ApiRequest, User } from "../../api/index.ts";
@@ -21,10 +21,12 @@ import type { SessionCookies } from "./session-cookies.ts";
 import type { SessionSecrets } from "./session-secrets.ts";
 import type { KnownUser, Turn, UserDirectory } from "./user-directory.ts";
 
-/** Handlers that authenticate users of the local directory. The others trust another system. */
+/**
+ * Handlers that authenticate users of the local directory. The other handlers trust another system.
+ */
 const OWN_HANDLERS: ReadonlySet<string> = new Set(["cookie", "default"]);
 
-/** Maximum number of verified credentials, which need not be hashed again. */
+/** Maximum number of verified credentials that are cached. Their passwords are not hashed again. */
 const VERIFIED_COUNT_MAX = 1_000;
 
 const ANONYMOUS: User = { name: null, roles: [], isAdmin: false };
@@ -46,7 +48,10 @@ export interface AuthenticationParts {
 
 export class Authentication {
   readonly #parts: AuthenticationParts;
-  /** Digests with a key of this process, so that the entries reveal no passwords. */
+  /**
+   * HMACs of verified credentials. The key is known only to this process, so the HMACs reveal no
+   * passwords.
+   */
   readonly #verified = new Set<string>();
   readonly #verifiedKey = randomBytes(32);
   readonly #turns = new PeerTurns();
@@ -60,7 +65,10 @@ export class Authentication {
     return this.#parts.settings.handlers;
   }
 
-  /** Throws a ProtocolError for wrong credentials, and for missing ones where they are required. */
+  /**
+   * Returns the user who sent the request. Throws a ProtocolError for wrong credentials, and for
+   * missing ones where they are required.
+   */
   async authenticate(request: ApiRequest): Promise<User> {
     if (this.#isParty() && !asksLoopbackHost(request)) throw strangeHost();
     for (const handler of this.handlers) {
@@ -73,7 +81,10 @@ export class Authentication {
     return this.#unknown(request);
   }
 
-  /** The user, with a cookie for later requests; undefined for a wrong name or password. */
+  /**
+   * Returns the user's roles and a cookie for later requests, or `undefined` for a wrong name or
+   * password.
+   */
   async logIn(
     name: string,
     password: string,
@@ -85,7 +96,7 @@ export class Authentication {
     return user && { roles: user.roles, cookie: this.#parts.cookies.issue(user, request) };
   }
 
-  /** The address or network for which wrong passwords are counted. */
+  /** Returns the address or network for which wrong passwords are counted. */
   #clientOf(request: ApiRequest): string {
     return clientNetwork(clientAddress(request, this.#parts.settings));
   }
@@ -104,11 +115,14 @@ export class Authentication {
     }
   }
 
-  /** Response if no handler identified the user. */
+  /**
+   * Returns the user of a request that no handler identified. Throws a ProtocolError 401 if a user
+   * is required.
+   */
   #unknown({ method, path }: ApiRequest): User {
     const { requireValidUser, requireValidUserExceptForUp } = this.#parts.settings;
     const isLogin = method === "POST" && path === "/_session";
-    // Reason shown on the login page.
+    // The dashboard is served to everyone, because it contains the login page.
     const isDashboard = /^\/_dashboard(\/|$)/.test(path);
     const isUp = path === "/_up" && requireValidUserExceptForUp;
     const isFree = isLogin || isDashboard || isUp;
@@ -144,8 +158,8 @@ export class Authentication {
   async #byPassword(name: string, password: string, peer: string): Promise<KnownUser | undefined> {
     const { users, lockout } = this.#parts;
     const user = await users.find(name);
-    // No password check is simulated for an unknown user. Without administrators, user names are
-    // not secret, because every client has administrator rights.
+    // Without administrators, no password check is simulated for an unknown user. User names are
+    // then not secret, because every client has administrator rights.
     if (user === undefined && this.#isParty()) return undefined;
     const attempt = { name, salt: user?.salt ?? "", peer };
     lockout.check(attempt);
@@ -185,8 +199,8 @@ export class Authentication {
   }
 
   /**
-   * A reverse proxy names the user; with `proxy_use_secret`, a token proves that the request comes
-   * from the proxy.
+   * Identifies the user by a header of a reverse proxy. With `proxy_use_secret`, a token must prove
+   * that the request comes from the proxy.
    */
   async #byProxy(headers: ReadonlyMap<string, string>): Promise<User | undefined> {
     const { settings, secrets } = this.#parts;
@@ -214,8 +228,8 @@ export class Authentication {
 }
 
 /**
- * Whether the token is the name signed with an accepted secret, as in CouchDB. No token is valid if
- * no secret is configured.
+ * Whether the token is a signature of the name with an accepted secret, as in CouchDB. No token is
+ * valid if no secret is configured.
  */
 function isProxyToken(
   { secret, hashAlgorithms }: AuthenticationSettings,

@@ -1,4 +1,4 @@
-/** The address of the client whose request came through trusted proxies. */
+/** The address of a client, even if its request came through trusted proxies. */
 import { type BlockList, isIP } from "node:net";
 import type { ApiRequest } from "../../api/index.ts";
 
@@ -12,9 +12,10 @@ export interface ProxySettings {
 
 /**
  * Returns the client's address. The address in `peerHeader` takes precedence; if trusted proxies
- * are configured, it counts only from one of them. Otherwise, the client's address is the last
- * address that does not belong to a trusted proxy. Each proxy appends the address of its peer to
- * `X-Forwarded-For`; earlier addresses may be forged.
+ * are configured, the header is read only in requests that come from one of them. Otherwise, the
+ * address of the peer is returned. If the peer is a trusted proxy, however, the client's address is
+ * the last one in `X-Forwarded-For` that does not belong to a trusted proxy. Each proxy appends the
+ * address of its peer to that header, so earlier addresses may be forged.
  */
 export function clientAddress(
   { peer, headers }: Pick<ApiRequest, "peer" | "headers">,

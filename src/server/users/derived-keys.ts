@@ -1,7 +1,7 @@
 /**
- * One key per purpose. `[chttpd_auth] secret` itself only verifies proxy tokens, which proxies
- * compute from it as for CouchDB. Everything that Tandem itself signs is signed with a key derived
- * for that purpose (HKDF, RFC 5869).
+ * Keys derived from `[chttpd_auth] secret`, one per purpose (HKDF, RFC 5869). Tandem signs
+ * everything with such a key. The secret itself only verifies tokens of proxies, which sign with
+ * the secret, as they do for CouchDB.
  */
 import { createHmac, hkdfSync } from "node:crypto";
 
@@ -14,7 +14,9 @@ export function deriveKey(secret: string, purpose: KeyPurpose, salt: string): Ui
   return new Uint8Array(hkdfSync("sha256", secret, salt, `tandem ${purpose}`, KEY_BYTES));
 }
 
-/** Signs a text. `algorithm` is an entry of `[chttpd_auth] hash_algorithms`, in Erlang's names. */
+/**
+ * Signs a text. `algorithm` is one of `[chttpd_auth] hash_algorithms`, which use Erlang's names.
+ */
 export function signText(algorithm: string, key: string | Uint8Array, text: string): Buffer {
   return createHmac(algorithm === "sha" ? "sha1" : algorithm, key)
     .update(text)

@@ -1,5 +1,5 @@
 /**
- * Bearer tokens (`jwtf`, `[jwt_auth]`, `[jwt_keys]`): signatures and claims are checked by `jose`,
+ * Bearer tokens (`jwtf`, `[jwt_auth]`, `[jwt_keys]`). `jose` checks signatures and claims. The
  * settings have CouchDB's names.
  */
 import { createPublicKey, type KeyObject } from "node:crypto";
@@ -12,14 +12,14 @@ export interface TokenSettings {
   readonly rolesClaimPath: string | undefined;
 }
 
-/** Key types with their permitted algorithms: a public key never counts as a shared secret. */
+/** Permitted algorithms by type of key, so that a public key is never used as a shared secret. */
 const ALGORITHMS: Readonly<Record<string, readonly string[]>> = {
   hmac: ["HS256", "HS384", "HS512"],
   rsa: ["RS256", "RS384", "RS512"],
   ec: ["ES256", "ES384", "ES512"],
 };
 
-/** Throws a ProtocolError for an invalid token. */
+/** Returns the user that the token names. Throws a ProtocolError for an invalid token. */
 export async function tokenUser(
   token: string,
   keys: ReadonlyMap<string, string>,
@@ -61,7 +61,10 @@ function keyOf(
   throw unauthorized("Unknown kid");
 }
 
-/** `exp, {iss, "name"}`: required claims, some with required values. */
+/**
+ * Parses the required claims, such as `exp, {iss, "name"}`. A claim in braces must have the given
+ * value.
+ */
 function requiredClaims(text: string): {
   readonly names: string[];
   readonly values: ReadonlyMap<string, string>;

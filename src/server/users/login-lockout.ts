@@ -1,16 +1,16 @@
 /**
  * Temporarily rejects logins after too many wrong passwords (`couch_auth_lockout`,
- * `[chttpd_auth_lockout]`). Failures are counted per user, salt of the password, and client
- * address. Guessing therefore does not lock out other clients. A new password has a new salt, which
- * starts a new count. A count ends a fixed time after its first failure. Each node counts
- * separately.
+ * `[chttpd_auth_lockout]`). Failures are counted for each user at each client address, so guessing
+ * does not lock out the user at other addresses. The password's salt is part of the key of a count,
+ * so a new password, which has a new salt, starts a new count. A count ends a fixed time after its
+ * first failure. Each node counts separately.
  */
 import { createHash } from "node:crypto";
 import type { Clock, Trace } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import type { LockoutSettings } from "../settings/lockout-settings.ts";
 
-/** A login: the user, the salt in use, and the origin. */
+/** A login attempt: the user's name, the salt of the password, and the client. */
 export interface LoginAttempt {
   readonly name: string;
   readonly salt: string;
@@ -27,7 +27,7 @@ export class LoginLockout {
   readonly #settings: LockoutSettings;
   readonly #clock: Clock;
   readonly #trace: Trace;
-  /** Failures in the order of the first failure of each. */
+  /** Counts of failures, ordered by the time of their first failure. */
   readonly #failures = new Map<string, Failures>();
 
   constructor(

@@ -1,6 +1,7 @@
 /**
- * Defence against DNS rebinding. If the name `evil.example` suddenly resolves to this machine, its
- * pages can send requests to this server, but these requests still have the host `evil.example`.
+ * Protection against DNS rebinding. If the name `evil.example` suddenly resolves to this machine,
+ * pages from that name can send requests to this server. However, these requests still have the
+ * host `evil.example`.
  */
 import { BlockList } from "node:net";
 import type { ApiRequest } from "../../api/index.ts";
@@ -11,8 +12,8 @@ LOOPBACK.addAddress("::1", "ipv6");
 LOOPBACK.addSubnet("::ffff:127.0.0.0", 104, "ipv6");
 
 /**
- * Whether the client addressed this machine, or a proxy in front of it, by a loopback address or
- * `localhost`. HTTP/1.0 clients, which are not browsers, may omit the host.
+ * Whether the client used a loopback address or `localhost` as the host. A host that a proxy
+ * forwards is checked too. HTTP/1.0 clients, which are not browsers, may omit the host.
  */
 export function asksLoopbackHost({ headers }: Pick<ApiRequest, "headers">): boolean {
   const hosts = [headers.get("host"), headers.get("x-forwarded-host")].flatMap(

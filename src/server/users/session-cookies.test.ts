@@ -61,7 +61,7 @@ function signed({
   return Buffer.concat([Buffer.from(`${text}:`), signature]);
 }
 
-/** Whether the cookie is accepted; a malformed one throws. */
+/** Whether the cookie opens a session. Expects an error 400 for a malformed cookie. */
 function comesIn(value: string, who = JAN): boolean {
   try {
     return open().opens(value, who);
@@ -96,14 +96,14 @@ describe("a forged cookie", () => {
     expect(comesIn(bytes.toString("base64url"))).toBe(false);
   });
 
-  test("opens no session for another name or a later time with the signature of a valid cookie", () => {
+  test("opens no session if the name or time of a valid cookie was replaced", () => {
     const bytes = signed({ sec: NOW_SEC - 300 });
     const signature = bytes.subarray(-32);
     const root = Buffer.concat([Buffer.from(`root:${(NOW_SEC - 300).toString(16)}:`), signature]);
     expect(comesIn(root.toString("base64url"), user("root"))).toBe(false);
     const later = Buffer.concat([Buffer.from(`jan:${NOW_SEC.toString(16)}:`), signature]);
     expect(comesIn(later.toString("base64url"))).toBe(false);
-    // A letter moves from the name to the time. The signature also covers the colon between them.
+    // Moves a letter from the name to the time. The signature also covers the colon between them.
     const shifted = Buffer.concat([Buffer.from("ja:n69000000:"), signed({}).subarray(-32)]);
     expect(comesIn(shifted.toString("base64url"), user("ja"))).toBe(false);
   });
@@ -218,7 +218,7 @@ describe("the attributes of a cookie", () => {
     expect(said).toBe(attribute);
   });
 
-  test("a same_site unknown to browsers is refused", () => {
+  test("an invalid same_site is rejected", () => {
     const { cookies } = open({ "chttpd_auth/same_site": "often" });
     expect(() => cookies.issue(JAN, PLAIN)).toThrow(
       "[chttpd_auth] same_site = often: expected none, lax or strict",

@@ -21,7 +21,7 @@ export interface Session {
   readonly signature: string;
 }
 
-/** A session older than this part of its lifetime is renewed by the next response. */
+/** Fraction of a session's lifetime. If a session is older, the next response renews it. */
 const AGING_RATIO = 0.1;
 
 const NO_SALT = "The user document has an empty salt: set the password again.";
@@ -42,8 +42,8 @@ export class SessionCookies {
   }
 
   /**
-   * A `Set-Cookie` header for an authenticated user. Throws a ProtocolError 403 for one without a
-   * salt.
+   * Returns a `Set-Cookie` header for an authenticated user. Throws a ProtocolError 403 for a user
+   * without a salt.
    */
   issue({ name, salt }: KnownUser, arrival: Arrival): string {
     if (salt === "") throw new ProtocolError(403, "forbidden", NO_SALT);
@@ -57,14 +57,14 @@ export class SessionCookies {
     return this.#header(value, this.#settings.timeoutSec, arrival);
   }
 
-  /** A `Set-Cookie` header that ends the session. */
+  /** Returns a `Set-Cookie` header that ends the session. */
   cleared(arrival: Arrival): string {
     return this.#header("", 0, arrival);
   }
 
   /**
-   * Parses a `Cookie` header; returns `undefined` without a session. Throws CouchDB's 400 for a
-   * malformed one.
+   * Parses a `Cookie` header. Returns `undefined` if it contains no session. Throws CouchDB's 400
+   * for a malformed session.
    */
   read(header: string): Session | undefined {
     const value = /(?:^|;\s*)AuthSession="?([^;"]*)/.exec(header)?.[1];
@@ -107,8 +107,9 @@ export class SessionCookies {
   }
 
   /**
-   * Whether the request came over TLS, to this server or to a reverse proxy that sends such a
-   * header. A client that forges the header only makes its own cookie useless.
+   * Whether the client used TLS. Its TLS connection may end at this server or at a reverse proxy,
+   * which reports it in a header. A client that forges the header only makes its own cookie
+   * useless.
    */
   #cameByTls({ isSecure, headers }: Arrival): boolean {
     const { forwardedTlsHeader, forwardedProtocolHeader } = this.#settings;

@@ -14,14 +14,14 @@ import {
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
 import type { Configuration } from "../settings/configuration.ts";
 
-/** Limits of the stored record, which keeps the newest secrets. */
+/** Limits of the stored record. If there are more secrets, the newest ones are kept. */
 const SECRET_COUNT_MAX = 8;
 const SECRET_LENGTH_MAX = 4_096;
 
-/** Interval between reads of the record if no watch fires; also how long expired rows may stay. */
+/** Interval between reads of the record if no watch fires. Each read also removes expired rows. */
 const FOLLOW_INTERVAL_MS = 5_000;
 
-/** For each secret: when it was last set, or last replaced by another one. */
+/** The time at which each secret was last set, or last replaced by another one. */
 type ChangeTimes = ReadonlyMap<string, number>;
 
 export interface SessionSecretsParts {
@@ -30,7 +30,7 @@ export interface SessionSecretsParts {
   readonly seal: Seal;
   readonly configuration: Configuration;
   readonly settings: AuthenticationSettings;
-  /** Secret that is used if the configuration sets none; all nodes of a store share it. */
+  /** Secret that is used if the configuration sets none. All nodes of a store share it. */
   readonly storedSecret: string;
 }
 
@@ -58,7 +58,7 @@ export class SessionSecrets {
     return this.#current;
   }
 
-  /** The current secret, and those accepted after a change. */
+  /** The current secret, and other secrets that are still accepted after a change. */
   get accepted(): readonly string[] {
     const changed = this.#unexpired(merged(this.#shared, this.#unsaved));
     return [...new Set([this.#current, ...changed.keys()])];

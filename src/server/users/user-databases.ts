@@ -1,7 +1,7 @@
 /**
  * Maintains a database for each user, if `[couch_peruser] enable` is set (CouchDB's
- * `couch_peruser`). The name of the database is `userdb-` and the bytes of the user's name in hex.
- * The user is one of its administrators and members.
+ * `couch_peruser`). The name of the database is `userdb-` followed by the bytes of the user's name
+ * in hex. The user is one of the database's administrators and members.
  *
  * This service follows the changes of `_users`. It stores its progress in the same transaction as
  * the effects of the changes, so each change is processed exactly once. If several nodes process
@@ -155,7 +155,8 @@ export class UserDatabases implements Service {
       await databases.remove(tx, name);
       return { event: "users.database-deleted", database: name };
     }
-    // As in CouchDB, the database is kept, and a new user with the same name gets it back.
+    // As in CouchDB, the database is kept. If a user with the same name is created later, that user
+    // gets the database.
     await changeSecurity(tx, existing, (names) => names.filter((other) => other !== userName));
     return undefined;
   }

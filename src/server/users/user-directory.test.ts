@@ -1,4 +1,4 @@
-/** Tests users from earlier versions, and the time spent on unknown names. */
+/** Tests users with hashes of earlier versions, and the time spent on unknown names. */
 import { createHook } from "node:async_hooks";
 import { createHash } from "node:crypto";
 import { afterAll, expect, test } from "vitest";
@@ -23,7 +23,7 @@ afterAll(() => {
   derivations.disable();
 });
 
-/** A directory whose store contains these user documents. */
+/** Opens a directory whose store contains these user documents. */
 async function open(users: Readonly<Record<string, object>>): Promise<UserDirectory> {
   const runtime = createSystemRuntime();
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
@@ -62,7 +62,7 @@ test("the next login replaces a stored salt only if the salt is empty", async ()
   expect(await (await users.find("sal"))?.matches("pw", turn)).toBe(true);
 });
 
-test("a wrong password of an unknown user, of one with a hash and of one with an old hash costs one derivation", async () => {
+test("a wrong password costs one derivation, for unknown users, current hashes and old hashes", async () => {
   const users = await open({ old: simple("pw", "salt"), new: simple("pw", "salt") });
   await users.upgradeHash("new", "pw");
   for (const name of ["old", "new"]) {

@@ -29,13 +29,13 @@ export interface KnownUser {
   /** Salt of the hash. A new password has a new salt, which ends sessions. */
   readonly salt: string;
   /**
-   * Identifies the stored hash. Changes with any part of the hash, which invalidates cached
-   * credentials.
+   * Identifies the stored hash. If any part of the hash changes, this value changes too, which
+   * invalidates cached credentials.
    */
   readonly hash: string;
   /**
-   * Throws a ProtocolError 403 for a hash with excessive cost. Passwords of one user are checked
-   * one after the other.
+   * Whether the password matches. Throws a ProtocolError 403 if the cost of the hash is not
+   * permitted. Passwords of one user are checked one after the other.
    */
   matches(password: string, turn: Turn): Promise<boolean>;
 }
@@ -53,8 +53,8 @@ const SERVER: SecuritySubject = { userName: null, roles: ["_admin"], isAdmin: tr
 export class UserDirectory {
   readonly #parts: UserDirectoryParts;
   /**
-   * Password checks in progress by user: one at a time, so that logins of one user do not block all
-   * others.
+   * The last password check in progress for each user. A user's checks run one at a time, so that
+   * they do not block the logins of all other users.
    */
   readonly #checksOf = new Map<string, Promise<unknown>>();
 
@@ -63,8 +63,8 @@ export class UserDirectory {
   }
 
   /**
-   * Returns `undefined` for an unknown name. Throws a ProtocolError 401 for a user whose document
-   * is in conflict.
+   * Finds a user. Returns `undefined` for an unknown name. Throws a ProtocolError 401 for a user
+   * whose document is in conflict.
    */
   async find(name: string): Promise<KnownUser | undefined> {
     const stored = this.#parts.configuration.section("admins").get(name);
@@ -73,8 +73,9 @@ export class UserDirectory {
 
   /**
    * Returns the current rights of a user of this directory, or `undefined` for an unknown name.
-   * Throws like `find`. `null` stands for any client of a server without administrators. Such a
-   * server does not authenticate, so an unknown name is then a user without roles.
+   * Throws like `find`. A server without administrators does not authenticate its clients. It
+   * resolves `null`, which stands for any client, to an administrator, and an unknown name to a
+   * user without roles.
    */
   async resolve(userName: string | null): Promise<SecuritySubject | undefined> {
     const admins = this.#parts.configuration.section("admins");
@@ -88,8 +89,8 @@ export class UserDirectory {
 
   /**
    * Rehashes a verified password if the settings for new hashes have changed (CouchDB's
-   * `upgrade_hash_on_auth`), or if its salt is empty. Keeps a salt that is not empty, so that
-   * sessions stay valid. Concurrent changes of the document take precedence.
+   * `upgrade_hash_on_auth`), or if the stored salt is empty. Any other salt is kept, so that
+   * sessions stay valid. If the document changes concurrently, that change takes precedence.
    */
   async upgradeHash(name: string, password: string): Promise<void> {
     const { kv, databases, configuration, passwords } = this.#parts;
@@ -145,8 +146,8 @@ export class UserDirectory {
   }
 
   /**
-   * Takes as long as checking a wrong password of a user, so that the time does not reveal which
-   * users exist.
+   * Rejects the password of an unknown user. Takes as long as checking a wrong password of a known
+   * user, so that the time does not reveal which users exist.
    */
   rejectUnknown(name: string, password: string, turn: Turn): Promise<boolean> {
     return this.#inTurn(name, turn, () => this.#reject(password));
@@ -171,7 +172,7 @@ export class UserDirectory {
     });
   }
 
-  /** Checks of one name run one after the other. */
+  /** Runs a check after all earlier checks of the same name. */
   #inTurn(name: string, turn: Turn, match: () => Promise<boolean>): Promise<boolean> {
     const check = (): Promise<boolean> => turn(match);
     const before = this.#checksOf.get(name);
@@ -201,7 +202,10 @@ export class UserDirectory {
   }
 }
 
-/** CouchDB's response. Any of the leaves may contain a leaked password or revoked roles. */
+/**
+ * CouchDB's error for a user document in conflict. Any of its leaves may contain a leaked password
+ * or revoked roles.
+ */
 function conflict(): ProtocolError {
   const reason =
     "User document conflicts must be resolved before the document is used for authentication purposes.";
@@ -209,8 +213,8 @@ function conflict(): ProtocolError {
 }
 
 /**
- * The password hash in a user's document, in CouchDB's format; undefined if the hash is missing,
- * incomplete or of an unknown kind.
+ * Returns the password hash in a user's document, in CouchDB's format. Returns `undefined` if the
+ * hash is missing, incomplete or of an unknown kind.
  */
 export function hashOf(record: Readonly<Record<string, unknown>>): PasswordHash | undefined {
   const { password_scheme: scheme = "simple", salt, derived_key: derived, iterations } = record;

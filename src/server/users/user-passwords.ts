@@ -23,9 +23,9 @@ const PASSWORD_MEMBERS = new Set([
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Replaces passwords by hashes, one after the other, so that a request occupies one place in the
- * queue. Throws a ProtocolError 400 for a password that is not permitted, and 403 for one that is
- * not a string.
+ * Replaces passwords by hashes. Computes one hash at a time, so that a request never occupies more
+ * than one place in the queue for hashing. Throws a ProtocolError 400 for a password that is not
+ * permitted, and 403 for one that is not a string.
  */
 export async function hashPasswords(
   edits: readonly DocumentEdit[],
@@ -48,14 +48,17 @@ async function withHashedPassword(edit: DocumentEdit, rules: PasswordRules): Pro
   return { ...edit, body: await withHash(edit.body, password, rules, kept) };
 }
 
-/** CouchDB's message for a password that is not a string, which would be stored unhashed. */
+/**
+ * CouchDB's message for a password that is not a string. Such a password would otherwise be stored
+ * unhashed.
+ */
 function invalidPassword(value: unknown): string {
   return `Password value of '${JSON.stringify(value).slice(0, 100)}' is invalid.`;
 }
 
 /**
- * The document with the password's hash. Uses a new salt unless one is given. A new salt ends the
- * user's sessions.
+ * Returns the document with the hash of the password. Uses a new salt unless one is given. A new
+ * salt ends the user's sessions.
  */
 export async function withHash(
   body: Utf8Text,

@@ -22,7 +22,10 @@ type Members = Readonly<Record<string, unknown>>;
 const SYSTEM_ROLES: ReadonlySet<string> = new Set([METRICS_ROLE, READER_ROLE]);
 
 export interface UsersRules {
-  /** Members of all users that everyone with access may read. Read on each use. */
+  /**
+   * Names of public members of user documents. Everyone with access to the database may read these
+   * members. The setting can change at any time.
+   */
   readonly settings: { readonly publicMembers: readonly string[] };
   /** Bounds for password hashes, which can change at any time. */
   readonly limits: PasswordLimits;
@@ -35,8 +38,8 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
       if (edit.id.startsWith("_design/")) return { edit };
       const isAdmin = isDatabaseAdmin(await database.security(tx), context);
       const live = (await database.documents.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
-      // Named users may write only their own documents, and learn nothing about others. Anonymous
-      // users may sign up.
+      // Named users may write only their own documents, and the error must not reveal which others
+      // exist. Anonymous users may sign up.
       if (!isAdmin && context.userName !== null && !mayWriteOwn(edit, context, live)) {
         return { rejected: "not_found", reason: "missing" };
       }
@@ -51,16 +54,16 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
 }
 
 /**
- * Whether the document belongs to the user, who must be authenticated by the directory. A token or
- * a proxy vouches only for the name.
+ * Whether the document belongs to the user. The directory must have authenticated the user, because
+ * a token or a proxy vouches only for the name.
  */
 function isOwn({ id }: { readonly id: string }, subject: SecuritySubject): boolean {
   return subject.vouchedBy === undefined && hasName(id, subject);
 }
 
 /**
- * Whether the writer may write this document as their own. A user with a token may create the
- * document, as in a sign-up, but not change an existing one.
+ * Whether the writer may write this document as their own. A user whom a token or a proxy
+ * identifies may create the document, as in a sign-up, but not change an existing one.
  */
 function mayWriteOwn({ id }: DocumentEdit, writer: WriteContext, live: readonly Leaf[]): boolean {
   return hasName(id, writer) && (writer.vouchedBy === undefined || live.length === 0);
@@ -71,8 +74,9 @@ function hasName(id: string, { userName }: SecuritySubject): boolean {
 }
 
 /**
- * Only administrators may cause or change a conflict. Only server administrators may delete a leaf
- * of a conflict, because the next winner takes effect with its roles and password.
+ * Returns the reason why an edit is forbidden because of a conflict, if it is. Only administrators
+ * may cause or change a conflict. Only server administrators may delete a leaf of a conflict,
+ * because the roles and password of the next winner then take effect.
  */
 function conflictFault(
   edit: DocumentEdit,
@@ -96,7 +100,10 @@ function follows(edit: DocumentEdit, revision: string): boolean {
   return hashes.some((hash, distance) => formatRevision(start - distance, hash) === revision);
 }
 
-/** Returns `undefined` if nothing is public. Design documents are for administrators. */
+/**
+ * Returns the public members of a document, or `undefined` if it has no public members. Only
+ * administrators may read design documents.
+ */
 function publicPart(document: Document, names: readonly string[]): Document | undefined {
   if (document.id.startsWith("_design/")) return undefined;
   const members = splitObject(document.body.text).filter(({ name }) => names.includes(name));
@@ -104,7 +111,10 @@ function publicPart(document: Document, names: readonly string[]): Document | un
   return { ...document, body: Utf8Text.of(joinObject(members)), attachments: [] };
 }
 
-/** Reason why the edit is forbidden, in CouchDB's words. */
+/**
+ * Returns the reason why the edit is forbidden, in CouchDB's words, or `undefined` if it is
+ * allowed.
+ */
 async function judge(
   tx: Transaction,
   database: HookedDatabase,
@@ -177,7 +187,7 @@ function passwordHashFault(members: Members, limits: PasswordLimits): string | u
   return hash && hashFault(hash, limits);
 }
 
-/** Access to all jobs of the server is more than an administrator of `_users` may grant. */
+/** An administrator of `_users` may not grant access to all jobs of the server. */
 function readerFault(
   { roles }: Members,
   old: Members | undefined,
@@ -195,7 +205,7 @@ function roleFault(
 ): string | undefined {
   const added = roles as readonly string[];
   if (old === undefined) return added.length > 0 ? "Only _admin may set roles" : undefined;
-  // Anonymous users and those with a token have no document of their own.
+  // No document belongs to an anonymous user, or to one whom a token or a proxy identifies.
   if (vouchedBy !== undefined || userName !== name) {
     return "You may only update your own user document.";
   }
