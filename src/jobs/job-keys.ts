@@ -134,7 +134,7 @@ const ROWS = {
     18,
     ["type", "group"],
     "(shares)",
-    "groups whose shares are not 100",
+    "groups with a number of shares other than 100",
   ),
   fairShare: keyRow<{ type: JobType }>(
     19,

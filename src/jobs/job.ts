@@ -111,8 +111,8 @@ export interface Observation {
 }
 
 /**
- * A job held by the processor that accepted it. The lock is drawn at acceptance and proves
- * ownership.
+ * A job held by the processor that accepted it. The lock is generated at acceptance and
+ * proves ownership.
  */
 export interface HeldJob extends JobName {
   readonly lock: string;

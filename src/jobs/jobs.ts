@@ -687,8 +687,8 @@ export class Jobs {
   }
 
   /**
-   * Requeues up to `limit` jobs whose last heartbeat is not after `until`. Their holders are
-   * halted.
+   * Requeues up to `limit` jobs whose last heartbeat is not after `until`. Workers that still hold
+   * such a job are halted at their next write.
    */
   async requeueSilent(
     tx: Transaction,

@@ -130,8 +130,8 @@ test("a rejected login is listed until an operator replaces the password", async
   const noLogins = { total_rows: 0, logins: [] };
   expect((await here("/_tandem/logins")).json).toEqual(noLogins);
 
-  // An account whose jobs were corrected in their documents no longer waits. This is another
-  // account, because further attempts for the first one are spread over a minute.
+  // An account no longer waits once the password is corrected in the documents of its
+  // jobs. The account `eva` is new, because attempts for the first one are spread over a minute.
   const source = (password: string) => `${far.url.replace("://", `://eva:${password}@`)}/films`;
   const copy = { target: "copy", create_target: true };
   await here("/_replicator/typo", "PUT", { source: source("typing-error"), ...copy });

@@ -59,7 +59,7 @@ test("a client that disconnects before its response arrives aborts only its own 
   expect(others.map((call) => call.signal.aborted)).toEqual([false]);
 });
 
-test("a server that stops aborts requests, sends the responses, and closes idle connections", async () => {
+test("when a server stops, it aborts the handlers of requests, sends their responses, and closes idle connections", async () => {
   const { api, arrived } = waitingApi();
   const server = await open(api);
   const asked = fetch(`http://127.0.0.1:${server.port}/waits`);

@@ -241,7 +241,7 @@ test("a job that moves to another group is queued in that group", async () => {
   });
 });
 
-test("a running job that is added again to another group next runs in that group", async () => {
+test("a running job that is added to another group runs in that group next time", async () => {
   await add("j", "a");
   const { held } = await acceptSome(1);
   await add("j", "b", 5);

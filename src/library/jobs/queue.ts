@@ -55,7 +55,7 @@ export type JobChange =
   | { readonly kind: "removed"; readonly name: JobName };
 
 export interface RunOptions {
-  /** Stops running. Jobs that have not finished return to the queue. */
+  /** Stops the worker when it aborts. Jobs that have not finished return to the queue. */
   readonly signal: AbortSignal;
   /** Name of the worker, for operators. Default: `worker`. */
   readonly name?: string;

@@ -56,7 +56,7 @@ export async function checkFormat(
   );
 }
 
-/** Reason why a job waits that no node may run. */
+/** Returns the reason shown for a job that waits because no node may run it. */
 export function noNodeReason(labels: Labels): string {
   const named = labels.length === 1 ? "the label" : "all of the labels";
   return `No running node has ${named} ${labels.join(", ")}; add them to [tandem] labels of a node and restart it, or change \`run_on\``;

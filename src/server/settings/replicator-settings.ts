@@ -175,7 +175,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
   }),
   sessionRenewalSec: integer("session_refresh_interval_sec", CLIENT_DEFAULT.sessionRenewalSec, {
     unit: "s",
-    meaning: "age at which sessions without lifetime are renewed",
+    meaning: "age at which a session is renewed if the server states no lifetime",
   }),
   grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, {
     min: 0,

@@ -40,7 +40,7 @@ export interface Setting<T> extends Place, SettingFacts {
    * Returns the default for a key that is unset or empty. Throws a ConfigError for an invalid text.
    */
   readonly read: (text: string | undefined) => T;
-  /** Text that expresses the default in a file, if it does not follow from the default itself. */
+  /** The default as text in a file, if the text cannot be derived from the value. */
   readonly defaultText?: string;
   /** CouchDB's former place of the setting, used if this one is not set. */
   readonly former?: Setting<T>;

@@ -52,7 +52,7 @@ export const BULK_GET_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, value
 /** A list of database names or updates. A server that ignores `limit` may send all of them. */
 export const NAMES_ANSWER: AnswerBudget = { bytesMax: 32 * MIB, valuesMax: 1_000_000 };
 
-/** Response to `_dbs_info` for `count` databases. */
+/** Limits for the response to `_dbs_info` for `count` databases. */
 export function databasesAnswer(count: number): AnswerBudget {
   return perItem(count, { bytesMax: 64 * KIB, valuesMax: 100 });
 }
