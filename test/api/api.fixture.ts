@@ -139,8 +139,10 @@ export async function openApi({
       return { status, headers, bytes, text, json: parsed(text) };
     },
     async stream(request, options) {
-      const { body } = await send(request, options);
-      if (typeof body !== "object" || body instanceof Uint8Array) throw new Error("No stream");
+      const { status, body } = await send(request, options);
+      if (typeof body !== "object" || body instanceof Uint8Array) {
+        throw new Error(`Expected a stream, received ${status} ${body}`);
+      }
       return texts(body)[Symbol.asyncIterator]();
     },
   };
