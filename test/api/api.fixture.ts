@@ -63,6 +63,7 @@ export async function openApi({
   wrapEngine = (engine) => engine,
   keepOldBodiesMs = () => 0,
   nowMs,
+  functionMs = 1_000,
 }: {
   readonly user?: User;
   readonly hooks?: readonly DatabaseHook[];
@@ -71,6 +72,8 @@ export async function openApi({
   readonly keepOldBodiesMs?: () => number;
   /** The wall clock. Default: the system's. */
   readonly nowMs?: () => number;
+  /** Time limit of a function or selector for one document. */
+  readonly functionMs?: number;
 } = {}): Promise<OpenApi> {
   const events: { name: string }[] = [];
   const system = createSystemRuntime({
@@ -82,7 +85,7 @@ export async function openApi({
   const functions = {
     runtime,
     sandbox: sandboxes(runtime),
-    timeoutMs: 1_000,
+    timeoutMs: functionMs,
     codes: new DesignCodes(),
   };
   const indexes = new Indexes({ runtime, functions, scheduleBuild: async () => {} });
