@@ -25,12 +25,12 @@ import { BatchCopier } from "../copying/copy-batch.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { Endpoints, RunConnections } from "../endpoints/endpoints.ts";
 import type { Hazardous } from "../endpoints/http/requests.ts";
-import { classifyFailure, describeFailure, unreachableOrigin } from "../failures/failure.ts";
+import { describeFailure } from "../failures/failure.ts";
 import { FailurePlaces } from "../failures/failure-places.ts";
 import type { RetryRequest } from "../failures/run-failures.ts";
 import { StoredRunFailures } from "../failures/stored-run-failures.ts";
 import type { Claim } from "../job-changes/replication-ownership.ts";
-import type { Parked, RunEnding } from "../jobs/decide.ts";
+import type { RunEnding } from "../jobs/decide.ts";
 import { type FailurePlace, NO_PLACE } from "../jobs/failing.ts";
 import { isRetried } from "../jobs/job-control.ts";
 import { type DirectionProgress, hasEnded, type ReplicationJobData } from "../jobs/job-data.ts";
@@ -51,14 +51,13 @@ import { askPending, MeasuredRun, observeRuns, showLife } from "./job-life.ts";
 import { LagMeter } from "./lag-meter.ts";
 import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
+import { completed, endingOf, isRefusal, quietAt, RATE_LIMITED } from "./run-endings.ts";
 import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from "./scheduled-run.ts";
 import { afterStalls, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
 /** Abort reason, created once because creating an error is expensive. */
 const OVER = new Error("The run has ended");
-/** Error name for a server that keeps responding with 429. */
-const RATE_LIMITED = "max_backoff";
 /** Maximum job updates per second of a node; with more jobs, each is updated less often. */
 const FIGURES_PER_SEC_MAX = 100;
 /**
@@ -74,15 +73,16 @@ export interface ReplicationJobParts {
   readonly ids: ReplicationIdContext;
 }
 
-/** The run of a direction, and its start positions. */
+/** The run of a direction. */
 interface OpenRun {
   readonly direction: Direction;
   readonly measured: MeasuredRun;
-  readonly activity: Activity;
   /** Opens an endpoint whose requests do not count as progress. */
   readonly beside: OpenSide;
   /** Notified when the run knows its start. */
   readonly begun: Notifier;
+  /** Aborted when the run has ended. */
+  readonly over: AbortController;
 }
 
 /** Where each direction was parked, and whether the run ends once it has caught up. */
@@ -363,8 +363,7 @@ export class ReplicationJob {
       if (!over.aborted) await task();
     };
     const copy = async (
-      { direction: of, measured: { run } }: OpenRun,
-      runEnded: AbortController,
+      { direction: of, measured: { run }, over }: OpenRun,
       runSignal: AbortSignal,
     ): Promise<ReplicationEnding> => {
       try {
@@ -373,19 +372,15 @@ export class ReplicationJob {
         return await run.run(runSignal);
       } finally {
         this.#lostCheckpoint ??= run.lostCheckpoint;
-        runEnded.abort(OVER);
+        over.abort(OVER);
       }
     };
-    const overs = copies.map(() => new AbortController());
     await runTogether(signal, [
       async (runSignal) => {
         try {
           endings = await allTogether(
             runSignal,
-            copies.map(
-              (one, index) => (taskSignal: AbortSignal) =>
-                copy(one, overs[index] as AbortController, taskSignal),
-            ),
+            copies.map((one) => (taskSignal: AbortSignal) => copy(one, taskSignal)),
           );
         } finally {
           observeRuns(this.#job, runs);
@@ -395,11 +390,10 @@ export class ReplicationJob {
       later(ended.signal, () => this.#showLife(runs, ended.signal)),
       later(ended.signal, () => this.#park(copies, place.endsCaughtUp, ended.signal)),
       later(ended.signal, () => this.#keepHours(direction.replication, ended.signal)),
-      ...copies.flatMap(({ direction: of, measured, activity, beside }, index) => {
-        const { signal: over } = overs[index] as AbortController;
+      ...copies.flatMap(({ direction: of, measured, beside, over: { signal: over } }) => {
         const watched = {
           run: measured.run,
-          activity,
+          activity: measured.activity,
           hasLiveFeed: of.replication.source.kind === "http",
         };
         return [
@@ -451,7 +445,8 @@ export class ReplicationJob {
       copyLimits: config.copyLimits,
       lag,
     });
-    return { direction, measured: new MeasuredRun(run, lag, activity), activity, beside, begun };
+    const measured = new MeasuredRun(run, lag, activity);
+    return { direction, measured, beside, begun, over: new AbortController() };
   }
 
   /** Throws a StopRequest if another user's job has taken over the replication. */
@@ -641,49 +636,6 @@ function parkedPlace(before: DirectionProgress | undefined): ParkedPlace | undef
   return { sequence, statistics, startTimes };
 }
 
-/** Returns the `caught-up` ending for runs that copied everything up to these update sequences. */
-function quietAt(
-  runs: readonly (readonly [run: ReplicationRun, updateSequence: SourceSequence])[],
-): Extract<RunEnding, { kind: "caught-up" }> {
-  const [forward, reverse] = runs.map(
-    ([{ startTimes }, updateSequence]): Parked => ({ updateSequence, startTimes }),
-  );
-  assert(forward !== undefined, "A job must have a direction");
-  return { kind: "caught-up", pending: 0, ...forward, reverse };
-}
-
-/** Returns the ending of a job that has copied everything in all directions. */
-function completed(endings: readonly ReplicationEnding[]): RunEnding {
-  const [forward, reverse] = endings.map((ending) => ("result" in ending ? ending.result : {}));
-  const result = reverse === undefined ? { ...forward } : { ...forward, reverse };
-  return { kind: "completed", result };
-}
-
-/** Returns the ending of a run that failed. */
-function endingOf(
-  error: unknown,
-  replication: Replication,
-  place: FailurePlace,
-  secrets: SecretsInUse,
-): RunEnding {
-  const described = describeFailure(error);
-  const failure = {
-    error: secrets.redact(described.error),
-    reason: secrets.redact(described.reason),
-  };
-  const cause = { ...place, class: classifyFailure(error) };
-  if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
-  if (failure.error === RATE_LIMITED) return { kind: "rate-limited", failure, cause };
-  if (isRefusal(error)) return { kind: "store-refused", failure, cause };
-  // If this node cannot reach a server through a proxy, other nodes may still reach it, so do not
-  // report an outage.
-  const isDirect = [replication.source, replication.target].every(
-    (side) => side.kind === "local" || side.proxyUrl === undefined,
-  );
-  const unreachable = isDirect ? unreachableOrigin(error) : undefined;
-  return { kind: "crashed", failure, cause, unreachable };
-}
-
 /** Options with fewer concurrent requests, for a server that demanded a pause (CouchDB 3.5). */
 function gently(replication: Replication): Replication {
   const { options } = replication;
@@ -699,11 +651,6 @@ function gently(replication: Replication): Replication {
       httpConnectionsMax: Math.min(options.httpConnectionsMax, 5),
     },
   };
-}
-
-/** Whether the store is unavailable or rejects writes, for example on a full disk. */
-function isRefusal(error: unknown): boolean {
-  return errorCode(error) === "KV_UNAVAILABLE";
 }
 
 /**
