@@ -140,6 +140,27 @@ test("lists, counts and retries the documents that either database refuses", asy
   );
 });
 
+test("a continuous job retries the failures of both directions on request", async () => {
+  const code = 'function (doc) { if (doc.refused) throw { forbidden: "no" }; }';
+  await node.createDatabase("b");
+  for (const name of ["a", "b"]) {
+    await node.put(name, "_design/v", { validate_doc_update: code });
+  }
+  await node.put("a", "refused-a", { refused: true });
+  await node.put("b", "refused-b", { refused: true });
+  await put("pair", { ...PAIR, continuous: true, doc_ids: ["refused-a", "refused-b"] });
+  const { failures } = node.replicator;
+  const listed = async () => {
+    const entry = await node.document("pair", () => true);
+    return node.world.until(failures.list(entry, { skip: 0, limit: 10 }));
+  };
+  while ((await listed()).length < 2) await pass(100);
+  const entry = await node.document("pair", () => true);
+  await node.world.until(failures.retry(entry, undefined, new AbortController().signal));
+  while ((await listed()).some(({ tries }) => tries < 2)) await pass(1_000);
+  expect((await listed()).map(({ id }) => id)).toEqual(["refused-a", "refused-b"]);
+});
+
 test("owns both replications, so a job for the reverse direction is a duplicate", async () => {
   await put("pair", { ...PAIR, continuous: true });
   await onceCopied("b", "from-a");
