@@ -66,6 +66,7 @@ export type {
 } from "./endpoints/endpoint.ts";
 export {
   EndpointError,
+  isChange,
   parseSequence,
   sequenceText,
   TextDocument,

@@ -7,6 +7,7 @@ import type { JsonText } from "../../base/index.ts";
 import {
   type ChangedDocument,
   type Endpoint,
+  isChange,
   parseReplication,
   type RevisionRequest,
   type SourceSequence,
@@ -56,14 +57,13 @@ export async function listConflicts(url: string, flags: ConflictsFlags): Promise
       winningRevisionsOnly: false,
     };
     for await (const items of endpoint.changes(request, signal)) {
-      const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
+      const changes = items.filter(isChange);
       for await (const conflict of conflictsIn(endpoint, changes, signal)) {
         conflictCount++;
         process.stdout.write(flags.json === true ? jsonLine(conflict) : textLine(conflict));
       }
       documentCount += changes.length;
-      const last = items.at(-1);
-      if (last !== undefined) since = last.kind === "change" ? last.change.sequence : last.sequence;
+      since = items.at(-1)?.sequence ?? since;
     }
     process.stdout.write(
       flags.json === true

@@ -10,7 +10,12 @@
  */
 import { runTogether } from "../../base/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";
-import type { ChangedDocument, Endpoint, RevisionRequest } from "../endpoints/endpoint.ts";
+import {
+  type ChangedDocument,
+  type Endpoint,
+  isChange,
+  type RevisionRequest,
+} from "../endpoints/endpoint.ts";
 import type { RevisionsOfDocument } from "./copy-batch.ts";
 
 /** Documents per `_revs_diff` request. */
@@ -101,7 +106,7 @@ async function* leaves(
     winningRevisionsOnly: false,
   } as const;
   for await (const items of endpoint.changes(request, signal)) {
-    const documents = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
+    const documents = items.filter(isChange);
     for (let start = 0; start < documents.length; start += QUESTION_ROWS_MAX) {
       yield documents.slice(start, start + QUESTION_ROWS_MAX);
     }

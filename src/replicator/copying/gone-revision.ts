@@ -50,7 +50,7 @@ async function announcedLeaves(
   } as const;
   for await (const items of source.changes(request, signal)) {
     for (const item of items) {
-      if (item.kind === "change" && item.change.id === id) append(leaves, item.change.revisions);
+      if (item.id === id) append(leaves, item.revisions);
     }
   }
   return leaves;

@@ -118,13 +118,17 @@ export interface ChangedDocument {
   readonly sizeBytes: number;
 }
 
-/**
- * An item of the feed. A `position` is a sequence without a change: all changes before it have been
- * delivered.
- */
-export type ChangesItem =
-  | { readonly kind: "change"; readonly change: ChangedDocument }
-  | { readonly kind: "position"; readonly sequence: SourceSequence };
+/** A sequence without a change. The feed has delivered all changes up to this sequence. */
+export interface FeedPosition {
+  readonly id?: undefined;
+  readonly sequence: SourceSequence;
+}
+
+export type ChangesItem = ChangedDocument | FeedPosition;
+
+export function isChange(item: ChangesItem): item is ChangedDocument {
+  return item.id !== undefined;
+}
 
 export interface ChangesRequest {
   readonly since: SourceSequence;

@@ -7,7 +7,7 @@ import { BoundedQueue, type Clock, runInTurns, runTogether } from "../../base/in
 import type { ThroughSequence } from "../checkpoints/through-sequence.ts";
 import type { BatchObserver } from "../copying/batch-outcome.ts";
 import type { BatchCopier } from "../copying/copy-batch.ts";
-import { type ChangesItem, repeatsCredential } from "../endpoints/endpoint.ts";
+import { type ChangesItem, isChange, repeatsCredential } from "../endpoints/endpoint.ts";
 import type { Replication } from "../request/replication.ts";
 import type { LagMeter } from "./lag-meter.ts";
 import { changeCount, readChanges } from "./read-changes.ts";
@@ -88,8 +88,7 @@ export class ChangesPipeline {
     let number = 0;
     // The batch is numbered as it leaves the queue, so that numbers follow feed order.
     const items = await this.#queue.takeUpTo(replication.options.workerBatchSize, (batch) => {
-      const last = batch.at(-1) as ChangesItem;
-      const end = last.kind === "change" ? last.change.sequence : last.sequence;
+      const end = batch.at(-1)?.sequence;
       // Before a sequence is stored and displayed, reject it if it repeats a credential.
       if (secrets.isRepeatedIn(end)) throw repeatsCredential("a sequence");
       number = sequence.start(end, changeCount(batch));
@@ -103,7 +102,7 @@ export class ChangesPipeline {
     signal: AbortSignal,
   ): Promise<void> {
     const { batchCopier, sequence, lag, onBatch } = this.#parts;
-    const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
+    const changes = items.filter(isChange);
     try {
       await batchCopier.copy(changes, signal);
     } catch (error) {

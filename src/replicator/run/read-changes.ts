@@ -1,6 +1,6 @@
 /** Reads changes from the source's feed into the bounded queue of the copiers. */
 import { abortable, type BoundedQueue } from "../../base/index.ts";
-import type { ChangesItem } from "../endpoints/endpoint.ts";
+import { type ChangesItem, isChange } from "../endpoints/endpoint.ts";
 
 /** Reads until the feed ends, waiting while the queue is full, then closes the queue. */
 export async function readChanges(
@@ -15,7 +15,7 @@ export async function readChanges(
     for await (const items of feed) {
       onRead(changeCount(items));
       for (const item of items) {
-        const weight = item.kind === "change" ? item.change.sizeBytes : 1;
+        const weight = isChange(item) ? item.sizeBytes : 1;
         if (!queue.tryPush(item, weight)) await abortable(queue.push(item, weight), signal);
       }
     }
@@ -30,6 +30,6 @@ export async function readChanges(
 
 export function changeCount(items: readonly ChangesItem[]): number {
   let count = 0;
-  for (const { kind } of items) if (kind === "change") count++;
+  for (const item of items) if (isChange(item)) count++;
   return count;
 }

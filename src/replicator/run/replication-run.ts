@@ -17,7 +17,12 @@ import { recordedStatistics } from "../checkpoints/replication-log.ts";
 import { ThroughSequence } from "../checkpoints/through-sequence.ts";
 import type { BatchObserver } from "../copying/batch-outcome.ts";
 import { BatchCopier } from "../copying/copy-batch.ts";
-import { isSameSequence, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";
+import {
+  isChange,
+  isSameSequence,
+  type SourceSequence,
+  type StartTimes,
+} from "../endpoints/endpoint.ts";
 import { describeFailure } from "../failures/failure.ts";
 import { type RunFailures, SCHEDULED_RETRY } from "../failures/run-failures.ts";
 import {
@@ -397,7 +402,7 @@ export class ReplicationRun {
     const since = sinceSequence ?? 0;
     const request = { since, continuous: false, selection, winningRevisionsOnly };
     for await (const items of source.changes(request, signal)) {
-      const changes = items.flatMap((item) => (item.kind === "change" ? [item.change] : []));
+      const changes = items.filter(isChange);
       const { workerBatchSize } = replication.options;
       for (let start = 0; start < changes.length; start += workerBatchSize) {
         await batchCopier.tryOnce(changes.slice(start, start + workerBatchSize), signal);

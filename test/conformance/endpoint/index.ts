@@ -6,7 +6,9 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
   compareDatabases,
+  type ChangedDocument,
   type Endpoint,
+  isChange,
   type StreamedDocument,
   TextDocument,
 } from "../../../src/replicator/index.ts";
@@ -83,9 +85,9 @@ async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
 }
 
 async function changesOf(endpoint: Endpoint, request: Parameters<Endpoint["changes"]>[0] = ALL) {
-  const changes: { id: string; revisions: readonly string[]; sequence: unknown }[] = [];
+  const changes: ChangedDocument[] = [];
   for await (const items of endpoint.changes(request, FOREVER)) {
-    for (const item of items) if (item.kind === "change") changes.push(item.change);
+    changes.push(...items.filter(isChange));
   }
   return changes;
 }
@@ -263,7 +265,8 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     const feed = endpoint.changes({ ...ALL, continuous: true }, stopping.signal);
     const first = (async () => {
       for await (const items of feed) {
-        for (const item of items) if (item.kind === "change") return item.change.id;
+        const change = items.find(isChange);
+        if (change !== undefined) return change.id;
       }
       return undefined;
     })();

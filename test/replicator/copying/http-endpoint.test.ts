@@ -14,6 +14,7 @@ import { classifyFailure, describeFailure } from "../../../src/replicator/failur
 import {
   type Endpoint,
   HttpEndpoint,
+  isChange,
   parseReplication,
   REPLICATOR_CONFIG_DEFAULT,
   TextDocument,
@@ -68,9 +69,7 @@ async function changesOf(
   const found: unknown[] = [];
   const all = { ...request, selection } as Parameters<Endpoint["changes"]>[0];
   for await (const items of endpoint.changes(all, signal)) {
-    for (const item of items) {
-      if (item.kind === "change") found.push([item.change.id, ...item.change.revisions]);
-    }
+    for (const { id, revisions } of items.filter(isChange)) found.push([id, ...revisions]);
   }
   return found;
 }
@@ -238,7 +237,7 @@ test.each([400, 405, 501])(
     const selection = { kind: "doc-ids", ids: ["b"] } as const;
     const request = { since: 0, selection, winningRevisionsOnly: false, continuous: true };
     for await (const items of endpoint.changes(request, signal)) {
-      const ids = items.flatMap((item) => (item.kind === "change" ? [item.change.id] : []));
+      const ids = items.filter(isChange).map(({ id }) => id);
       expect(ids).toEqual(["b"]);
       break;
     }

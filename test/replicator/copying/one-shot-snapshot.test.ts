@@ -163,9 +163,7 @@ describe("over HTTP", () => {
   async function itemsOf(changes: ReturnType<HttpEndpoint["changes"]>): Promise<unknown[]> {
     const found: unknown[] = [];
     for await (const items of changes) {
-      for (const item of items) {
-        found.push(item.kind === "change" ? item.change.id : { position: item.sequence });
-      }
+      for (const { id, sequence } of items) found.push(id ?? { position: sequence });
     }
     return found;
   }

@@ -77,13 +77,13 @@ export async function* readChangesSnapshot(
         const rows: Rows = next.value;
         const changes = choose(changesOf(rows, requests.words));
         hasNews ||= changes.length > 0;
-        if (changes.length > 0) yield changes.map((change) => ({ kind: "change", change }));
+        if (changes.length > 0) yield changes;
         since = lastSequenceOf(rows, since);
       }
       // Report the end of the feed, because a filter may have skipped changes after the last row.
       // These changes need not be read again.
       const end = next.value;
-      if (hasNews && !isSamePosition(end, since)) yield [{ kind: "position", sequence: end }];
+      if (hasNews && !isSamePosition(end, since)) yield [{ sequence: end }];
       return;
     } catch (error) {
       // If the last attempt returned no rows, give up: the request layer has already repeated the

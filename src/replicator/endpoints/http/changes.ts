@@ -69,7 +69,7 @@ async function* readPages(
       selection = { kind: "all" };
       continue;
     }
-    const items = choose(page.changes).map((change): ChangesItem => ({ kind: "change", change }));
+    const items: ChangesItem[] = [...choose(page.changes)];
     const ended = page.rowCount < rowsMax;
     const isFar = (requests.roundTripMs ?? 0) >= FAR_MS_MIN;
     rowsMax = ended || !isFar ? CHANGES_ROWS_MAX : moreRows(rowsMax, page.changes);
@@ -77,7 +77,7 @@ async function* readPages(
     // These changes need not be read again.
     const passed = items.length > 0 ? page.lastRowSequence : since;
     if (ended && !isSamePosition(page.lastSequence, passed)) {
-      items.push({ kind: "position", sequence: page.lastSequence });
+      items.push({ sequence: page.lastSequence });
     }
     if (items.length > 0) yield items;
     const next = ended ? page.lastSequence : page.lastRowSequence;

@@ -9,6 +9,7 @@ import {
 import type { ReadTransaction } from "../../../kv/index.ts";
 import { ProtocolError, sinceTime } from "../../../protocol/index.ts";
 import {
+  type ChangedDocument,
   type ChangesItem,
   type ChangesRequest,
   EndpointError,
@@ -46,19 +47,16 @@ export async function* readLocalChanges(
     const revisions = await select(page.entries).catch((error: unknown) => {
       throw access.shown(error);
     });
-    const items = page.entries.flatMap((change, index) =>
-      changesItems(change, revisions[index] ?? []),
+    const items: ChangesItem[] = page.entries.flatMap((change, index) =>
+      changedDocument(change, revisions[index] ?? []),
     );
     changed ||= items.length > 0;
     if (page.lastSequence !== undefined) {
       since = page.lastSequence;
       // The sequence of the last row is passed on, so that changes skipped by the selection need
       // not be read again.
-      const lastItem = items.at(-1);
-      const passed = lastItem?.kind !== "change" || lastItem.change.sequence !== since;
-      if (passed && (changed || request.continuous)) {
-        items.push({ kind: "position", sequence: since });
-      }
+      const isPassed = items.at(-1)?.sequence !== since;
+      if (isPassed && (changed || request.continuous)) items.push({ sequence: since });
     }
     if (items.length > 0) yield items;
     if (page.stoppedBy !== "exhausted") continue;
@@ -143,12 +141,11 @@ async function nextChange(access: LocalAccess, since: string, signal: AbortSigna
   }
 }
 
-function changesItems(
+function changedDocument(
   { id, sequence, deleted }: Change,
   revisions: readonly string[],
-): ChangesItem[] {
+): readonly ChangedDocument[] {
   if (revisions.length === 0) return [];
   const sizeBytes = id.length + 50 * revisions.length + 100;
-  const change = { id, sequence, revisions, isDeleted: deleted, sizeBytes };
-  return [{ kind: "change", change }];
+  return [{ id, sequence, revisions, isDeleted: deleted, sizeBytes }];
 }
