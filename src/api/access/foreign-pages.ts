@@ -18,8 +18,8 @@ const FORM_TYPES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Throws a ProtocolError 403 for a change requested by a page of another origin, whoever the user
- * is. Clients other than browsers send neither `Sec-Fetch-Site` nor `Origin`.
+ * Throws a ProtocolError 403 for a change requested by a page of another origin, regardless of the
+ * user. Clients other than browsers send neither `Sec-Fetch-Site` nor `Origin`.
  */
 export function refuseForeignPages(corsOf: CorsOf, request: ApiRequest): void {
   if (READING.has(request.method) || !isForeign(request)) return;

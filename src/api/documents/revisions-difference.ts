@@ -117,7 +117,7 @@ function askedRevisions({ name, value }: NamedValue): AskedRevisions {
   return [name, revisions.length === 1 ? revisions : [...new Set(revisions)]];
 }
 
-/** Counts the values of a list by a scan, because parsing takes ten times as long. */
+/** Whether a list has too many values. Scans the list, because parsing takes ten times as long. */
 function areTooMany({ bytes, length }: JsonValue): boolean {
   if (length < REVISIONS_MAX * SHORTEST_LENGTH) return false;
   try {

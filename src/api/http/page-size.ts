@@ -1,14 +1,14 @@
 /**
  * Chooses the number of documents that are read in one transaction and held until they are sent. A
- * document may have eight megabytes but usually has one kilobyte. The first page is therefore
- * small, and the size of later pages is computed from the documents read so far.
+ * document may be as large as eight megabytes, but most are about one kilobyte. The first page is
+ * therefore small, and the size of later pages is computed from the documents read so far.
  */
 const FIRST_COUNT = 10;
 const COUNT_MAX = 100;
 /** Target size of a page, in characters. */
 const LENGTH_AIM = 1_000_000;
 /**
- * Limits the growth per page, because a few small documents are a poor prediction of later ones.
+ * Limits the growth per page, because a few small documents do not predict the size of later ones.
  */
 const GROWTH_MAX = 4;
 

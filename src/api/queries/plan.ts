@@ -71,15 +71,16 @@ export async function planOf(parts: DatabaseParts, call: Call, query: FindQuery)
 }
 
 /**
- * Whether the entries contain everything that a query needs and returns. No document is read then
- * (`mango_idx_view:covers`).
+ * Whether the index entries contain everything that a query needs and returns. If they do, no
+ * document is read (`mango_idx_view:covers`).
  */
 export function isCovered(
   index: ListedIndex,
   { fields, selectorFields, conflicts }: FindQuery,
 ): boolean {
   const named = [...fields, ...selectorFields.indexable, ...selectorFields.unindexable];
-  // Entries contain the conflicts of a document even if the query does not request them.
+  // An index may contain `_conflicts`. A query without `conflicts=true` must not see that member,
+  // so it reads the documents.
   const seesConflicts = conflicts || !named.some((field) => fieldPath(field)[0] === CONFLICTS);
   return fields.length > 0 && seesConflicts && covers(index, named);
 }

@@ -279,7 +279,7 @@ async function moveBack(
   const path = pathOf(database, id);
   const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
-  // Uses the revision read after pausing, because the run may have updated the document until then.
+  // Uses the revision read after pausing: until then, the run may have updated the document.
   await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
   return done(
     database,

@@ -138,7 +138,10 @@ async function sideAdvice(
   });
 }
 
-/** The environment variables of a side. `TANDEM_USER` is the user at the Tandem server. */
+/**
+ * Environment variables of one side, under the names that `findCredentials` reads. `TANDEM_USER`
+ * itself is not used, because it names a user of the Tandem server.
+ */
 function environmentOf(
   side: GivenSide["name"],
   { environment }: CredentialSources,
@@ -167,7 +170,7 @@ export async function endpointOf(
   if (parsed.password !== "") return url;
   const environment = environmentOf(name, sources);
   const found = await findCredentials(parsed, { ...sources, environment });
-  // An empty password would only count as a failed login.
+  // An empty password is not sent, because the server would count a failed login.
   if (found === undefined || found.password === "") return url;
   const { user: username, password } = found;
   return { url: withoutUser(url), auth: { basic: { username, password } } };

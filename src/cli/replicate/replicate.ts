@@ -115,7 +115,7 @@ async function showing(
   if (flags.json === true) return run.run(signal);
   const progress = new Progress("copying", process.stderr);
   const { activity } = connections;
-  /** Number of changes according to the last response of the source. */
+  /** Estimated total: documents written, plus changes pending according to the source. */
   const totalOf = (): number | undefined => {
     const { pendingChangeCount: pending } = caughtUp;
     return pending === undefined ? undefined : run.progress.statistics.docsWritten + pending;

@@ -113,8 +113,8 @@ async function confirm(action: string, verb: string, preview: Preview): Promise<
   }
   const isTyped = DESTRUCTIVE.has(action) && matched > TYPED_COUNT_MIN;
   const question = isTyped ? `Type ${matched} to ${verb} them: ` : `${verb} them? [y/N] `;
-  // Lets the terminal echo and edit the line, because readline's control sequences would be
-  // escaped.
+  // Lets the terminal echo and edit the line, because `escapeOutputs` would escape readline's
+  // control sequences.
   const output = process.stderr;
   const lines = createInterface({ input: process.stdin, output, terminal: false });
   try {

@@ -13,7 +13,7 @@ export function readAuthFile(option: string, file: string): Readonly<Record<stri
     const auth: unknown = JSON.parse(text);
     if (isJsonObject(auth)) return auth;
   } catch {
-    // The parser's message would repeat a part of the file.
+    // The parser's message is not shown, because it would contain part of the file.
   }
   throw new WrongUse(`${option} ${file}: expected a JSON object such as {"oauth2": {…}}`);
 }
