@@ -126,7 +126,7 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
 }
 
 /**
- * Rights that a request for a document needs. `id` is the first segment of the document's id. An
+ * Rights required for a document request. `id` is the first segment of the document's id. An
  * encoded slash belongs to the segment, so `_local%2Fname` is also a local document.
  */
 function demandOfDocument(method: string, database: string, id: string): Demand {

@@ -40,7 +40,10 @@ export function refuseForms({ method, headers }: ApiRequest): void {
   throw new ProtocolError(415, "bad_content_type", "Content-Type must be application/json");
 }
 
-/** `Sec-Fetch-Site` takes precedence: it is correct even behind a proxy that changes the host. */
+/**
+ * Whether a page of another origin sent the request. `Sec-Fetch-Site` takes precedence, because a
+ * proxy that changes the host does not affect it.
+ */
 function isForeign({ headers }: ApiRequest): boolean {
   const site = headers.get("sec-fetch-site");
   if (site !== undefined) return site !== "same-origin" && site !== "none";

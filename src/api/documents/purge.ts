@@ -96,8 +96,8 @@ function askedPurges(text: string): Purge[] {
 }
 
 /**
- * Yields at least one batch, so that a missing database is noticed. Each document appears in one
- * batch only.
+ * Yields at least one batch, so that a missing database is noticed. A batch contains a document at
+ * most once.
  */
 function* batchesOf(purges: readonly Purge[]): Generator<readonly Purge[]> {
   let batch: Purge[] = [];

@@ -121,7 +121,7 @@ function askedRevisions({ name, value }: NamedValue): AskedRevisions {
 function areTooMany({ bytes, length }: JsonValue): boolean {
   if (length < REVISIONS_MAX * SHORTEST_LENGTH) return false;
   try {
-    // Subtracts the list itself, which counts as a value.
+    // One more, because the list itself counts as a value.
     outlineJson(bytes, { depthMax: 0, valueCountMax: REVISIONS_MAX + 1 });
     return false;
   } catch (error) {

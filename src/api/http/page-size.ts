@@ -19,7 +19,7 @@ export class PageSize {
     return this.#count;
   }
 
-  /** Adjusts the size of the next page to the length of the documents of the last one. */
+  /** Sets the size of the next page, based on the length of the documents in the last page. */
   learn(documentCount: number, length: number): void {
     if (documentCount === 0) return;
     const fitting = Math.floor((LENGTH_AIM * documentCount) / Math.max(1, length));

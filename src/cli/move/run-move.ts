@@ -169,7 +169,7 @@ async function explainUuid(
   else process.stdout.write(uuidSetText(there, fromUrl));
 }
 
-/** Ways to give this server the uuid of the old one. */
+/** Instructions for giving this server the uuid of the old one. */
 function uuidOptions(uuid: string, fromUrl: string): string {
   const lines = [
     "tandem: the servers have different uuids, so jobs would not find their checkpoints.",

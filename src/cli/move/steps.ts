@@ -1,6 +1,6 @@
 /**
- * The steps of a move, document by document. Each checks both servers for what has already been
- * done and continues from there, so that an interrupted step can be repeated.
+ * The steps of a move, document by document. Each step first checks the state on both servers and
+ * continues from there, so that an interrupted step can be repeated.
  *
  *   take    copies documents from the old server unchanged, with their revisions, and pauses their
  *           jobs here

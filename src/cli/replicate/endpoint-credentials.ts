@@ -40,7 +40,7 @@ export interface AuthFiles {
 
 /** An endpoint of a command. */
 export interface GivenSide {
-  /** Part of the names of its environment variables. */
+  /** Part of the names of the environment variables for this side. */
   readonly name: "SOURCE" | "TARGET";
   readonly url: string;
   readonly authFile: string | undefined;
@@ -82,8 +82,8 @@ export async function withCredentials(
 }
 
 /**
- * Returns an error for a rejected login that also names the user that was sent, and where that user
- * was specified. Returns other errors unchanged.
+ * Extends the error of a rejected login by the user that was sent and the source of that name.
+ * Returns other errors unchanged.
  */
 export async function withLoginAdvice(
   error: unknown,
@@ -97,8 +97,8 @@ export async function withLoginAdvice(
 }
 
 /**
- * Users that were sent to the endpoints named in the message, and where they were specified. Empty
- * if the message names no endpoint.
+ * Names the users that were sent to the endpoints in the message, and where they were specified.
+ * Empty if the message names no endpoint.
  */
 export async function loginAdvice(
   message: string,

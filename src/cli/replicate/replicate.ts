@@ -1,4 +1,4 @@
-/** `tandem replicate`: a replication in this process, with the same parts as on a node. */
+/** `tandem replicate`: a replication in this process, with the same components as on a node. */
 import { readFileSync } from "node:fs";
 import { parseJson } from "../../base/index.ts";
 import { type Connections, type OwnRun, openOwnRun } from "../../library/index.ts";

@@ -214,7 +214,7 @@ function writeText(finding: Finding): void {
   }
 }
 
-/** Summary of what was compared, and whether it differs. */
+/** Summary of a comparison: the numbers of compared items, and of differences. */
 export function describe(comparison: Comparison): string {
   const { documentCount, leafCount, attachmentCount, differenceCount } = comparison;
   const compared = `${counted(documentCount, "document")}, ${counted(leafCount, "leaf revision")}, ${counted(attachmentCount, "attachment")} compared`;

@@ -28,7 +28,7 @@ const UNDOABLE: ReadonlySet<string> = new Set(["pause", "resume"]);
 export interface ConfirmFlags {
   /** Whether to send the command without confirmation. */
   readonly yes?: boolean;
-  /** Whether to only show the jobs that would be affected. */
+  /** Whether to show the affected jobs without sending the command. */
   readonly dryRun?: boolean;
 }
 
@@ -144,7 +144,7 @@ export async function shownCommand(server: TypedServer, id: string): Promise<unk
   return last;
 }
 
-/** The last command of this user. Commands of other operators can only be undone by their ids. */
+/** The last command of this user. To undo a command of another operator, its id is required. */
 async function lastUndoable(server: TypedServer): Promise<BulkCommand> {
   const session = await server.ask("GET", "/_session");
   const { userCtx } = answerWith<{ readonly userCtx: { readonly name: string | null } }>(session, {
