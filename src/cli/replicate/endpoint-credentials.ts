@@ -82,7 +82,7 @@ export async function withCredentials(
 }
 
 /**
- * Extends the error of a rejected login by the user that was sent and the source of that name.
+ * Adds the user that was sent, and where that user was specified, to the error of a rejected login.
  * Returns other errors unchanged.
  */
 export async function withLoginAdvice(
