@@ -50,7 +50,7 @@ export interface RequestParts {
 
 export interface Exchanged {
   readonly status: number;
-  /** Path of the resource that the request has created; empty if there is none. */
+  /** Path of the created resource; empty if the request created no resource. */
   readonly location: string;
   readonly text: string;
 }
