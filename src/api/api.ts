@@ -276,8 +276,8 @@ function factsOf(match: Match): RouteFacts | undefined {
 }
 
 /**
- * Content types and foreign revisions are arbitrary text. Characters that are invalid in headers
- * are escaped.
+ * Escapes characters that are invalid in headers. Header values can contain arbitrary text, for
+ * example in content types and replicated revisions.
  */
 function sendable(headers: Headers): Headers {
   return Object.fromEntries(
@@ -289,8 +289,8 @@ function sendable(headers: Headers): Headers {
 }
 
 /**
- * Logs a bug, or an error code missing from the table. The client receives the request id, by which
- * the log entry can be found.
+ * Logs a bug, or an error code that `ERROR_RESPONSES` lacks. The response contains the request id,
+ * by which the log entry can be found.
  */
 function announce(
   { trace }: Runtime,

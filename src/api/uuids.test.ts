@@ -21,7 +21,7 @@ test("sequential ids grow by random steps within a prefix, and get a new prefix 
   const ids = drawn(source, 20_000);
   expect(ids.filter((id) => !/^[0-9a-f]{32}$/.test(id))).toEqual([]);
   const prefixes = [...new Set(ids.map((id) => id.slice(0, 26)))];
-  // The average step is 2047, so there is room for about 8196 ids.
+  // The average step is 2047, so each prefix has room for about 8196 ids.
   expect(prefixes.length).toBe(3);
   for (const prefix of prefixes) {
     const group = ids.filter((id) => id.startsWith(prefix));

@@ -39,7 +39,7 @@ export async function demo(): Promise<void> {
 
 /** Copies the sample databases on the node at `url`, and sets the exit code. */
 async function copyOn(url: string, directory: string): Promise<void> {
-  /** Whether the node keeps running after the copies. Otherwise, its URL is not printed. */
+  /** Whether the node keeps running after the demo. Otherwise, its URL is not printed. */
   const staysUp = process.stdout.isTTY;
   const address = staysUp ? `, listening on ${url}` : "";
   process.stdout.write(`Tandem ${VERSION}, store in ${directory}${address}\n\n`);

@@ -92,7 +92,7 @@ escapeOutputs();
 const program = new Command("tandem")
   .description("A fault-tolerant replicator for everything that speaks the CouchDB protocol")
   .version(VERSION)
-  // Otherwise `tandem conflicts` would parse options of its commands as its own.
+  // Otherwise `tandem conflicts` would parse options of its subcommands as its own.
   .enablePositionalOptions()
   .configureHelp({ minWidthToWrap: HELP_TEXT_WIDTH_MIN })
   .showHelpAfterError("Try it with --help for a list of options.")

@@ -56,7 +56,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
       },
       collected?.spans,
     );
-    // A failed node exits. Other nodes take over its jobs and clients, or it resumes them after a
+    // A failed node exits. Other nodes take over its jobs; a single node resumes them after a
     // restart.
     void server.failed.then(fail);
     const stop = (): void => {

@@ -69,9 +69,9 @@ export type JobListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/jobs
 export type PastQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/events/_past"]>>;
 export type FailingQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/failing"]>>;
 export type RuleListQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/rules"]>>;
-/** Range of rows in a list. Default: the first ones. */
+/** Range of rows in a list. Default: the first page. */
 export type RowRange = Given<QueryValues<(typeof QUERIES)["GET /_tandem/endpoints"]>>;
-/** Rows of a list with bookmarks. Default: the first ones. */
+/** Page of a list with bookmarks. Default: the first page. */
 export type BookmarkQuery = Given<QueryValues<(typeof QUERIES)["GET /_tandem/conflicts"]>>;
 
 /** An action on jobs. The reason for it is stored with each job. */
@@ -104,11 +104,11 @@ export interface RetriedDocuments extends RetriedFailures {
   readonly isDone: boolean;
 }
 
-/** A command for several jobs: a promise of its end, and an async iterable of its progress. */
+/** A command for several jobs: a promise of its result, and an async iterable of its progress. */
 export interface RunningCommand extends Promise<CommandResult>, AsyncIterable<BulkCommand> {}
 
 export interface CommandResult {
-  /** Id for `commands.undo`; undefined if the server has kept none. */
+  /** Id for `commands.undo`; undefined if the server stored no command. */
   readonly id: string | undefined;
   readonly matched: number;
   readonly changed: number;
@@ -127,7 +127,7 @@ export type ClientEvent =
 
 /** A list: an async iterable of all its rows, read page by page. */
 export interface Listing<Row, Page> extends AsyncIterable<Row> {
-  /** Reads one page: the one that the query names, or the first one. */
+  /** Reads the page that the query selects. Default: the first page. */
   page(): Promise<Page>;
 }
 
@@ -158,7 +158,7 @@ export interface Client {
     ): Promise<RetriedDocuments>;
     /** Groups failing jobs by cause, or by a tag. */
     readonly failing: List<FailingQuery, FailingGroup, FailingPage>;
-    /** Returns which databases the jobs copy from and to. */
+    /** Returns the source and target databases of the jobs, as a graph. */
     topology(filter?: JobFilter, options?: Signaled): Promise<Topology>;
     /** Lists accounts whose logins have to wait. */
     readonly logins: List<RowRange, GatedLoginPage["logins"][number], GatedLoginPage>;
@@ -181,7 +181,7 @@ export interface Client {
     undo(id: string, options?: Signaled): RunningCommand;
   };
   readonly conflicts: {
-    /** Lists databases with their numbers of documents with conflicts. */
+    /** Lists databases, each with its number of documents with conflicts. */
     readonly databases: List<BookmarkQuery, ConflictCounts["databases"][number], ConflictCounts>;
     /** Lists the documents of a database that have conflicts. */
     list(
@@ -192,13 +192,13 @@ export interface Client {
     policy(database: string, options?: Signaled): Promise<ConflictPolicyStatus>;
     setPolicy(database: string, policy: ConflictPolicy, options?: Signaled): Promise<Done>;
     removePolicy(database: string, options?: Signaled): Promise<Done>;
-    /** Lists the last resolutions by the policy, newest first. */
+    /** Lists the resolutions by the policy, newest first. */
     resolutions(
       database: string,
       query?: BookmarkQuery,
       options?: Signaled,
     ): Listing<ResolutionRow, ResolutionPage>;
-    /** Removes the policy, and takes resolutions back: these, or all. */
+    /** Removes the policy and reverts its resolutions: the selected ones, or all. */
     undo(database: string, selection?: UndoSelection, options?: Signaled): Promise<UndoneConflicts>;
   };
   readonly rules: {
@@ -351,7 +351,7 @@ export function clientOf(requests: Requests): Client {
       test: ({ signal } = {}) => requests.ask("POST", "_tandem/alerts/_test", { signal }),
     },
     async *events(query = {}, { signal = new AbortController().signal, since } = {}) {
-      // A consumer that leaves the loop ends the request.
+      // Aborts the request when the consumer leaves the loop.
       const over = new AbortController();
       const ended = AbortSignal.any([signal, over.signal]);
       const feed = { query, since, signal: ended };
@@ -429,7 +429,7 @@ function runningCommand(
     const id = continuedCommand(answer) ?? (location.split("/").at(-1) || undefined);
     let { matched, changed = 0 } = answer;
     let failed = 0;
-    // The response does not say why jobs were not changed.
+    // The response lacks the number of failed jobs, so the command is read.
     if (id !== undefined && answer.changed !== matched) {
       for await (const command of followCommand(requests, id, signal)) {
         progress.set(command);

@@ -10,7 +10,7 @@ export function conflictsPath(database: string): string {
   return `_tandem/databases/${segmentOf(database)}/conflicts`;
 }
 
-/** Removes the policy and takes resolutions back, with as many requests as needed. */
+/** Removes the policy and reverts its resolutions, with as many requests as needed. */
 export async function undoResolutions(
   requests: Pick<Requests, "ask">,
   database: string,

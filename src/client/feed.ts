@@ -13,8 +13,8 @@ export type FeedItem =
   | { readonly kind: "lost"; readonly error: unknown };
 
 /**
- * Yields the messages of a feed until the signal aborts, which ends the iteration. Throws if the
- * first connection fails, or if the server refuses to continue the feed.
+ * Yields the messages of a feed until the signal aborts. Throws if the first connection fails, or
+ * if the server refuses to continue the feed.
  */
 export async function* followFeed(
   requests: Pick<Requests, "send">,

@@ -1,6 +1,6 @@
 /**
  * Client of the HTTP API, for Node.js and browsers. The command line and the dashboard share its
- * parts; `entry.ts` is what the package exports.
+ * parts; the package exports `entry.ts`.
  *
  * Reading order: requests.ts, commands.ts, feed.ts, client.ts.
  */

@@ -33,12 +33,12 @@ export interface FetchInit {
   readonly signal?: AbortSignal;
 }
 
-/** The global `fetch`, or a function like it, such as the one of a node in the same process. */
+/** The global `fetch`, or a compatible function, such as that of a node in the same process. */
 export type Fetch = (url: string, init: FetchInit) => Promise<FetchedResponse>;
 
 export type Method = "GET" | "POST" | "PUT" | "DELETE";
 
-/** Values of query parameters; lists are joined by commas, and undefined ones are omitted. */
+/** Values of query parameters. Lists are joined by commas; undefined values are omitted. */
 export type QueryParameters = Readonly<Record<string, unknown>>;
 
 export interface RequestParts {
@@ -50,7 +50,7 @@ export interface RequestParts {
 
 export interface Exchanged {
   readonly status: number;
-  /** Path of the resource that the request has created; "" if none. */
+  /** Path of the created resource; empty if the request created no resource. */
   readonly location: string;
   readonly text: string;
 }

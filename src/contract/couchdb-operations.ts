@@ -1,6 +1,6 @@
 /**
- * CouchDB's operations that Tandem answers, for the OpenAPI document. Their JSON is defined by
- * CouchDB and described in outline. Unknown query parameters are ignored, as by CouchDB.
+ * CouchDB's operations that Tandem implements, for the OpenAPI document. Their JSON is defined by
+ * CouchDB and described in outline. As in CouchDB, unknown query parameters are ignored.
  */
 import { type TSchema, Type } from "@sinclair/typebox";
 import type { Operation } from "./operation.ts";
@@ -17,7 +17,7 @@ import {
   text,
 } from "./schema.ts";
 
-/** An object that may have more members than these. */
+/** Schema of an object with these members and possibly others. */
 function members(known: Readonly<Record<string, TSchema>> = {}): TSchema {
   return Type.Object(known);
 }

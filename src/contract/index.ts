@@ -101,5 +101,5 @@ export {
   stateWord,
 } from "./words.ts";
 
-/** Loads the OpenAPI document with all schemas, which programs need only for this document. */
+/** Loads the OpenAPI document lazily, because nothing else needs all schemas. */
 export const loadOpenApi = () => import("./openapi.ts");

@@ -35,7 +35,7 @@ export const LastFailure = exactly({
 });
 export type LastFailure = Shape<typeof LastFailure>;
 
-/** An account at a server that rejected a login. The next login to the account has to wait. */
+/** An account whose login a server rejected. The next login to the account has to wait. */
 const LoginGate = exactly({
   host: described(text, "scheme, host and port of the server"),
   username: described(text, "name of the account; empty for a key"),

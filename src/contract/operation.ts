@@ -5,10 +5,10 @@ import type { Query } from "./queries.ts";
 export interface Operation {
   readonly summary: string;
   readonly query?: Query;
-  /** JSON of the request body; absent if it is not JSON. */
+  /** Schema of a JSON request body; absent if the body is not JSON. */
   readonly body?: TSchema;
   /** Whether a request without the body is valid. */
   readonly isBodyOptional?: boolean;
-  /** JSON of a successful response; `undefined` for a stream or an HTML page. */
+  /** Schema of a successful JSON response; `undefined` for a stream or an HTML page. */
   readonly answer: TSchema | undefined;
 }

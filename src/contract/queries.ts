@@ -28,7 +28,7 @@ export interface IntegerParameter extends AnyParameter {
   readonly kind: "integer";
   readonly min?: number;
   readonly max?: number;
-  /** Greater values are treated as this one. */
+  /** Maximum effective value; greater values are accepted and reduced to it. */
   readonly cap?: number;
   readonly default?: number;
 }

@@ -49,7 +49,7 @@ export type RuleStatus = Shape<typeof RuleStatus>;
 
 const endpoint = Type.Union([text, recordOf(json)]);
 
-/** A rule as it is written. */
+/** A rule as clients write it. */
 export const RuleDefinition = exactly({
   name: optional(described(text, "the name in the path")),
   status: optional(described(json, "ignored")),

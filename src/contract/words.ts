@@ -12,7 +12,7 @@ export const STATE_WORDS: Readonly<Record<JobState, string>> = {
   failed: "failed",
 };
 
-/** Members of a job by which `stateWord` describes it. */
+/** Members of a job that determine its `stateWord`. */
 export interface StatedJob {
   readonly paused: boolean;
   readonly failing: boolean;
@@ -20,7 +20,9 @@ export interface StatedJob {
   readonly state: JobState;
 }
 
-/** The state of a job for operators: a pause or a failure hides the state in the queue. */
+/**
+ * The state of a job for operators. A pause or a failure takes precedence over the queue's state.
+ */
 export function stateWord({ paused, failing, parked, state }: StatedJob): string {
   if (paused) return "paused";
   if (failing) return "failing";
@@ -28,7 +30,9 @@ export function stateWord({ paused, failing, parked, state }: StatedJob): string
   return STATE_WORDS[state];
 }
 
-/** Whether the lag of a job is unknown. Paused and ended jobs have none. */
+/**
+ * Whether the lag of a job is unknown. Returns false for paused and ended jobs, which have no lag.
+ */
 export function isLagUnknown({
   lag_sec,
   paused,
@@ -59,9 +63,12 @@ export const FAILURE_CLASSES = [
 export type FailureClass = (typeof FAILURE_CLASSES)[number];
 
 /**
- * Changes reported by an event: job added or removed; run started, ended in one of five ways, or
- * lost; job completed, or failed permanently; failing or not; stalled or not; with failed documents
- * or not; paused or resumed; behind or caught up; `changed` for any other change of the status.
+ * Changes reported by an event:
+ *
+ *   job      added, removed, completed, failed (permanently)
+ *   run      started, stopped, parked, crashed, stalled, lost (its node died)
+ *   status   failing or recovered, stalling or moving, left_behind or arrived (failed documents),
+ *            paused or resumed, behind or caught_up, changed (in any other way)
  */
 export const JOB_CHANGES = [
   "added",

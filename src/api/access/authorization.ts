@@ -84,7 +84,9 @@ export async function authorize(
   }
 }
 
-/** The path from the database on, which below `/_tandem/databases/` is not the first segment. */
+/**
+ * The path from the database name on. Below `/_tandem/databases/`, the name is the third segment.
+ */
 function databasePath({ segments, access }: AccessRequest): readonly string[] {
   const isOurs = access !== undefined && segments[0] === "_tandem" && segments[1] === "databases";
   return isOurs ? segments.slice(2) : segments;
@@ -124,7 +126,7 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
 }
 
 /**
- * Rights that a request for a document needs. `id` is the first segment of the document's id. An
+ * Rights required for a document request. `id` is the first segment of the document's id. An
  * encoded slash belongs to the segment, so `_local%2Fname` is also a local document.
  */
 function demandOfDocument(method: string, database: string, id: string): Demand {
@@ -138,8 +140,8 @@ function isSystemDatabase(database: string): boolean {
 }
 
 /**
- * Throws if the database does not exist, and a ProtocolError unless the user is a member of it or,
- * if `demand` says so, an administrator.
+ * Throws a ProtocolError unless the user is a member of the database or, with `database-admin`, one
+ * of its administrators. Also throws if the database does not exist.
  */
 export async function authorizeInDatabase(
   parts: Pick<DatabaseParts, "kv" | "databases">,
@@ -167,15 +169,15 @@ function readOnly(): ProtocolError {
   return new ProtocolError(403, "forbidden", reason);
 }
 
-/** An anonymous user may log in and try again (401); a user with a name may not (403). */
+/** 401 for an anonymous user, who can log in and try again; 403 for an authenticated user. */
 function refusal(user: User, reason: string): ProtocolError {
   if (user.name === null) return unauthorized(reason);
   return new ProtocolError(403, "forbidden", reason);
 }
 
 /**
- * Error 401 for resources that require a server administrator. As in CouchDB, users with a name get
- * it too.
+ * Error 401 for resources that require a server administrator. As in CouchDB, authenticated users
+ * also get 401 rather than 403.
  */
 function unauthorized(reason: string): ProtocolError {
   return new ProtocolError(401, "unauthorized", reason);

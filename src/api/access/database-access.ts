@@ -1,6 +1,5 @@
 /**
- * Opens the database named in a call, in its own transaction. All transactions of the API begin
- * here.
+ * Opens the database named in a call, in a new transaction. All transactions of the API begin here.
  */
 import type {
   Database,
@@ -96,8 +95,8 @@ export function locationOf(call: Call, id?: string): string {
 }
 
 /**
- * The database name in the path. An invalid name is reported as a missing database, since the store
- * cannot even look it up.
+ * The database name in the path. An invalid name is reported as a missing database, because no
+ * database can have this name.
  */
 export function existingDatabaseName(call: Call): string {
   const name = databaseName(call);

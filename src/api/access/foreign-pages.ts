@@ -18,8 +18,8 @@ const FORM_TYPES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Throws a ProtocolError 403 for a change requested by a page of another origin, whoever the user
- * is. Clients other than browsers send neither `Sec-Fetch-Site` nor `Origin`.
+ * Throws a ProtocolError 403 for a change requested by a page of another origin, regardless of the
+ * user. Clients other than browsers send neither `Sec-Fetch-Site` nor `Origin`.
  */
 export function refuseForeignPages(corsOf: CorsOf, request: ApiRequest): void {
   if (READING.has(request.method) || !isForeign(request)) return;
@@ -40,7 +40,10 @@ export function refuseForms({ method, headers }: ApiRequest): void {
   throw new ProtocolError(415, "bad_content_type", "Content-Type must be application/json");
 }
 
-/** `Sec-Fetch-Site` takes precedence: it is correct even behind a proxy that changes the host. */
+/**
+ * Whether a page of another origin sent the request. `Sec-Fetch-Site` takes precedence, because a
+ * proxy that changes the host does not affect it.
+ */
 function isForeign({ headers }: ApiRequest): boolean {
   const site = headers.get("sec-fetch-site");
   if (site !== undefined) return site !== "same-origin" && site !== "none";

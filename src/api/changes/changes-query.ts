@@ -127,7 +127,7 @@ const SHOWN_HEADERS: ReadonlySet<string> = new Set([
   "x-requested-with",
 ]);
 
-/** The request as seen by the function. */
+/** The request object that is passed to the filter function. */
 async function filterRequest(
   call: Call,
   members: ReadonlyMap<string, string>,

@@ -115,7 +115,7 @@ export class ChangesReader {
       const options = {
         since,
         descending,
-        // Without a filter, the number of rows needed is known.
+        // Without a filter, each change becomes a row, so no more than `wanted` are read.
         limit: filter.kind === "all" ? Math.min(wanted, countMax) : countMax,
         ...(before === undefined ? {} : { before }),
         ...(this.#until === undefined ? {} : { until: this.#until }),
@@ -151,16 +151,16 @@ export class ChangesReader {
       const all = await database.changes.pendingCount(tx, FIRST_SEQUENCE);
       // The feed stopped before its first change, so all changes are pending.
       if (sequence === FIRST_SEQUENCE) return all;
-      // Subtracts the change at the sequence itself, which was read. If its document has changed
-      // since, the result is one too low.
+      // The change at `sequence` has been read, so it is subtracted as well. If its document has
+      // changed in the meantime, the result is one too low.
       return Math.max(0, all - (await database.changes.pendingCount(tx, sequence)) - 1);
     });
   }
 
   /**
-   * Waits for changes after `since`, yielding `heartbeat` whenever one is due. Returns the reason
-   * for the end of the wait: a change, the feed's timeout, a disconnected client or a deleted
-   * database.
+   * Waits for changes after `since`, yielding `heartbeat` whenever one is due. Returns `changed`,
+   * `timed-out` after the feed's timeout, or `gone` if the client disconnected or the database was
+   * deleted.
    */
   async *wait(
     since: string,
@@ -199,7 +199,10 @@ export class ChangesReader {
     }
   }
 
-  /** Also throws STORE_DATABASE_NOT_FOUND if the database was deleted and re-created. */
+  /**
+   * Reads in a transaction. Throws STORE_DATABASE_NOT_FOUND if the database was deleted; a
+   * re-created database is not the same one.
+   */
   #read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
     return readDatabase(this.#parts, this.#call, async (tx, database) => {
       if (database.uuid !== this.#database.uuid) await this.#database.assertExists(tx);

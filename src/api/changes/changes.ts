@@ -76,8 +76,8 @@ async function startOf(
 }
 
 /**
- * Whether the response stays the same until the database changes. With a filter function, it also
- * depends on the user.
+ * Whether the response has an entity tag. This requires that it depends only on the database; a
+ * filter function also sees the user.
  */
 function isTagged({ request: { method } }: Call, { feed: kind, filter }: ChangesQuery): boolean {
   return method !== "POST" && kind === "normal" && filter.kind !== "function";

@@ -124,7 +124,8 @@ const FORMS: Readonly<Record<Feed, FeedForm>> = {
     row: (update) => `${rowText(update)}\n`,
     closing: (last_seq) => `${JSON.stringify({ last_seq })}\n`,
   },
-  // CouchDB does not define this format and sends the rows of its `_global_changes` database.
+  // A format of Tandem. For this feed, CouchDB sends the raw rows of its `_global_changes`
+  // database.
   eventsource: {
     opening: "",
     heartbeat: "event: heartbeat\ndata: \n\n",

@@ -13,9 +13,9 @@ export interface FeedWait {
 }
 
 /**
- * Waits until `changed` settles, yielding `heartbeat` whenever one is due. Returns the reason for
- * the end of the wait: a change, the feed's timeout, a disconnected client or a deleted database.
- * The signal passed to `changed` aborts when the wait ends.
+ * Waits until `changed` settles, yielding `heartbeat` whenever one is due. Returns `changed`,
+ * `timed-out` after the feed's timeout, or `gone` if the client disconnected or the database was
+ * deleted. The signal passed to `changed` aborts when the wait ends.
  */
 export async function* waitFor(
   changed: (signal: AbortSignal) => Promise<"changed" | "gone">,

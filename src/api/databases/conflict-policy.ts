@@ -137,7 +137,10 @@ function undoSelection(members: ReadonlyMap<string, unknown>): UndoSelection {
   return { ids: ids && new Set(ids), sinceMs: timeOf(since), before };
 }
 
-/** Milliseconds since the epoch. Without an offset the time is in UTC, unlike for `Date.parse`. */
+/**
+ * Parses a time into milliseconds since the epoch. A time without an offset is in UTC; `Date.parse`
+ * would use local time.
+ */
 function timeOf(since: unknown): number | undefined {
   if (since === undefined) return undefined;
   const time = writeTimeOf(since);
@@ -145,7 +148,7 @@ function timeOf(since: unknown): number | undefined {
   throw badRequest("`since` must be a time such as 2026-01-31T12:00:00Z");
 }
 
-/** Number of the resolution before which a page begins. */
+/** Parses a bookmark: the number of a resolution. The page contains the resolutions before it. */
 function numberOf(bookmark: unknown): number | undefined {
   if (bookmark === undefined) return undefined;
   const isNumber = typeof bookmark === "string" && /^[1-9]\d{0,14}$/.test(bookmark);

@@ -59,7 +59,7 @@ async function listConflicts(parts: DatabaseParts, call: Call): Promise<ApiRespo
   });
 }
 
-/** Returns nothing for a document that is hidden from the reader. */
+/** Returns an empty list if the document is hidden from the user. */
 function conflictView(
   { id, sinceMs, jobId }: Conflict,
   leaves: readonly Leaf[],

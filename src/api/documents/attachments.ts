@@ -59,7 +59,8 @@ async function send(
 ): Promise<ApiResponse> {
   const isStoredPlain = attachment.encoding === undefined;
   const length = decoded ? attachment.length : attachment.encodedLength;
-  // As in CouchDB, a range is ignored if the attachment is stored compressed.
+  // As in CouchDB, `Range` is ignored if the attachment is stored compressed. It is also ignored if
+  // `If-Range` has a different entity tag.
   const isSame = (asked.get("if-range") ?? tag.ETag) === tag.ETag;
   const range = isStoredPlain && isSame ? byteRange(asked.get("range"), length) : undefined;
   const headers = {
@@ -168,8 +169,8 @@ async function remove(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 }
 
 /**
- * The leaf to be edited; `document` is undefined if the document does not exist yet. Throws a
- * ProtocolError for a conflict.
+ * Returns the leaf to edit. `document` is undefined if the document does not exist or is deleted.
+ * Throws a ProtocolError for a conflict.
  */
 async function openParent(
   parts: DatabaseParts,

@@ -131,7 +131,7 @@ function requireObject(document: JsonValue): void {
   if (!document.isObject) throw badRequest("Document must be a JSON object");
 }
 
-/** As in CouchDB, every document of the request is rejected and nothing is written. */
+/** Rejects every document of the request, as CouchDB does; nothing is written. */
 function refuseAll(documents: readonly JsonValue[]): ApiResponse {
   const rows = documents.map((document) => {
     const { id, revision } = wireDocumentOf(document);
@@ -141,7 +141,9 @@ function refuseAll(documents: readonly JsonValue[]): ApiResponse {
   return json(417, rows);
 }
 
-/** Edits of a user. As in CouchDB, nothing is written unless all of them are well-formed. */
+/**
+ * Drafts of a user's edits. As in CouchDB, nothing is written unless all of them are well-formed.
+ */
 async function draftAll(
   parts: DatabaseParts,
   call: Call,
@@ -160,8 +162,9 @@ async function draftAll(
 }
 
 /**
- * Replicated revisions. For one bad document, CouchDB rejects the whole request and thus stops the
- * replication. Here all other documents are written, and the response names the rejected ones.
+ * Drafts of replicated revisions. For one bad document, CouchDB rejects the whole request and thus
+ * stops the replication. Here all other documents are written, and the response names the rejected
+ * ones.
  */
 async function draftEach(
   parts: DatabaseParts,
@@ -216,7 +219,7 @@ function namedDocument({ uuids }: DatabaseParts, document: JsonValue): NamedDocu
   return { ...wire, id: wire.id ?? uuids.next() };
 }
 
-/** Rethrows errors not caused by the document. */
+/** Returns a rejected document with its error. Rethrows errors not caused by the document. */
 function refused(document: JsonValue, error: unknown): Refused {
   if (!isInvalidRequest(error)) throw error;
   return { kind: "refused", document, error };
@@ -239,7 +242,7 @@ function documentsOf(docs: JsonValue | undefined): JsonValue[] {
   return documents;
 }
 
-/** As in CouchDB, only failures are reported for replicated revisions. */
+/** Result row of an edit. As in CouchDB, only failures are reported for replicated revisions. */
 function rowOf(result: EditResult, edit: DocumentEdit): string | undefined {
   const { id } = result;
   if (result.kind === "written") {

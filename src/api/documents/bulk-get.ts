@@ -179,9 +179,7 @@ async function* jsonPieces(
   yield* pieces.take();
 }
 
-/**
- * Initial buffer size: `PIECE_LENGTH`, plus room for the document that takes the piece beyond it.
- */
+/** Initial buffer size: `PIECE_LENGTH`, plus room for the last document, which may exceed it. */
 const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
 /** Collects output until it is worth sending. */

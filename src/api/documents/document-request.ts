@@ -67,7 +67,10 @@ export async function findDocument(
   return winner;
 }
 
-/** The document in the body, with the id in the path and the revision in the request. */
+/**
+ * The document in the body, with the id from the path. Its revision comes from the request or, if
+ * the request names none, from the body.
+ */
 export function withRevision(call: Call, id: string, wire: WireDocument): NamedDocument {
   const named = requestRevision(call);
   if (named !== undefined && wire.revision !== undefined && named !== wire.revision) {

@@ -63,7 +63,7 @@ export async function wireEdit(
   return editOf(wire, attachments, mode);
 }
 
-/** Early check for errors that the store would only report at the end. */
+/** Checks for errors that the store would report only after all attachments have been stored. */
 export function checkWire(
   { settings }: Pick<DatabaseParts, "settings">,
   { id, body, attachments }: NamedDocument,
@@ -189,8 +189,8 @@ function describedUpload(
     digest,
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
-    // As in CouchDB, also compressed with new_edits=false, because backups contain the digests of
-    // the compressed bytes.
+    // As in CouchDB, replicated attachments (`new_edits=false`) are also compressed. The digests in
+    // backups are those of the compressed bytes.
     compressionLevel: isGzip ? undefined : compressionLevelOf(settings, contentType),
   };
 }

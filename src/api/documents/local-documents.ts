@@ -42,8 +42,8 @@ export async function readLocal(
   const found = await readDatabase(parts, call, (tx, database) => database.local.read(tx, id));
   if (found === undefined) throw notFound("missing");
   const pieces = wireDocumentPieces({ ...found, deleted: false });
-  // Sends no entity tag, because a local document that is removed and re-created has the same
-  // revision again.
+  // The entity tag is a digest of the content, not the revision. A local document that is removed
+  // and re-created has the same revision again.
   const digest = hexDecode(md5HexOf(parts.runtime.digests, pieces)) as Uint8Array;
   const tag = `"${base64Encode(digest)}"`;
   if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {

@@ -57,8 +57,8 @@ export function documentMultipart(
 }
 
 /**
- * A document as one part of a larger body: itself multipart if it has attachments. As in CouchDB,
- * `headers` are sent only in that case, before the part's own.
+ * A document as one part of a larger body. If it has attachments, the part is itself multipart and
+ * begins with `headers`, as in CouchDB.
  */
 export function nestedPart(
   parts: DatabaseParts,

@@ -87,7 +87,8 @@ function askedPurges(text: string): Purge[] {
     const revisions: unknown = JSON.parse(value);
     if (!Array.isArray(revisions)) throw badRequest("Invalid list of revisions");
     if (!isTextList(revisions)) throw badRequest("Invalid rev format");
-    // Ignores revisions of local documents, `0-n`: CouchDB also accepts them and purges nothing.
+    // Revisions of local documents (`0-n`) are valid too. As in CouchDB, purging them has no
+    // effect.
     revisions.forEach(checkRevision);
     asked.set(name, [...new Set([...(asked.get(name) ?? []), ...revisions])]);
   }
@@ -95,8 +96,8 @@ function askedPurges(text: string): Purge[] {
 }
 
 /**
- * Yields at least one batch, so that a missing database is noticed. Each document appears in one
- * batch only.
+ * Yields at least one batch, so that a missing database is noticed. A batch contains a document at
+ * most once.
  */
 function* batchesOf(purges: readonly Purge[]): Generator<readonly Purge[]> {
   let batch: Purge[] = [];
@@ -153,7 +154,7 @@ async function readAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiRespo
   return json(200, ttl === undefined ? {} : { deleted_document_ttl: ttl });
 }
 
-/** Replaces the setting. Without a time to live, that of the server applies. */
+/** Replaces the setting. If it has no time to live, the server's default applies. */
 async function writeAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   let ttl: string | undefined;

@@ -117,11 +117,11 @@ function askedRevisions({ name, value }: NamedValue): AskedRevisions {
   return [name, revisions.length === 1 ? revisions : [...new Set(revisions)]];
 }
 
-/** Counts the values of a list by a scan, because parsing takes ten times as long. */
+/** Whether a list has too many values. Scans the list, because parsing takes ten times as long. */
 function areTooMany({ bytes, length }: JsonValue): boolean {
   if (length < REVISIONS_MAX * SHORTEST_LENGTH) return false;
   try {
-    // Subtracts the list itself, which counts as a value.
+    // One more, because the list itself counts as a value.
     outlineJson(bytes, { depthMax: 0, valueCountMax: REVISIONS_MAX + 1 });
     return false;
   } catch (error) {

@@ -9,8 +9,7 @@ import { type Clock, waitAtMost } from "../../base/index.ts";
 import { OverloadedError } from "./admission.ts";
 
 /**
- * Number of bytes at the beginning of each body that are not counted. The limit on concurrent
- * requests bounds their sum.
+ * Length of the uncounted beginning of each body. The limit on concurrent requests bounds the sum.
  */
 const FREE_BYTES = 65_536;
 /** Granularity of reservations, so that not every chunk needs one. */

@@ -22,7 +22,7 @@ export interface ChallengeSettings {
   readonly requireValidUser: boolean;
 }
 
-/** Adds the header to an error response if it is a 401 that needs a challenge. */
+/** Adds `WWW-Authenticate` to an error response if it is a 401 that needs a challenge. */
 export function withChallenge(
   settings: ChallengeSettings,
   { headers }: Pick<ApiRequest, "headers">,

@@ -34,7 +34,7 @@ const DESIGN_SENTENCES: Readonly<Record<string, string>> = {
   _geo: "Geographic indexes are not part of Tandem.",
 };
 
-/** Paths of resources of the server. */
+/** Explanations for resources of the server, by the first segment of their path. */
 const SERVER_SENTENCES: Readonly<Record<string, string>> = {
   _reshard: "Databases of Tandem have no shards.",
   _nouveau_analyze: "Search is not part of Tandem.",

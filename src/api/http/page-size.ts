@@ -1,14 +1,14 @@
 /**
  * Chooses the number of documents that are read in one transaction and held until they are sent. A
- * document may have eight megabytes but usually has one kilobyte. The first page is therefore
- * small, and the size of later pages is computed from the documents read so far.
+ * document may be as large as eight megabytes, but most are about one kilobyte. The first page is
+ * therefore small, and the size of later pages is computed from the documents read so far.
  */
 const FIRST_COUNT = 10;
 const COUNT_MAX = 100;
 /** Target size of a page, in characters. */
 const LENGTH_AIM = 1_000_000;
 /**
- * Limits the growth per page, because a few small documents are a poor prediction of later ones.
+ * Limits the growth per page, because a few small documents do not predict the size of later ones.
  */
 const GROWTH_MAX = 4;
 
@@ -19,7 +19,7 @@ export class PageSize {
     return this.#count;
   }
 
-  /** Adjusts the size of the next page to the length of the documents of the last one. */
+  /** Sets the size of the next page, based on the length of the documents in the last page. */
   learn(documentCount: number, length: number): void {
     if (documentCount === 0) return;
     const fitting = Math.floor((LENGTH_AIM * documentCount) / Math.max(1, length));

@@ -22,8 +22,8 @@ export function booleanParameter(call: Call, name: string, fallback = false): bo
 }
 
 /**
- * Boolean query parameter of a read. Only `true` and `True` count as true; as in CouchDB, other
- * values, such as `revs=1` from PHP clients, are ignored.
+ * Boolean query parameter of a read: `true` in any letter case. As in CouchDB, every other value,
+ * such as `revs=1` from PHP clients, counts as false.
  */
 export function flagParameter(call: Call, name: string, fallback = false): boolean {
   const text = call.request.query.get(name);
@@ -85,7 +85,10 @@ export function isTextList(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((item) => typeof item === "string");
 }
 
-/** Rejects unknown parameters of resources below `/_tandem/`. CouchDB ignores those of its own. */
+/**
+ * Rejects unknown query parameters of resources below `/_tandem/`. All other resources ignore
+ * unknown parameters, as in CouchDB.
+ */
 export function refuseUnknownParameters({ method, query }: ApiRequest, path: string): void {
   if (!path.startsWith("/_tandem/")) return;
   const name = `${method === "HEAD" ? "GET" : method} ${path}`;

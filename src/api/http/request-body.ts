@@ -86,8 +86,8 @@ export async function readDocumentBody(
 }
 
 /**
- * Parses the document in a body that has been read, which may be long. Yields to the event loop
- * meanwhile. Throws like `readDocumentBody`.
+ * Parses a document, which may be long, from the bytes of a body. Yields to the event loop. Throws
+ * like `readDocumentBody`.
  */
 export async function readLongDocument(
   call: Call,

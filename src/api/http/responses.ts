@@ -55,7 +55,7 @@ export function jsonAsIs(
 const NEW_LINE = Uint8Array.of(0x0a);
 
 /**
- * JSON produced while it is sent. The first piece is awaited, so that errors until then become an
+ * JSON produced while it is sent. The first piece is awaited, so that an error before it becomes an
  * error response rather than a broken stream.
  */
 export async function streamedJson(

@@ -9,7 +9,7 @@
  */
 export type Access =
   | "anybody"
-  /** A user with a name who is not a read-only operator. */
+  /** An authenticated user who is not a read-only operator. */
   | "replicating-user"
   | "metrics-reader"
   /** Operators may read; other methods require a server administrator. */

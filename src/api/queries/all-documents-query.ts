@@ -25,7 +25,10 @@ export interface IdRange {
 export interface AllDocumentsQuery {
   /** Requested keys. Values that are not ids match no document. */
   readonly keys: readonly unknown[] | undefined;
-  /** Where reading starts: the larger end if descending; undefined if the range is open there. */
+  /**
+   * First id in reading order: the upper end of the range if `descending`. Undefined if that end is
+   * open.
+   */
   readonly startId: string | undefined;
   readonly endId: string | undefined;
   readonly inclusiveEnd: boolean;
@@ -126,7 +129,10 @@ function parseQuery(
   };
 }
 
-/** As in CouchDB, a list with one key is accepted as `key`. */
+/**
+ * Whether `key` is the only one of `keys`. As in CouchDB, both parameters are accepted in this
+ * case.
+ */
 function isOnly(key: unknown, keys: readonly unknown[]): boolean {
   return keys.length === 1 && printJson(key) === printJson(keys[0]);
 }

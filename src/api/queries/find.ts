@@ -329,7 +329,7 @@ function entryRange(index: Index, plan: Chosen): EntryRange {
     if (range === "empty") break;
     const { low, high } = range;
     if (low.operator === "$eq") fields.push({ equal: low.value });
-    // Entries sort ids by the collation, while selectors compare their bytes.
+    // Index entries sort ids by the collation, but selectors compare the bytes of ids.
     else if (plan.index.columns[at] === "_id") break;
     else {
       fields.push({

@@ -27,9 +27,8 @@ export type Plan = Exclude<Choice<ListedIndex>, { kind: "fallback-refused" }>;
 
 /**
  * The indexes of the database in CouchDB's order: the index of all documents, then by design
- * document and name. Users who cannot see every document in full only get the index of all
- * documents, because the order, counts, bookmarks and timing of other indexes would reveal hidden
- * fields.
+ * document and name. Users who cannot see every document in full get only the index of all
+ * documents. The order, counts, bookmarks and timing of other indexes would reveal hidden fields.
  */
 export async function listIndexes(parts: DatabaseParts, call: Call): Promise<ListedIndex[]> {
   const { kv, databases, indexes } = parts;
@@ -71,15 +70,16 @@ export async function planOf(parts: DatabaseParts, call: Call, query: FindQuery)
 }
 
 /**
- * Whether the entries contain everything that a query needs and returns. No document is read then
- * (`mango_idx_view:covers`).
+ * Whether the index entries contain everything that a query needs and returns. If they do, no
+ * document is read (`mango_idx_view:covers`).
  */
 export function isCovered(
   index: ListedIndex,
   { fields, selectorFields, conflicts }: FindQuery,
 ): boolean {
   const named = [...fields, ...selectorFields.indexable, ...selectorFields.unindexable];
-  // Entries contain the conflicts of a document even if the query does not request them.
+  // An index may contain `_conflicts`. A query without `conflicts=true` must not see that member,
+  // so it reads the documents.
   const seesConflicts = conflicts || !named.some((field) => fieldPath(field)[0] === CONFLICTS);
   return fields.length > 0 && seesConflicts && covers(index, named);
 }

@@ -13,7 +13,8 @@ type Node = JsonText | Map<string, Node>;
 
 /**
  * Reduces a document to the given paths, each a list of segments. Missing fields are omitted; if
- * two fields overlap, the later wins. Yields to the event loop while processing a long document.
+ * one field contains another, the result has the outer one. Yields to the event loop while
+ * processing a long document.
  */
 export async function projectDocument(
   document: ViewedDocument,

@@ -28,7 +28,7 @@ export interface CheckParts {
 }
 
 const DATABASE_DEFAULT = "_replicator";
-/** Maximum size of the body, about that of a replication document. */
+/** Maximum size of the body, close to the limit for replication documents. */
 const CHECKED_BYTES_MAX = 2_000_000;
 /** Placeholder id of an unnamed document, unlikely to exist. */
 const NO_ID = "(a replication that is checked)";

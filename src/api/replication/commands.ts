@@ -1,6 +1,6 @@
 /**
- * `/_tandem/commands`: progress of commands for many jobs; cancels and undoes them. CouchDB has no
- * counterpart.
+ * `/_tandem/commands`: shows the progress of commands for many jobs, and cancels or undoes them.
+ * CouchDB has no counterpart.
  */
 import {
   type CommandedJobs,

@@ -67,7 +67,7 @@ async function resolvedEvents(
   return { ...(await resolvedFilter(parts, asked)), ...own };
 }
 
-/** Reports an invalid event id. */
+/** Converts the error of an invalid event id into a ProtocolError 400. */
 async function checked<T>(read: () => Promise<T>, expected: string, id = ""): Promise<T> {
   try {
     return await read();

@@ -1,7 +1,6 @@
 /**
  * `GET /_tandem/failing`: failing jobs, grouped by class, side and host of their last failure, or
- * by a tag.
- * CouchDB has no counterpart.
+ * by a tag. CouchDB has no counterpart.
  */
 import {
   type FailingPage,

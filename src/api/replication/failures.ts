@@ -67,8 +67,8 @@ async function retryFailures(parts: FindJobParts, call: Call): Promise<ApiRespon
 }
 
 /**
- * Returns the document ids in the body, or `undefined` for all documents, which a missing body also
- * selects.
+ * Returns the document ids in the body, or `undefined` for all documents. A missing body also
+ * selects all documents.
  */
 async function readIds(call: Call): Promise<readonly string[] | undefined> {
   const ids = await readOnlyMember(call, "ids");

@@ -109,8 +109,8 @@ async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
 }
 
 /**
- * Resolves names to uuids. Uses `NO_UUID`, and so finds no jobs, if the database or rule does not
- * exist, or if both are given.
+ * Resolves names to uuids. If the database or rule does not exist, or if both are given, the filter
+ * contains `NO_UUID` and matches no job.
  */
 export async function resolvedFilter(
   { kv, databases, replicator }: JobsParts,
@@ -277,10 +277,7 @@ export async function jobRows(
   });
 }
 
-/**
- * The last failure of a failing job, with the time of the next attempt; null if the job is running
- * or not failing.
- */
+/** Last failure of a failing job. `next_try` is null while no attempt is scheduled. */
 function failureView(failing: Failing, { nextTryMs }: JobMeasure): LastFailure {
   const { class: failureClass, error, reason, phase, side, host, lastMs, tries } = failing;
   return {

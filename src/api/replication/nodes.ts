@@ -22,7 +22,7 @@ import { noSuch } from "./no-such.ts";
 export interface NodesParts {
   readonly runtime: Pick<Runtime, "clock">;
   readonly replicator: Replicator;
-  /** Name of the node that serves the request: `_local`. */
+  /** Name of the node that serves the request; paths can abbreviate it to `_local`. */
   readonly nodeName: string;
 }
 

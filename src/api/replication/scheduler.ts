@@ -98,7 +98,10 @@ async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Pr
   return json(200, jobView(entry, shownUrl()));
 }
 
-/** `{db}` or `{db}/{docid}`. Slashes in the database's name may be unescaped. */
+/**
+ * Handles `_scheduler/docs/{db}` and `_scheduler/docs/{db}/{docid}`. Slashes in the database's name
+ * may be unescaped.
+ */
 async function documents(parts: SchedulerParts, call: Call): Promise<ApiResponse> {
   const segments = parameter(call, "path").split("/");
   const place = segments.indexOf(REPLICATOR_DATABASE);

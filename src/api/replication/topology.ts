@@ -1,6 +1,6 @@
 /**
- * `GET /_tandem/topology`: who copies to whom. CouchDB has no counterpart. Reading 10,000 jobs
- * takes seconds, so requests with the same filters share an answer.
+ * `GET /_tandem/topology`: the databases that jobs copy from and to. CouchDB has no counterpart.
+ * Reading 10,000 jobs takes seconds, so requests with the same filters share a response.
  */
 import { QUERIES, type Topology } from "../../contract/index.ts";
 import { TOPOLOGY_JOBS_MAX, TopologyBuilder } from "../../replicator/index.ts";
@@ -20,7 +20,7 @@ export interface TopologyParts extends JobsParts {
   readonly runtime: { readonly clock: { nowMs(): number; monotonicMs(): number } };
 }
 
-/** The last answer. While it is computed, `untilMs` is infinite. */
+/** The last response. While it is being computed, `untilMs` is infinite. */
 interface SharedAnswer {
   readonly filters: string;
   readonly topology: Promise<Topology>;

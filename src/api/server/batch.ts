@@ -32,8 +32,8 @@ import { defineRoute, type Route, splitPath } from "../http/router.ts";
 /** Maximum size of a batch, which is buffered until its end. */
 const BATCH_BYTES_MAX = 2 * 1024 * 1024;
 /**
- * Maximum size of responses not sent yet. Requests whose responses do not fit must be repeated
- * individually.
+ * Maximum total size of the responses that have not been sent yet. Requests whose responses do not
+ * fit must be repeated individually.
  */
 const ANSWERS_BYTES_MAX = 1024 * 1024;
 /** Heartbeat interval while a response is pending. */

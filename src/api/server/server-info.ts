@@ -45,7 +45,7 @@ function welcome({ server }: ServerInfoParts): ApiResponse {
 
 function up({ isUp, isFull, settings: { maintenanceMode } }: ServerInfoParts): ApiResponse {
   if (maintenanceMode !== "false") {
-    // As in CouchDB: `nolb` removes the node from load balancers, `true` from everything.
+    // The status names the mode, as in CouchDB. Both modes make load balancers drop the node.
     const status = maintenanceMode === "nolb" ? "nolb" : "maintenance_mode";
     return json(404, { status });
   }

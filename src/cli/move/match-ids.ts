@@ -1,7 +1,7 @@
 /**
- * Checks whether a job on the new server will find the checkpoints that it wrote under CouchDB.
- * Checkpoints are named by the replication id. The id computed here is therefore compared with the
- * id that CouchDB shows.
+ * Checks whether a job on the new server will find the checkpoints that CouchDB wrote for it.
+ * Checkpoints are stored under the replication id. The id computed here is therefore compared with
+ * the id that CouchDB shows.
  */
 import type { Digests } from "../../base/index.ts";
 import { type Replication, replicationId } from "../../replicator/index.ts";

@@ -20,7 +20,7 @@ export interface StoredDocument {
   readonly body: Members;
 }
 
-/** Whether a document with an id exists, is deleted, or never existed. */
+/** State of a document: stored, deleted, or missing. */
 export type Place =
   | { readonly kind: "missing" }
   | { readonly kind: "deleted" }
@@ -121,7 +121,10 @@ export class ReplicatorServer {
     });
   }
 
-  /** Ids of documents whose given revision is unknown to the database, even as an ancestor. */
+  /**
+   * Ids of the documents whose given revision the database has neither as a leaf nor as an
+   * ancestor.
+   */
   async lacking(
     database: string,
     documents: readonly Pick<StoredDocument, "id" | "rev">[],
@@ -182,7 +185,7 @@ export class ReplicatorServer {
   }
 }
 
-/** Whether the job has ended; it will not run again until its document is written. */
+/** Whether the job has ended. An ended job does not run again until its document is written. */
 export function hasEndedThere(scheduled: ScheduledDocument | undefined): boolean {
   return scheduled?.state === "completed" || scheduled?.state === "failed";
 }

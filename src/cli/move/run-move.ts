@@ -74,7 +74,7 @@ export async function runStep(name: keyof typeof STEPS, flags: MoveFlags): Promi
   });
 }
 
-/** Exits with code 1 if `work` reports problems, and with the error's code if it fails. */
+/** Sets exit code 1 if `work` reports problems, and the error's code if it fails. */
 async function withServers(
   flags: MoveFlags,
   work: (parts: StepParts) => Promise<boolean>,
@@ -108,7 +108,10 @@ async function withServers(
   }
 }
 
-/** The environment may name separate credentials for the old server. */
+/**
+ * Opens clients for both servers. `TANDEM_FROM_USER` and `TANDEM_FROM_PASSWORD` are for the old
+ * server and take precedence there.
+ */
 async function openServers(
   connections: Connections,
   flags: MoveFlags,
@@ -166,7 +169,7 @@ async function explainUuid(
   else process.stdout.write(uuidSetText(there, fromUrl));
 }
 
-/** Ways to give this server the uuid of the old one. */
+/** Instructions for giving this server the uuid of the old one. */
 function uuidOptions(uuid: string, fromUrl: string): string {
   const lines = [
     "tandem: the servers have different uuids, so jobs would not find their checkpoints.",

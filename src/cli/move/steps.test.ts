@@ -75,7 +75,7 @@ test("a running job is stopped even if its document says that it has ended", asy
   expect(isDeleted).toBe(true);
 });
 
-test("ended jobs are left alone", async () => {
+test("`stop` skips ended jobs", async () => {
   const from = {
     "GET /_replicator/_all_docs": rows(),
     "GET /_scheduler/docs/_replicator/a": { state: "failed", id: null },
@@ -146,12 +146,12 @@ test.each([
   expect(found[0]?.reason).toContain(reason);
 });
 
-test("only adopted jobs are started, and an unreachable server is not queried", async () => {
+test("with `anyway`, jobs paused by `take` are started without querying the old server", async () => {
   const { found, asked } = await outcomes(start, {}, PAUSED, { anyway: true });
   expect([found.map(({ id }) => id), asked.there]).toEqual([["a"], []]);
 });
 
-test("only selected jobs are started", async () => {
+test("`start` skips jobs that are not selected", async () => {
   const options = { anyway: true, only: new Set(["b"]) };
   expect((await outcomes(start, {}, PAUSED, options)).found).toEqual([]);
 });

@@ -1,6 +1,6 @@
 /**
- * The steps of a move, document by document. Each checks both servers for what has already been
- * done and continues from there, so that an interrupted step can be repeated.
+ * The steps of a move, document by document. Each step first checks the state on both servers and
+ * continues from there, so that an interrupted step can be repeated.
  *
  *   take    copies documents from the old server unchanged, with their revisions, and pauses their
  *           jobs here
@@ -279,7 +279,7 @@ async function moveBack(
   const path = pathOf(database, id);
   const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
-  // Uses the revision read after pausing, because the run may have updated the document until then.
+  // Uses the revision read after pausing: until then, the run may have updated the document.
   await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
   return done(
     database,

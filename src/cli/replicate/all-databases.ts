@@ -34,8 +34,8 @@ export type ChosenDatabase =
 export interface ChosenDatabases {
   readonly chosen: readonly ChosenDatabase[];
   /**
-   * Databases that exist only on the target server. Empty if copies have other names than their
-   * sources.
+   * Databases that exist only on the target server. Empty if the names of copies differ from those
+   * of their sources.
    */
   readonly onlyAtTarget: readonly string[];
 }

@@ -1,7 +1,7 @@
 /**
  * `tandem conflicts`: lists the documents with conflicts in a database of any CouchDB server. Reads
- * all changes with their leaves, then the leaves of documents that have several, because a changes
- * feed does not tell which leaves are deleted.
+ * all changes with their leaves. A changes feed does not report which leaves are deleted, so the
+ * leaves of documents with several are read too.
  */
 import type { JsonText } from "../../base/index.ts";
 import {
@@ -36,7 +36,7 @@ interface Conflict {
 /** Maximum number of leaves in one request. */
 const LEAVES_MAX = 50;
 
-/** Exits with code 1 if there are conflicts, and with the error's code if reading fails. */
+/** Sets exit code 1 if there are conflicts, and the error's code if reading fails. */
 export async function listConflicts(url: string, flags: ConflictsFlags): Promise<void> {
   const connections = openConnections(flags);
   const { authFile } = flags;
@@ -100,8 +100,8 @@ async function* conflictsIn(
         result?.kind === "documents"
           ? result.documents.map(({ text }) => text)
           : await readAlone(endpoint, request, signal);
-      // Ignores deleted leaves. The server sends the successors of a leaf that was superseded
-      // meanwhile.
+      // Ignores deleted leaves. If a leaf was superseded in the meantime, the server sends its
+      // successors.
       if (texts.some((text) => !isDeleted(text))) live.get(request.id)?.push(request.revision);
     }
   }

@@ -40,7 +40,7 @@ export interface AuthFiles {
 
 /** An endpoint of a command. */
 export interface GivenSide {
-  /** Part of the names of its environment variables. */
+  /** Part of the names of the environment variables for this side. */
   readonly name: "SOURCE" | "TARGET";
   readonly url: string;
   readonly authFile: string | undefined;
@@ -82,8 +82,8 @@ export async function withCredentials(
 }
 
 /**
- * Returns an error for a rejected login that also names the user that was sent, and where that user
- * was specified. Returns other errors unchanged.
+ * Adds the user that was sent, and where that user was specified, to the error of a rejected login.
+ * Returns other errors unchanged.
  */
 export async function withLoginAdvice(
   error: unknown,
@@ -97,8 +97,8 @@ export async function withLoginAdvice(
 }
 
 /**
- * Users that were sent to the endpoints named in the message, and where they were specified. Empty
- * if the message names no endpoint.
+ * Names the users that were sent to the endpoints in the message, and where they were specified.
+ * Empty if the message names no endpoint.
  */
 export async function loginAdvice(
   message: string,
@@ -138,7 +138,10 @@ async function sideAdvice(
   });
 }
 
-/** The environment variables of a side. `TANDEM_USER` is the user at the Tandem server. */
+/**
+ * Environment variables of one side, under the names that `findCredentials` reads. `TANDEM_USER`
+ * itself is not used, because it names a user of the Tandem server.
+ */
 function environmentOf(
   side: GivenSide["name"],
   { environment }: CredentialSources,
@@ -167,7 +170,7 @@ export async function endpointOf(
   if (parsed.password !== "") return url;
   const environment = environmentOf(name, sources);
   const found = await findCredentials(parsed, { ...sources, environment });
-  // An empty password would only count as a failed login.
+  // An empty password is not sent, because the server would count a failed login.
   if (found === undefined || found.password === "") return url;
   const { user: username, password } = found;
   return { url: withoutUser(url), auth: { basic: { username, password } } };

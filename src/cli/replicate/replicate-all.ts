@@ -26,7 +26,10 @@ const AT_ONCE_MAX = 4;
 const DRAW_INTERVAL_MS = 100;
 const KEPT_SECURITY =
   "the target existed before and keeps its own security object; --overwrite-security replaces it";
-/** Options that select documents of one database, or make the command run indefinitely. */
+/**
+ * Options rejected with `--all`: they select documents of one database, or make the command run
+ * indefinitely.
+ */
 const OF_ONE = ["continuous", "selector", "docIds", "filter", "since"];
 
 type ReplicateAllFlags = AllFlags & AuthFiles & ConnectionFlags;
@@ -80,7 +83,7 @@ class Round {
     this.#signal = signal;
   }
 
-  /** A failure of one database does not affect the others. */
+  /** Copies a database. A failure does not affect the other databases. */
   async copy(database: ChosenDatabase): Promise<void> {
     if (this.#signal.aborted) return;
     const remainder = await this.#copy(database).catch((error: unknown) => describeFailure(error));

@@ -1,4 +1,4 @@
-/** `tandem replicate`: a replication in this process, with the same parts as on a node. */
+/** `tandem replicate`: a replication in this process, with the same components as on a node. */
 import { readFileSync } from "node:fs";
 import { parseJson } from "../../base/index.ts";
 import { type Connections, type OwnRun, openOwnRun } from "../../library/index.ts";
@@ -115,7 +115,7 @@ async function showing(
   if (flags.json === true) return run.run(signal);
   const progress = new Progress("copying", process.stderr);
   const { activity } = connections;
-  /** Number of changes according to the last response of the source. */
+  /** Estimated total: documents written, plus changes pending according to the source. */
   const totalOf = (): number | undefined => {
     const { pendingChangeCount: pending } = caughtUp;
     return pending === undefined ? undefined : run.progress.statistics.docsWritten + pending;

@@ -67,7 +67,7 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
   });
 }
 
-/** Exits with code 1 if `work` finds differences, and with the error's code if it fails. */
+/** Sets exit code 1 if `work` finds differences, and the error's code if it fails. */
 async function withComparer(
   flags: VerifyFlags,
   source: string,
@@ -171,7 +171,7 @@ const MISSING_AT_TARGET: ReplicationFailure = {
   reason: "missing at the target; use --repair or `tandem replicate --all` to create it",
 };
 
-/** Results of a comparison, printed as they are found. */
+/** A result of the comparison, printed when it is found. */
 type Finding =
   | { readonly database: string }
   | { readonly onlyAtTarget: string }
@@ -214,7 +214,7 @@ function writeText(finding: Finding): void {
   }
 }
 
-/** Summary of what was compared, and whether it differs. */
+/** Summary of a comparison: the numbers of compared items, and of differences. */
 export function describe(comparison: Comparison): string {
   const { documentCount, leafCount, attachmentCount, differenceCount } = comparison;
   const compared = `${counted(documentCount, "document")}, ${counted(leafCount, "leaf revision")}, ${counted(attachmentCount, "attachment")} compared`;

@@ -28,7 +28,7 @@ const UNDOABLE: ReadonlySet<string> = new Set(["pause", "resume"]);
 export interface ConfirmFlags {
   /** Whether to send the command without confirmation. */
   readonly yes?: boolean;
-  /** Whether to only show the jobs that would be affected. */
+  /** Whether to show the affected jobs without sending the command. */
   readonly dryRun?: boolean;
 }
 
@@ -113,8 +113,8 @@ async function confirm(action: string, verb: string, preview: Preview): Promise<
   }
   const isTyped = DESTRUCTIVE.has(action) && matched > TYPED_COUNT_MIN;
   const question = isTyped ? `Type ${matched} to ${verb} them: ` : `${verb} them? [y/N] `;
-  // Lets the terminal echo and edit the line, because readline's control sequences would be
-  // escaped.
+  // Lets the terminal echo and edit the line, because `escapeOutputs` would escape readline's
+  // control sequences.
   const output = process.stderr;
   const lines = createInterface({ input: process.stdin, output, terminal: false });
   try {
@@ -144,7 +144,7 @@ export async function shownCommand(server: TypedServer, id: string): Promise<unk
   return last;
 }
 
-/** The last command of this user. Commands of other operators can only be undone by their ids. */
+/** The last command of this user. To undo a command of another operator, its id is required. */
 async function lastUndoable(server: TypedServer): Promise<BulkCommand> {
   const session = await server.ask("GET", "/_session");
   const { userCtx } = answerWith<{ readonly userCtx: { readonly name: string | null } }>(session, {

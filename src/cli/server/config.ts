@@ -75,7 +75,8 @@ function addSharesCommand(program: Command): void {
     .action((flags: ServerFlags) =>
       askServer(flags, async (server) => {
         const found = await server.ask("GET", pathOf(flagsOf(flags), SHARES));
-        // An empty object does not identify the server as Tandem, so `/` is read too.
+        // Without shares, the response is an empty object, which servers other than Tandem may also
+        // send. `/` identifies the server.
         await refuseOtherServers(server);
         return [found, printShares];
       }),
@@ -95,7 +96,7 @@ function addSharesCommand(program: Command): void {
     );
 }
 
-/** Reports a setting without effect, which the server accepts as CouchDB does. */
+/** Warns if a setting has no effect. The server accepts such a setting, as CouchDB does. */
 async function warnIfIneffective(server: Server, section: string, key: string): Promise<void> {
   // Errors are ignored, because the setting has already been changed. CouchDB, for example, lacks
   // this resource.

@@ -49,7 +49,7 @@ test("each group has its own command, which may continue on a second line", () =
   );
 });
 
-test("rules that cannot list their source are printed with their whole reason", () => {
+test("rules that cannot list their source are printed with the full reason", () => {
   const reason = `401 from ${URL_OF_REQUEST} unauthorized: Name or password is incorrect.`;
   const rule = { name: "users", status: { last_error: { error: "unauthorized", reason } } };
   const text = printFailingRules({ rules: [rule], total_rows: 2 }, 80);

@@ -168,10 +168,7 @@ function seconds(time: string): string {
   return time.slice(5, 19).replace("T", " ");
 }
 
-/**
- * Abbreviates a sequence, which may have thousands of characters. The first characters contain the
- * number.
- */
+/** Abbreviates a sequence, which may have thousands of characters but begins with its number. */
 function shortSequence(sequence: unknown): string {
   const text = typeof sequence === "string" ? sequence : printJson(sequence);
   return text.length <= 24 ? text : `${text.slice(0, 23)}…`;

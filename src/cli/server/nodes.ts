@@ -35,7 +35,10 @@ export function addNodesCommand(program: Command): void {
     );
 }
 
-/** Reports the number of remaining jobs on standard error. */
+/**
+ * Drains a node and waits until it has no jobs left. Reports the number of remaining jobs on
+ * standard error.
+ */
 async function drain(server: TypedServer, asked: string) {
   await server.nodes.drain(asked);
   const name = asked === "_local" ? await localName(server) : asked;

@@ -1,6 +1,6 @@
 /**
- * Files with secrets that options name. Secrets are not arguments, which every user of the machine
- * can see.
+ * Reads secrets from files that options name. Secrets are not passed as arguments, because every
+ * user of the machine can see arguments.
  */
 import { readFileSync } from "node:fs";
 import { isJsonObject } from "../../base/index.ts";
@@ -13,14 +13,14 @@ export function readAuthFile(option: string, file: string): Readonly<Record<stri
     const auth: unknown = JSON.parse(text);
     if (isJsonObject(auth)) return auth;
   } catch {
-    // The parser's message would repeat a part of the file.
+    // The parser's message is not shown, because it would contain part of the file.
   }
   throw new WrongUse(`${option} ${file}: expected a JSON object such as {"oauth2": {…}}`);
 }
 
 /**
- * Reads a file of an option without the final line break; `-` is standard input. Rejects empty
- * input, because it usually means that another command failed.
+ * Reads the file that an option names, without the final line break; `-` is standard input. Rejects
+ * empty input, because it usually means that another command failed.
  */
 export function readSecretFile(option: string, file: string, what: string): string {
   let text: string;

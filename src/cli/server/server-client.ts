@@ -20,7 +20,9 @@ import { describeAsker, findCredentials, systemCredentialSources } from "./crede
 
 export type { Server } from "./answers.ts";
 
-/** Time after which a silent server counts as unresponsive: twice the heartbeats of a feed. */
+/**
+ * Time after which a silent server counts as unresponsive: twice the heartbeat interval of a feed.
+ */
 const SILENCE_MS_MAX = 60_000;
 
 export interface ServerFlags {
@@ -69,7 +71,7 @@ export function reportRefusal(error: unknown): void {
   if (error instanceof AnswerError && error.status === 400) process.exitCode = 2;
 }
 
-/** Uses the credentials in the URL, or else those from `sources`. */
+/** Opens a server with the credentials in the URL, or else with those from `sources`. */
 export async function openServer(
   undici: Pick<UndiciFetch, "fetch">,
   url: URL,
@@ -86,7 +88,9 @@ export async function openServer(
   };
 }
 
-/** Requests that reject with an AnswerError, or with an Error if the server is not Tandem. */
+/**
+ * Client whose requests reject with an AnswerError, or with an Error if the server is not Tandem.
+ */
 class CommandRequests extends Requests {
   readonly #asker: Pick<Asker, "described">;
 

@@ -3,7 +3,7 @@ import type { JobPage } from "../../contract/index.ts";
 import { answerWith } from "./answers.ts";
 import { AnswerError, type TypedServer } from "./server-client.ts";
 
-/** Filters for the names that jobs have. */
+/** Filters by names that appear in jobs. */
 const NAMES: ReadonlySet<string> = new Set([
   "name",
   "database",

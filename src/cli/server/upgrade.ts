@@ -1,6 +1,6 @@
 /**
- * `tandem upgrade`: the format of a store, whether this version is compatible with it, and what
- * enabling the next format means.
+ * `tandem upgrade`: shows the format of a store, whether this version is compatible with it, and
+ * the effects of enabling the next format.
  */
 import { type Command, Option } from "commander";
 import type { UpgradeStatus } from "../../contract/index.ts";

@@ -7,7 +7,7 @@ function row(key: string, value = key): KeyValue {
   return { key: utf8Encode(key), value: utf8Encode(value) };
 }
 
-test("equal rows are the same, however they are divided into pages", () => {
+test("stores with equal rows are the same, regardless of page boundaries", () => {
   expect(
     areSameRows([[row("a"), row("b")], [row("c")]], [[row("a")], [], [row("b"), row("c")]]),
   ).toBe(true);

@@ -1,4 +1,4 @@
-/** Implements `tandem upgrade --check`: is this version compatible with a store? */
+/** Implements `tandem upgrade --check`: checks whether this version is compatible with a store. */
 import type { UpgradeStatus } from "../../contract/index.ts";
 import { createSystemRuntime } from "../../host/index.ts";
 import { PROGRAM, readConfig, readStorePlace, readUpgrade, refusalOf } from "../../server/index.ts";
@@ -32,7 +32,8 @@ export async function checkStore(
   try {
     if (dataDir === "") throw new WrongUse("--data-dir is empty; expected a folder");
     const { store: name, dataDirectory } = readStorePlace(options, process.env);
-    // An embedded store needs neither other settings nor a sealing key, so no more is read.
+    // For an embedded store, the check needs no other settings and no sealing key. The rest of the
+    // configuration is therefore not read.
     const { clusterFile: file, foundationDb } =
       name === "foundationdb" ? readConfig(options, process.env) : NO_CLUSTER;
     const place = { store: name, dataDirectory, clusterFile: file, foundationDb };
@@ -48,7 +49,7 @@ const NO_CLUSTER = {
   foundationDb: { apiVersion: undefined, headerVersion: undefined, prefix: undefined },
 } as const;
 
-/** Adds why this program would be refused, and sets the exit code. */
+/** Adds the reason if this program may not use the store, and sets the exit code. */
 export function checked(status: UpgradeStatus): UpgradeCheck {
   const refused = refusalOf(status, PROGRAM) ?? null;
   if (refused !== null) process.exitCode = 2;

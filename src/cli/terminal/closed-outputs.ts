@@ -1,4 +1,4 @@
-/** Reaction to outputs whose reader has exited. */
+/** Handles outputs whose reader has exited. */
 
 /**
  * Exit code if the reader of the output has exited. Node.js ignores SIGPIPE, so the signal does not

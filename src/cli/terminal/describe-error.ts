@@ -53,8 +53,7 @@ export function retryReporter(): (failure: RetriedFailure) => void {
 }
 
 /**
- * Codes of errors whose reason names the request and the server. The message of such an error is
- * not shown.
+ * Codes of errors that are described by their reason alone, which names the request and the server.
  */
 const SENTENCES: ReadonlySet<string> = new Set(["HTTP_REQUEST_FAILED", "HTTP_LOGIN_GATED"]);
 

@@ -6,7 +6,7 @@ import { escapeControls } from "../../base/index.ts";
 
 type Output = Pick<NodeJS.WriteStream, "write">;
 
-/** Removes control characters from text written to these outputs. Bytes are written unchanged. */
+/** Escapes control characters in text written to these outputs. Bytes are written unchanged. */
 export function escapeOutputs(outputs: readonly Output[] = [process.stdout, process.stderr]): void {
   for (const output of outputs) {
     const write = output.write.bind(output) as (...args: readonly unknown[]) => boolean;

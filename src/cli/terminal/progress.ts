@@ -32,7 +32,7 @@ export class Progress {
   #shownAtMs = 0;
   #shown = "";
 
-  /** `unit` is the noun for what is counted. */
+  /** `unit` is the plural noun for the counted items. */
   constructor(
     label: string,
     output: NodeJS.WriteStream = process.stdout,

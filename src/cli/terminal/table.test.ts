@@ -17,7 +17,7 @@ test("a table that fits is as wide as its longest cells", () => {
   ).toBe("A     B\nlong  x\n");
 });
 
-test("shortened text keeps the end that tells names apart", () => {
+test("shortened text keeps its end, which distinguishes names", () => {
   expect(shortened("users/userdb-00001", 12)).toBe("use…db-00001");
   expect(shortened("short", 12)).toBe("short");
 });
@@ -44,7 +44,7 @@ test("every table of short words fits into the width", () => {
   );
 });
 
-test("columns in `soft` are shortened first, and columns in `whole` never", () => {
+test("columns in `soft` are shortened first, and columns in `whole` are never shortened", () => {
   const [line = ""] = linesOf(
     table([["n".repeat(30), "u".repeat(30), "i".repeat(30)]], {
       columns: 80,

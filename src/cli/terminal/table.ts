@@ -14,7 +14,7 @@ const WRAPPED_MIN = 30;
 export const NOTE_INDENT = 4;
 
 /**
- * Removes characters that control the terminal (C0, C1 and bidirectional controls) from untrusted
+ * Replaces characters that control the terminal (C0, C1 and bidirectional controls) in untrusted
  * text, such as names and errors.
  */
 export function printable(text: string): string {

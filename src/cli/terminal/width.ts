@@ -19,8 +19,8 @@ export function columnsOf(
 }
 
 /**
- * Replaces the middle of text that is too long by an ellipsis. Keeps more of the end, because names
- * and URLs in a list usually begin alike.
+ * Shortens text by replacing its middle with an ellipsis. Keeps more of the end than of the
+ * beginning, because names and URLs in a list usually begin alike.
  */
 export function shortened(text: string, lengthMax: number): string {
   if (text.length <= lengthMax) return text;
