@@ -69,7 +69,7 @@ describe("the registry", () => {
     await watch.fired();
   });
 
-  test("a removed database leaves only its tombstone in the store", async () => {
+  test("a removed database leaves only its updates and the count of removals in the store", async () => {
     const store = await openStore();
     const keyCount = () =>
       store.kv.read(async (tx) => {
@@ -89,7 +89,7 @@ describe("the registry", () => {
     const kinds = entries.filter(({ name }) => name === "other").map(({ kind }) => kind);
     expect(kinds).toEqual(["created", "updated", "deleted"]);
     await store.removeGarbage();
-    // Each kind of update has a row and an entry by name. The last key is the count of removals.
+    // Each kind of update has a row, and an entry by name. The last key is the count of removals.
     expect(await keyCount()).toBe(before + 2 * kinds.length + 1);
   });
 
@@ -170,7 +170,7 @@ describe("hooks", () => {
     expect(await store.read((tx, database) => database.documents.read(tx, "bad"))).toBeUndefined();
   });
 
-  test("a hook runs for each written edit in the same transaction, and may write", async () => {
+  test("a hook is called for each written edit in the same transaction, and may write documents", async () => {
     const seen: string[] = [];
     const store = await openStore({
       hooks: [

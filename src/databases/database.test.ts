@@ -55,7 +55,7 @@ describe("interactive edits", () => {
     expect(await store.edit(interactive("a", first))).toEqual([conflict]);
   });
 
-  test("an edit with a revision of a missing document is a conflict, and leaves no trace", async () => {
+  test("an edit that names a revision of a missing document is a conflict, and stores nothing", async () => {
     const store = await openStore();
     const conflict = { kind: "conflict", id: "a" };
     const outcomes = await store.edit(interactive("a", "3-abc"), interactive("a", "3-abc"));
@@ -639,7 +639,7 @@ describe("changes", () => {
     expect(retryCount).toBeLessThan(10);
   });
 
-  test("a watch fires when a document of its database is written, and only then", async () => {
+  test("a watch fires when a document is written, but not for a local document", async () => {
     const store = await openStore();
     const watch = await store.write(async (tx, database) => database.changes.watch(tx));
     let fired = false;

@@ -181,7 +181,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("writing many attachments of a document yields to the event loop before and between them", async () => {
+  test("yields to the event loop more than once while writing a document with many attachments", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = Array.from({ length: 501 }, (_, at) => ({ bytes: noise(at), options: {} }));
@@ -210,7 +210,7 @@ describe("staging and reading", () => {
     expect(await store.storedContentCount()).toBe(0);
   });
 
-  test("bytes are returned unchanged, at any size and offset", async () => {
+  test("bytes are returned unchanged, for any size and offset", async () => {
     const store = await openAttachments();
     for (const byteCount of [0, 1, 65_535, 65_536, 65_537, 1_048_576, 3_000_000]) {
       const bytes = noise(byteCount);
@@ -379,7 +379,7 @@ describe("references", () => {
     );
     const edit = withAttachments(interactive("many"), ...edits);
     const many = revisionOf((await store.edit(edit))[0]);
-    // The same bytes are deduplicated.
+    // Staging the same bytes again reuses the stored content.
     const again = stagedEdit("again", await store.stage(HELLO));
     const one = revisionOf((await store.edit(withAttachments(interactive("one"), again)))[0]);
     expect(await store.storedContentCount()).toBe(2);

@@ -32,8 +32,8 @@ import { clearContent, contentGone } from "./content.ts";
 import { GzipMeter } from "./gzip-meter.ts";
 
 /**
- * Size of all chunks but the last. All stored content depends on it, so changing it requires a new
- * format.
+ * Size of every chunk except the last. All stored content depends on it, so changing it requires a
+ * new format.
  */
 const CHUNK_BYTES = 65_536;
 /**
@@ -167,7 +167,7 @@ export class AttachmentStore {
     return staged;
   }
 
-  /** The record and stored form of small content. */
+  /** Returns the record and the stored form of small content. */
   async #small(
     bytes: Uint8Array,
     options: StageOptions,
@@ -516,7 +516,7 @@ class Meter {
     }
   }
 
-  /** Digest of all bytes, once they have passed. */
+  /** Digest of all bytes. Must not be read before the last byte has passed. */
   get digest(): string {
     this.#digest ??= digestText(this.#md5.digest());
     return this.#digest;
@@ -610,7 +610,7 @@ async function reclaimPage(
   return { contentCount: unreferenced.size, isLast: page.stoppedBy === "exhausted" };
 }
 
-/** The bytes from `start` (inclusive) to `end` (exclusive). */
+/** Yields the bytes from `start` (inclusive) to `end` (exclusive). */
 async function* slice(
   chunks: AsyncIterable<Uint8Array>,
   start: number,
@@ -625,7 +625,7 @@ async function* slice(
   }
 }
 
-/** The bytes of small content, or the stream of larger content. */
+/** Returns small content as bytes, and larger content as a stream. */
 async function smallBytes(
   content: IncomingContent,
 ): Promise<Uint8Array | AsyncIterable<Uint8Array>> {
@@ -644,7 +644,7 @@ async function smallBytes(
   }
 }
 
-/** The pieces received, followed by the rest of the stream. */
+/** Yields the pieces already received, then the rest of the stream. */
 async function* goingOn(
   first: readonly Uint8Array[],
   iterator: AsyncIterator<Uint8Array>,

@@ -164,8 +164,8 @@ export class ChangesFeed {
   }
 
   /**
-   * Returns the sequence of the last change, or of the last purge if that is later; initially the
-   * first sequence. Never decreases.
+   * Returns the sequence of the last change, or of the last purge if that is later. Before any
+   * change or purge, returns the first sequence. Never decreases.
    */
   async lastSequence(tx: ReadTransaction): Promise<string> {
     const [last, purged] = await Promise.all([
@@ -178,7 +178,8 @@ export class ChangesFeed {
   }
 
   /**
-   * Fires after the next commit that writes a document of this database or removes the database.
+   * Returns a watch that fires after the next commit that writes a document of this database or
+   * removes the database.
    */
   watch(tx: Transaction): Watch {
     return tx.watch(this.#keys.changed.key({}));

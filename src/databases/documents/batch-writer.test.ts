@@ -6,8 +6,8 @@ import { AttachmentStore } from "../attachments/attachment-store.ts";
 import { CONTEXT, interactive, openStore, replicated, seededRandom } from "../store.fixture.ts";
 
 test("rejected edits of one document are checked without reloading it", async () => {
-  // If a random number is low, a batch also merges partial counts, which takes additional reads.
-  // Always drawing the highest number prevents that.
+  // With a low random number, a batch also merges partial counts, which takes additional reads. The
+  // highest number prevents that.
   const random: Random = {
     ...seededRandom(1),
     integer: (limit) => limit - 1,

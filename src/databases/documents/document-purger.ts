@@ -68,7 +68,7 @@ export interface PurgedPage {
   readonly rest: readonly Purge[];
 }
 
-/** A document some of whose leaves are purged. */
+/** A document with leaves to be purged. */
 interface Purgeable {
   readonly id: string;
   readonly loaded: LoadedDocument;
@@ -193,7 +193,10 @@ export class DocumentPurger {
     return found;
   }
 
-  /** Reads the leaves of a document one by one, since their lists of attachments may be large. */
+  /**
+   * Finds the leaves to be purged, as many as the budget permits. Reads their attachment lists one
+   * by one, because a list may be large.
+   */
   async #findLeaves(
     tx: Transaction,
     { id, revisions }: Purge,
@@ -236,7 +239,7 @@ export class DocumentPurger {
     return gone;
   }
 
-  /** Hooks see a purged document as deleted. */
+  /** Notifies the hooks. A document without remaining leaves appears to them as deleted. */
   async #announce({ tx, database, context }: Batch, { id, leaves }: Purgeable): Promise<void> {
     for (const hook of this.#parts.hooks) {
       if (hook.afterWrite === undefined) continue;
