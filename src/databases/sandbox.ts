@@ -52,8 +52,8 @@ export interface SandboxCall {
   /** Time limit of one run. */
   readonly timeoutMs: number;
   /**
-   * User and database for fair scheduling. Calls without them are scheduled as one common user and
-   * database.
+   * User and database for fair scheduling. All calls without a share are scheduled as one user and
+   * one database.
    */
   readonly share?: Share;
   /** Signal that aborts when the result is no longer needed. */

@@ -39,7 +39,7 @@ export function replicatedRevision(edit: DocumentEdit): string | undefined {
   return formatRevision(edit.revisions.start, edit.revisions.hashes[0] ?? "");
 }
 
-/** The path of a single revision without ancestors. */
+/** Returns the path of a single revision without ancestors. */
 function pathOf(revision: string | undefined): RevisionPath | undefined {
   const parsed = revision === undefined ? undefined : parseRevision(revision);
   return parsed && { start: parsed.generation, hashes: [parsed.hash] };

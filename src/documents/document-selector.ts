@@ -30,7 +30,7 @@ export class DocumentSelector {
   readonly #bytesMax: number;
   #text: JsonText | undefined;
 
-  /** Compiles the selector. Throws a ProtocolError that names the error in it. */
+  /** Compiles the selector. Throws a ProtocolError that describes the error in the selector. */
   constructor(selector: Selector) {
     this.#selector = selector;
     this.#matches = compileSelector(selector);
@@ -51,8 +51,8 @@ export class DocumentSelector {
   }
 
   /**
-   * Applies the selector to a document in wire form. Throws a SandboxError if this exceeds the time
-   * limit of a function.
+   * Applies the selector to a document in wire form. Throws a SandboxError if this takes longer
+   * than `timeoutMs`.
    */
   async matches(
     document: SandboxArgument,

@@ -35,8 +35,8 @@ class Target {
 }
 
 /**
- * Accepts everything except groups of items that contain an offending one; each such group is
- * refused separately.
+ * Accepts or refuses items in groups of consecutive numbers: refuses each group that contains an
+ * offending item, and accepts all other groups.
  */
 class GroupingTarget extends Target {
   readonly #groupSize: number;

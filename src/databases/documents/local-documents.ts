@@ -75,7 +75,7 @@ export class LocalDocuments {
     return { kind: "written", id, revision: `0-${revisionNumber}` };
   }
 
-  /** Removing a missing document is a conflict. */
+  /** Removes a local document. The outcome for a missing document is a conflict. */
   async remove(tx: Transaction, id: string, parent: Revision | undefined): Promise<WriteOutcome> {
     await this.#assertExists(tx);
     checkLocalId(id);
@@ -104,7 +104,8 @@ export class LocalDocuments {
   ): Promise<Page<LocalDocument>> {
     const all = this.#keys.local.range();
     const [low, high] = descending ? [endId, startId] : [startId, endId];
-    // In a descending range, the end is the lower bound, so `inclusiveEnd` applies to that.
+    // In a descending range, `endId` is the lower bound, so `inclusiveEnd` applies to the lower
+    // bound.
     const lowIsIn = !descending || inclusiveEnd;
     const highIsIn = descending || inclusiveEnd;
     let begin = low === undefined ? all.begin : this.#edge(low, !lowIsIn);

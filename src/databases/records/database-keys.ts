@@ -83,7 +83,7 @@ export function registryKeys(root: Subspace): RegistryKeys {
 /** Elements that identify a leaf. The hash is 16 bytes, or a string if it is foreign. */
 type LeafElements = { id: string; generation: number; hash: TupleItem };
 
-/** Id of a stored content, as part of a key. */
+/** Id of stored content, as part of a key. */
 type ContentElement = { content: Uint8Array };
 
 const ROWS = {
