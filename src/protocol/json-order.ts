@@ -10,7 +10,7 @@ import {
   utf8Encode,
 } from "../base/index.ts";
 
-/** Returns a negative number, 0 or a positive number, as for `Array.prototype.sort`. */
+/** Comparison function, with results as for `Array.prototype.sort`. */
 export type Compare = (left: unknown, right: unknown) => number;
 
 export type TypeName = "null" | "boolean" | "number" | "string" | "array" | "object";
@@ -63,7 +63,7 @@ export function compareTexts(left: string, right: string): number {
   return left === right ? 0 : collator.compare(left, right);
 }
 
-/** Compares numbers exactly, even integers with floats. */
+/** Compares numbers exactly, including integers with floats. */
 function compareNumbers(left: unknown, right: unknown): number {
   const [leftValue, rightValue] = [numberValue(left), numberValue(right)];
   if (leftValue === undefined || rightValue === undefined) return 0;
@@ -84,7 +84,10 @@ function compareLists(
   return left.length - right.length;
 }
 
-/** Whether two values are the same term (`=:=`): strings byte for byte, and 1 is not 1.0. */
+/**
+ * Whether two values are the same term (`=:=`). Strings are compared byte for byte, and 1 is not
+ * 1.0.
+ */
 export function isSameTerm(left: unknown, right: unknown): boolean {
   return hasSameParts(left, right, (one, other) => {
     if (numberValue(one) !== numberValue(other)) return false;
@@ -92,7 +95,9 @@ export function isSameTerm(left: unknown, right: unknown): boolean {
   });
 }
 
-/** Whether two values are equal terms (`==`): strings byte for byte, and 1 is 1.0. */
+/**
+ * Whether two values are equal terms (`==`). Strings are compared byte for byte, and 1 equals 1.0.
+ */
 export function isEqualTerm(left: unknown, right: unknown): boolean {
   return hasSameParts(left, right, (one, other) => numberValue(one) === numberValue(other));
 }
