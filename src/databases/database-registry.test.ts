@@ -31,7 +31,7 @@ describe("the registry", () => {
     expect(isDatabaseName(name)).toBe(allowed);
   });
 
-  test("an existing database cannot be created again, and a removed one cannot be opened", async () => {
+  test("an existing database cannot be created again, and a removed database cannot be opened", async () => {
     const { kv, registry } = await openStore();
     const create = (name: string) => kv.transact((tx) => registry.create(tx, name));
     await expect(create("films")).rejects.toMatchObject({ code: "STORE_DATABASE_EXISTS" });
@@ -45,7 +45,7 @@ describe("the registry", () => {
     });
   });
 
-  test("a re-created database is a different one, and empty", async () => {
+  test("a re-created database is empty and differs from the removed one", async () => {
     const store = await openStore();
     await store.edit(interactive("a"), interactive("_local/l"));
     const old = await store.read(async (_tx, database) => database);

@@ -386,7 +386,7 @@ describe("replicated edits", () => {
 });
 
 describe("documents", () => {
-  test("bodies of up to 8 MiB are stored in chunks, larger ones are refused", async () => {
+  test("bodies of up to 8 MiB are stored in chunks, and larger bodies are refused", async () => {
     const store = await openStore();
     const body = JSON.stringify({ text: "é".repeat(4_000_000) });
     const first = revisionOf((await store.edit(interactive("a", undefined, { body })))[0]);

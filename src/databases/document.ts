@@ -81,7 +81,7 @@ export type AttachmentEdit =
       readonly revisionPosition?: number;
     };
 
-/** Uploaded bytes that no document references yet; reclaimed if they stay unreferenced. */
+/** Uploaded bytes that no document references yet. They are reclaimed if they stay unreferenced. */
 export interface StagedContent {
   readonly contentId: string;
   readonly digest: string;
@@ -142,7 +142,7 @@ export interface Change {
   readonly id: string;
   readonly deleted: boolean;
   readonly winner: Revision;
-  /** All leaves, winner first, then in CouchDB's order. */
+  /** All leaves in CouchDB's order, winner first. */
   readonly leaves: readonly Leaf[];
 }
 

@@ -101,7 +101,7 @@ function exceedsKeyBytes(text: string, max: number): boolean {
   return text.length * KEY_BYTES_PER_CHARACTER_MAX > max && keyByteCount(text) > max;
 }
 
-/** Number of bytes of a string in a tuple, where a zero byte takes two bytes. */
+/** Returns the number of bytes of a string in a tuple, where a zero byte takes two bytes. */
 function keyByteCount(text: string): number {
   return utf8Encode(text).length + (text.split("\0").length - 1);
 }

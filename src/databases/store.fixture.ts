@@ -87,7 +87,7 @@ export function revisionOf(outcome: WriteOutcome | undefined): Revision {
   return outcome.revision;
 }
 
-/** A deterministic generator (linear congruential; uses the high bits). */
+/** Returns a deterministic generator (linear congruential; uses the high bits). */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   const ratio = (): number => {

@@ -31,8 +31,8 @@ export function replicatedEdit(
 }
 
 /**
- * The revision of a replicated edit; undefined for a user's edit, whose revision is computed when
- * it is written.
+ * Returns the revision of a replicated edit, or `undefined` for a user's edit, whose revision is
+ * computed when it is written.
  */
 export function replicatedRevision(edit: DocumentEdit): string | undefined {
   if (edit.mode !== "replicated") return undefined;

@@ -22,7 +22,7 @@ export interface SandboxArgument {
   /** Approximate length in bytes. */
   readonly length: number;
   text(): JsonText;
-  /** The text as pieces that mostly share existing memory. */
+  /** Returns the text as pieces that mostly share existing memory. */
   pieces(): LongText;
 }
 

@@ -215,9 +215,9 @@ export class Collation {
   }
 
   /**
-   * Returns the classes whose characters, concatenated, equal the character. If there are none,
-   * returns the classes that equal the beginning of the character, and the gap between classes into
-   * which the rest sorts.
+   * Returns the classes whose characters, concatenated, equal the character. If no classes
+   * do, returns the classes that equal the beginning of the character, and the gap between classes
+   * into which the rest sorts.
    */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {
     const primary: number[] = [];

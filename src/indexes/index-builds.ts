@@ -101,8 +101,9 @@ export class IndexBuilds {
   }
 
   /**
-   * Runs a job until the signal aborts, then returns it to the queue. Never rejects: a job that
-   * cannot be returned is detected by its missing heartbeats.
+   * Runs a job until the index is complete. If the build fails or the signal aborts, returns the
+   * job to the queue. Never rejects: a job that cannot be returned is detected by its missing
+   * heartbeats.
    */
   async run(held: HeldJob, { data }: Pick<Job, "data">, signal: AbortSignal): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;

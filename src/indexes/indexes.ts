@@ -486,7 +486,7 @@ function markOf({ isExact }: EntryValues): Uint8Array {
   return Uint8Array.of(isExact ? EXACT : 0);
 }
 
-/** Version of entries written by this program, with this collation. */
+/** Returns the version of entries written by this program with this collation. */
 function entryVersion({ version }: Collation): string {
   return `${ENTRY_FORM}-${version}`;
 }

@@ -41,8 +41,8 @@ const NIL = 106;
 const ENCODED_BYTES_EXPECTED = 512;
 
 /**
- * A JSON value as CouchDB represents it: an object is a 1-tuple of a list of pairs, in member
- * order.
+ * Converts a JSON value to the term that represents it in CouchDB. An object is a 1-tuple of a list
+ * of pairs, in member order.
  */
 export function jsonTerm(value: unknown): Term {
   if (value === null) return atom("null");
@@ -75,7 +75,7 @@ export function encodeListPieces(items: readonly Term[]): readonly Uint8Array[] 
   return [head, ...items.map((item) => encodeOnce(item).encoded), Uint8Array.of(NIL)];
 }
 
-/** The term's bytes, preceded by the version byte. */
+/** Returns the term's bytes, preceded by the version byte. */
 export function encodeTerm(term: Term): Uint8Array {
   const writer = new Utf8Writer(ENCODED_BYTES_EXPECTED);
   writer.bytes(Uint8Array.of(VERSION));

@@ -32,9 +32,9 @@ const TERM_ORDER: readonly TypeName[] = ["number", "null", "boolean", "object", 
 const collator = new Intl.Collator("und");
 
 /**
- * The order of views (`couch_ejson_compare`). Strings compare by the root collation: strings that
- * differ only in Unicode normalization or in characters without a weight are equal. Objects compare
- * member by member, in member order.
+ * Compares values in the order of views (`couch_ejson_compare`). Strings compare by the root
+ * collation: strings that differ only in Unicode normalization or in characters without a weight
+ * are equal. Objects compare member by member, in member order.
  */
 export function compareJson(left: unknown, right: unknown): number {
   const type = typeName(left);
@@ -49,7 +49,7 @@ export function compareJson(left: unknown, right: unknown): number {
 }
 
 /**
- * The order in which a selector compares ids: strings by their bytes, types like Erlang terms
+ * Compares ids in the order of a selector: strings by their bytes, types like Erlang terms
  * (`mango_json:cmp_raw`).
  */
 export function compareIds(left: unknown, right: unknown): number {

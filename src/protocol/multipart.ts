@@ -26,7 +26,7 @@ export interface WrittenPart {
   body(): AsyncIterable<Uint8Array>;
 }
 
-/** A part whose bytes are in memory. */
+/** Returns a part whose bytes are in memory. */
 export function piecesPart(headers: WrittenPart["headers"], pieces: LongText): WrittenPart {
   return {
     headers,
@@ -37,7 +37,7 @@ export function piecesPart(headers: WrittenPart["headers"], pieces: LongText): W
   };
 }
 
-/** Length in bytes of the output of `writeMultipart`. */
+/** Returns the length in bytes of the output of `writeMultipart`. */
 export function multipartLength(parts: readonly WrittenPart[], boundary: string): number {
   let length = closing(boundary).length;
   for (const [index, part] of parts.entries()) {

@@ -23,8 +23,8 @@ export function normalizeSelector(selector: Selector): unknown {
 }
 
 /**
- * The normal form that CouchDB hashes for a replication id: members of all objects are sorted,
- * operands included.
+ * Returns the normal form that CouchDB hashes for a replication id. Members of all objects are
+ * sorted, including those of operands.
  */
 export function hashedSelector(selector: Selector): unknown {
   return sortMembers(normalizeSelector(selector));

@@ -127,9 +127,9 @@ function checkFieldName(field: string, isWithin: boolean): void {
 }
 
 /**
- * Cost of matching: the number of conditions, plus the number of list elements that are compared
- * one by one, plus the number of characters in patterns. Matching takes time proportional to this
- * cost and to the document's size.
+ * Returns the cost of matching: the number of conditions, plus the number of list elements that are
+ * compared one by one, plus the number of characters in patterns. Matching takes time proportional
+ * to this cost and to the document's size.
  */
 export function selectorWeight(selector: Selector): number {
   let weight = 0;

@@ -342,7 +342,7 @@ export function isLongBody(body: Utf8Text): boolean {
   return body.length > LONG_BYTES;
 }
 
-/** The document's text, or the pieces of a long document. */
+/** Returns the document's text, or the pieces of a long document. */
 export function wireDocumentJson(document: RenderedDocument): JsonText | LongText {
   return isLongBody(document.body) ? wireDocumentPieces(document) : renderWireDocument(document);
 }

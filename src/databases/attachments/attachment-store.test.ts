@@ -151,8 +151,8 @@ describe("staging and reading", () => {
       }
     };
     const staged = await store.attachments.stageAll(database, contents());
-    // The large attachment needs three transactions of a megabyte each; all small ones need one in
-    // total.
+    // The large attachment needs three transactions of a megabyte each. All small attachments
+    // together need one.
     expect(transact).toHaveBeenCalledTimes(4);
     expect(staged.map(({ length }) => length)).toEqual([3, 0, 200_000, 3_000_000, 7]);
     for (const [index, content] of staged.entries()) {

@@ -185,7 +185,7 @@ export class AttachmentStore {
     return { record, stored: content.bytes };
   }
 
-  /** Passes the received bytes to `sink` in their stored form, and returns their description. */
+  /** Passes the received bytes to `sink` in their stored form, and returns the content record. */
   async #fill(
     sink: ContentSink,
     chunks: AsyncIterable<Uint8Array>,
@@ -350,7 +350,10 @@ interface HeldRecord {
   readonly bytes: Uint8Array;
 }
 
-/** Key for deduplication. As in the store, contents with the same key are treated as identical. */
+/**
+ * Returns the key for deduplication. As in the store, contents with the same key are treated as
+ * identical.
+ */
 function contentName({ digest, encoding, encodedLength }: ContentRecord): string {
   return `${digest} ${encoding} ${encodedLength}`;
 }

@@ -151,8 +151,8 @@ export class ChangesFeed {
   }
 
   /**
-   * The document's position in the update sequence, or `undefined` for an unknown document. Must
-   * not be called for a document written by this transaction.
+   * Returns the document's position in the update sequence, or `undefined` for an unknown document.
+   * Must not be called for a document written by this transaction.
    */
   async sequenceOf(tx: ReadTransaction, id: string): Promise<string | undefined> {
     const { place } = await this.#reader.load(tx, id);
@@ -185,7 +185,7 @@ export class ChangesFeed {
     return tx.watch(this.#keys.changed.key({}));
   }
 
-  /** The versionstamp of the last change, if any. */
+  /** Returns the versionstamp of the last change, if any. */
   async #lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
     const page = await tx.snapshot.getRangePage(this.#keys.change.range(), {
       limit: 1,

@@ -104,8 +104,8 @@ export class DatabaseUpdates {
   }
 
   /**
-   * Superseded rows that this process wrote itself; undefined if the store must be searched for
-   * rows of other processes.
+   * Returns superseded rows that this process wrote itself, or `undefined` if the store must be
+   * searched for rows of other processes.
    */
   #ownObsolete(note: string): readonly Versionstamp[] | undefined {
     const written = this.#written.get(note);
@@ -177,7 +177,7 @@ export class DatabaseUpdates {
     };
   }
 
-  /** The sequence of the last update, or the first sequence if there was none. */
+  /** Returns the sequence of the last update, or the first sequence if there was no update. */
   async lastSequence(tx: ReadTransaction): Promise<string> {
     const { entries } = await this.page(tx, { limit: 1, descending: true });
     return entries[0]?.sequence ?? FIRST_SEQUENCE;

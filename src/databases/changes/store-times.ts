@@ -73,7 +73,7 @@ export class StoreTimes {
   }
 }
 
-/** The highest versionstamp of the commits up to this version. */
+/** Returns the highest versionstamp of the commits up to this version. */
 function lastStampOf(version: bigint): Versionstamp {
   const bytes = new Uint8Array(VERSIONSTAMP_BYTES).fill(0xff);
   new DataView(bytes.buffer).setBigUint64(0, version);

@@ -126,7 +126,7 @@ export class Tombstones {
     return purges.length === 0 ? { purged: [], rest: [] } : this.#parts.purge(tx, purges, context);
   }
 
-  /** Sequence up to which tombstones were purged. */
+  /** Returns the sequence up to which tombstones have been purged. */
   async #purgedThrough(tx: ReadTransaction): Promise<string> {
     const value = await tx.get(this.#parts.keys.tombstonesPurged.key({}));
     return value === undefined ? FIRST_SEQUENCE : formatSequence(decodeVersionstamp(value));
@@ -178,7 +178,7 @@ export class Tombstones {
   }
 }
 
-/** Number of documents without remaining leaves. */
+/** Returns the number of documents without remaining leaves. */
 function finishedCount({ purged, rest }: PurgedPage): number {
   const unfinished = new Set(rest.map(({ id }) => id));
   return purged.filter(({ id }) => !unfinished.has(id)).length;

@@ -142,7 +142,7 @@ export class ChangeCounts {
     share.isWritten = true;
   }
 
-  /** Number of changes after the versionstamp, or of all changes if it is undefined. */
+  /** Returns the number of changes after the versionstamp, or of all changes if it is undefined. */
   async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
     if (versionstamp === undefined) {
       const counters = ["documents", "deletedDocuments"] as const;

@@ -29,7 +29,7 @@ test("rejected edits of one document are checked without reloading it", async ()
   expect(await readFor(200)).toBe(await readFor(1));
 });
 
-test("edits after a rejected one are checked against all previous edits of the batch", async () => {
+test("edits after a rejected edit are checked against all previous edits of the batch", async () => {
   const store = await openStore();
   const hash = (digit: string) => digit.repeat(32);
   const outcomes = await store.edit(

@@ -140,7 +140,7 @@ export class Conflicts {
     return { entries, stoppedBy: page.stoppedBy };
   }
 
-  /** Returns the conflict row of a document, or `undefined` if there is none. */
+  /** Returns the conflict row of a document, or `undefined` if it has no row. */
   async find(tx: ReadTransaction, id: string): Promise<ConflictRecord | undefined> {
     const value = await tx.get(this.#keys.conflict.key({ id }));
     return value && decodeConflict(value);

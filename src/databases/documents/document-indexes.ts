@@ -168,7 +168,7 @@ function changedLeaf({ generation, hash, leaf }: LeafNode): ChangedLeaf {
   return { generation, hash, deleted: leaf.deleted };
 }
 
-/** 1 for an existing document, 0 for a deleted or unknown one. */
+/** Returns 1 for an existing document, 0 for a deleted or unknown one. */
 function alive(deleted: boolean | undefined): number {
   return deleted === false ? 1 : 0;
 }

@@ -132,13 +132,13 @@ export class DocumentPurger {
     };
   }
 
-  /** Number of purges so far. */
+  /** Returns the number of purges so far. */
   async count(tx: ReadTransaction): Promise<number> {
     const last = await this.#lastKey(tx.snapshot);
     return last === undefined ? 0 : this.#parts.keys.purge.unpack(last).number;
   }
 
-  /** Versionstamp of the last purge's transaction. */
+  /** Returns the versionstamp of the transaction that made the last purge. */
   async lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
     const range = this.#parts.keys.purge.range();
     const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
@@ -272,7 +272,7 @@ export class DocumentPurger {
     return this.#endKey(tx, { reverse: true });
   }
 
-  /** Key of the first purge record or, with `reverse`, of the last. */
+  /** Returns the key of the first purge record or, with `reverse`, of the last. */
   async #endKey(tx: ReadTransaction, order: { readonly reverse: boolean }) {
     const range = this.#parts.keys.purge.range();
     return (await tx.getRangePage(range, { limit: 1, ...order })).entries[0]?.key;

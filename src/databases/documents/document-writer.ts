@@ -296,7 +296,7 @@ export function isStale(state: TransactionState, { edit, judged, writeCount }: P
   return written !== judged.loaded || written.writeCount !== writeCount;
 }
 
-/** The leaves with attachments that the edit may replace. */
+/** Returns the leaves with attachments that the edit may replace. */
 function replacedLeaves(judged: Writable): readonly LeafNode[] {
   if (judged.kind === "replicated") return judged.loaded.tree.leaves.filter(hasAttachments);
   const { parent } = judged;

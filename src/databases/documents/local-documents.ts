@@ -123,7 +123,7 @@ export class LocalDocuments {
     return { entries, stoppedBy: "row-limit" };
   }
 
-  /** Key before or after all chunks of a document. */
+  /** Returns the key before all chunks of a document or, with `behind`, after them. */
   #edge(id: string, behind: boolean): Key {
     const { begin, end } = this.#keys.local.range({ id: rangeBound(id) });
     return behind ? end : begin;

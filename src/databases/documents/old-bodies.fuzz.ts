@@ -240,7 +240,7 @@ async function textOf(
   return text;
 }
 
-/** Number of rows of each kind in the database. */
+/** Counts the rows of each kind in the database. */
 async function rowCounts(store: OpenStore): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
   const root = Subspace.fromTuple([1]);

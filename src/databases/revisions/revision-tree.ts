@@ -76,12 +76,12 @@ export class RevisionTree {
     return this.#find(generation, hash);
   }
 
-  /** The leaf with this name; undefined for an ancestor or an unknown revision. */
+  /** Returns the leaf with this name, or `undefined` for an ancestor or an unknown revision. */
   findLeaf({ generation, hash }: RevisionParts): LeafNode | undefined {
     return this.leaves.find((leaf) => leaf.generation === generation && leaf.hash === hash);
   }
 
-  /** The leaves that descend from the node, or the node itself if it is a leaf. */
+  /** Returns the leaves that descend from the node, or the node itself if it is a leaf. */
   leavesBelow(node: RevisionNode): LeafNode[] {
     if (node.leaf !== undefined) return [node as LeafNode];
     return this.leaves.filter((leaf) => {
@@ -242,7 +242,7 @@ export class RevisionTree {
   }
 }
 
-/** A node and its known ancestors, `lengthMax` revisions at most. */
+/** Returns the path of a node and its known ancestors, `lengthMax` revisions at most. */
 export function pathOf(
   node: RevisionNode,
   lengthMax: number = Number.POSITIVE_INFINITY,
@@ -256,7 +256,7 @@ export function pathOf(
   return { start: node.generation, hashes };
 }
 
-/** CouchDB's order of leaves: the winner is the smallest. */
+/** Compares leaves in CouchDB's order: the winner is the smallest. */
 export function compareLeaves(left: LeafNode, right: LeafNode): number {
   if (left.leaf.deleted !== right.leaf.deleted) return left.leaf.deleted ? 1 : -1;
   if (left.generation !== right.generation) return right.generation - left.generation;

@@ -20,8 +20,8 @@ export interface RevisionParts {
 }
 
 /**
- * Foreign hashes (not 32 hex digits) are arbitrary strings. The limit keeps keys that contain one,
- * and a long document id, below the store's limit.
+ * Foreign hashes (not 32 hex digits) are arbitrary strings. The limit keeps a key that contains
+ * such a hash and a long document id below the store's limit.
  */
 export const HASH_BYTES_MAX = 500;
 
@@ -53,7 +53,7 @@ export function parseRevision(revision: Revision): RevisionParts {
   };
 }
 
-/** The path with its hashes in stored form. Throws STORE_REVISION_INVALID. */
+/** Returns the path with its hashes in stored form. Throws STORE_REVISION_INVALID. */
 export function canonicalPath(path: RevisionPath): RevisionPath {
   const { start, hashes } = path;
   if (
@@ -91,7 +91,7 @@ export function hashDigest(hash: string): Uint8Array | undefined {
 let lastHash = "";
 let lastDigest: Uint8Array | undefined;
 
-/** CouchDB's order of hashes within a generation. */
+/** Compares hashes in CouchDB's order within a generation. */
 export function compareHashes(left: string, right: string): number {
   if (left === right) return 0;
   const areDigests = HEX_HASH.test(left) && HEX_HASH.test(right);
