@@ -143,7 +143,7 @@ describe("the registry", () => {
 });
 
 describe("hooks", () => {
-  test("refused edits are not written, edits changed by a hook are written as changed, and others are unaffected", async () => {
+  test("refused edits are not written, edits changed by a hook are written as changed, and other edits are unaffected", async () => {
     const store = await openStore({
       hooks: [
         {

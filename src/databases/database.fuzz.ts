@@ -247,7 +247,7 @@ describe("a database", () => {
     );
   });
 
-  test("replicated edits converge in any order, written concurrently", async () => {
+  test("replicated edits converge, even if they are written concurrently and in any order", async () => {
     const grafts = fc.array(
       step.filter((drawn) => drawn.kind === "graft"),
       { minLength: 1, maxLength: 12 },

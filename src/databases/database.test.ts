@@ -35,7 +35,7 @@ describe("interactive edits", () => {
     expect(info.sizes.external).toBe(2);
   });
 
-  test("a database that ever contained a document is not empty", async () => {
+  test("a database that contains only a deleted document is not empty", async () => {
     const store = await openStore();
     const isEmpty = () => store.read((tx, database) => database.isEmpty(tx));
     expect(await isEmpty()).toBe(true);
@@ -317,7 +317,7 @@ describe("replicated edits", () => {
     await expect(store.edit(interactive("a", "-1-abc"))).rejects.toMatchObject(invalid);
   });
 
-  test("the revision limit applies to ancestors", async () => {
+  test("ancestors beyond the revision limit are dropped", async () => {
     const store = await openStore();
     await store.write((tx, database) => database.setRevisionLimit(tx, 3));
     expect(await store.read((tx, database) => database.revisionLimit(tx))).toBe(3);

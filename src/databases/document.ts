@@ -160,7 +160,6 @@ export interface DatabaseInfo {
   readonly documentCount: number;
   readonly deletedDocumentCount: number;
   readonly updateSequence: string;
-  /** Number of purges so far. */
   readonly purgeCount: number;
   /** CouchDB's `instance_start_time`; never changes while the database exists. */
   readonly instanceStartTime: string;

@@ -26,7 +26,6 @@ export interface SandboxArgument {
   pieces(): LongText;
 }
 
-/** The argument `null`. */
 export const NULL_ARGUMENT: SandboxArgument = {
   length: 0,
   text: () => "null",

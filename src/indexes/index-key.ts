@@ -259,7 +259,6 @@ class ValueReader {
     return this.#at;
   }
 
-  /** Skips the next value. */
   skip(): void {
     const tag = this.#bytes[this.#at++];
     if (tag === NUMBER) this.#at += NUMBER_LENGTH + 1;

@@ -11,7 +11,6 @@ export class PatternError extends Error {
   override readonly name = "PatternError";
 }
 
-/** Maximum pattern length. */
 const PATTERN_LENGTH_MAX = 10_000;
 
 /**

@@ -194,7 +194,7 @@ describe("staging and reading", () => {
     expect(await store.attachmentsOf("many")).toHaveLength(501);
   });
 
-  test("an unexpected length ends the upload, and bytes stored before are reclaimed", async () => {
+  test("an upload with an unexpected length fails, and its stored bytes are reclaimed", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = [
@@ -225,7 +225,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("the digest is verified over the received bytes", async () => {
+  test("the expected digest and length are compared with those of the received bytes", async () => {
     const store = await openAttachments();
     const content = await store.stage(HELLO, { expectedDigest: HELLO_DIGEST, expectedLength: 5 });
     expect(content.digest).toBe(HELLO_DIGEST);

@@ -64,7 +64,7 @@ export interface StageOptions {
   readonly encoding?: "gzip" | undefined;
   /** Expected digest of the bytes as received: `md5-` followed by base64. */
   readonly expectedDigest?: string | undefined;
-  /** Length of the bytes as received. */
+  /** Expected length of the bytes as received. */
   readonly expectedLength?: number | undefined;
   /**
    * Gzip level from 1 (fast) to 9 (small) for bytes received uncompressed. Default: not compressed.

@@ -149,7 +149,7 @@ describe("a purge by age", () => {
     expect(await ids()).toEqual([]);
   });
 
-  test("leaves the rest of a document alone if it is created again between transactions", async () => {
+  test("does not purge the rest of a document that is created again between transactions", async () => {
     const many = Array.from({ length: 1_500 }, (_, index) =>
       replicated("many", [`1-${index.toString(16).padStart(32, "0")}`], { deleted: true }),
     );

@@ -38,7 +38,7 @@ export interface BatchWriterParts {
   readonly hooks: readonly DatabaseHook[];
 }
 
-/** The transaction, database and writer of a batch. */
+/** The transaction, database and author of a batch. */
 export interface Batch {
   readonly tx: Transaction;
   readonly state: TransactionState;
