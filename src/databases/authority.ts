@@ -1,8 +1,8 @@
 /**
  * Authority of a stored object: its author, and the authentication handler that vouched for the
- * author at the time of writing. It is stored with every leaf of a `_replicator` document, every
- * job and every rule, and it alone decides what the object may do. A user who triggers the object
- * later, by a deletion, a purge or a restart, does not add their own rights.
+ * author when the object was written. It is stored with every leaf of a `_replicator` document,
+ * every job and every rule, and it alone decides what the object may do. A user who triggers the
+ * object later, by a deletion, a purge or a restart, does not add their own rights.
  *
  * A name alone proves nothing, because a token may contain any name.
  */
@@ -12,7 +12,7 @@ import type { SecuritySubject } from "./security/security-object.ts";
 export interface Vouched {
   /** Handler of `[chttpd] authentication_handlers` that accepted the claims: `jwt`, `proxy`. */
   readonly by: string;
-  /** Roles at the time of writing. They stay valid as long as the object is stored. */
+  /** Roles when the object was written. They stay valid as long as the object is stored. */
   readonly roles: readonly string[];
 }
 
@@ -24,7 +24,10 @@ export interface Authority {
    * on each use.
    */
   readonly vouched?: Vouched | undefined;
-  /** Whether the author was a server administrator at the time; absent in older records. */
+  /**
+   * Whether the author was a server administrator when the object was written; absent in older
+   * records.
+   */
   readonly wasAdmin?: boolean | undefined;
   /**
    * Whether the object was written by a replication. If so, its author is unknown, and the
@@ -40,8 +43,8 @@ export function authorityOf({ userName, roles, isAdmin, vouchedBy }: SecuritySub
 }
 
 /**
- * Key that is equal for two authorities if and only if they belong to the same user: same name,
- * vouched for in the same way. Names in our own directory contain no colon.
+ * Returns a key that is equal for two authorities if and only if they belong to the same user: same
+ * name, vouched for in the same way. Names in our own directory contain no colon.
  */
 export function ownerKey({ userName, vouched }: Authority): string | null {
   return vouched === undefined ? userName : `${vouched.by}:${userName}`;
@@ -56,8 +59,9 @@ export function isSameAuthority(left: Authority, right: Authority): boolean {
 }
 
 /**
- * Whether the authority covers secrets and files of the machine, judged by the author's rights at
- * the time of writing. The caller must also check that the author is still a server administrator.
+ * Whether the authority covers secrets and files of the machine, judged by the author's rights when
+ * the object was written. The caller must also check that the author is still a server
+ * administrator.
  */
 export function mayNameSecrets({ wasAdmin, isCopy }: Authority): boolean {
   return wasAdmin !== false && isCopy !== true;

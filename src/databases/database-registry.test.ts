@@ -31,7 +31,7 @@ describe("the registry", () => {
     expect(isDatabaseName(name)).toBe(allowed);
   });
 
-  test("an existing database cannot be created again, and a removed one cannot be opened", async () => {
+  test("an existing database cannot be created again, and a removed database cannot be opened", async () => {
     const { kv, registry } = await openStore();
     const create = (name: string) => kv.transact((tx) => registry.create(tx, name));
     await expect(create("films")).rejects.toMatchObject({ code: "STORE_DATABASE_EXISTS" });
@@ -45,7 +45,7 @@ describe("the registry", () => {
     });
   });
 
-  test("a re-created database is a different one, and empty", async () => {
+  test("a re-created database is empty and differs from the removed one", async () => {
     const store = await openStore();
     await store.edit(interactive("a"), interactive("_local/l"));
     const old = await store.read(async (_tx, database) => database);
@@ -69,7 +69,7 @@ describe("the registry", () => {
     await watch.fired();
   });
 
-  test("a removed database leaves only its tombstone in the store", async () => {
+  test("a removed database leaves only its updates and the count of removals in the store", async () => {
     const store = await openStore();
     const keyCount = () =>
       store.kv.read(async (tx) => {
@@ -89,7 +89,7 @@ describe("the registry", () => {
     const kinds = entries.filter(({ name }) => name === "other").map(({ kind }) => kind);
     expect(kinds).toEqual(["created", "updated", "deleted"]);
     await store.removeGarbage();
-    // Each kind of update has a row and an entry by name. The last key is the count of removals.
+    // Each kind of update has a row, and an entry by name. The last key is the count of removals.
     expect(await keyCount()).toBe(before + 2 * kinds.length + 1);
   });
 
@@ -143,7 +143,7 @@ describe("the registry", () => {
 });
 
 describe("hooks", () => {
-  test("refused edits are not written, edits changed by a hook are written as changed, and others are unaffected", async () => {
+  test("refused edits are not written, edits changed by a hook are written as changed, and other edits are unaffected", async () => {
     const store = await openStore({
       hooks: [
         {
@@ -170,7 +170,7 @@ describe("hooks", () => {
     expect(await store.read((tx, database) => database.documents.read(tx, "bad"))).toBeUndefined();
   });
 
-  test("a hook runs for each written edit in the same transaction, and may write", async () => {
+  test("a hook is called for each written edit in the same transaction, and may write documents", async () => {
     const seen: string[] = [];
     const store = await openStore({
       hooks: [

@@ -35,7 +35,7 @@ import { forgetState } from "./transaction-state.ts";
 const REVISION_LIMIT_DEFAULT = 1_000;
 
 export interface NamesOptions {
-  /** First name, inclusive; the highest name of the range if descending. */
+  /** First name, inclusive; the highest name of the range if `descending` is set. */
   readonly startName?: string;
   /** Last name, inclusive. */
   readonly endName?: string;
@@ -68,16 +68,16 @@ export class DatabaseRegistry {
     readonly runtime: Runtime;
     readonly root: Subspace;
     readonly hooks?: readonly DatabaseHook[];
-    /** Security object of databases without their own; `[couchdb] default_security`. */
+    /** Security object of databases for which none is set; `[couchdb] default_security`. */
     readonly securityDefault?: () => JsonText;
     /**
      * Time for which superseded bodies are kept; `[couchdb] keep_old_bodies_sec`. Default: not
      * kept.
      */
     readonly keepOldBodiesMs?: KeepOldBodies;
-    /** Default: always. */
+    /** Whether the store keeps rows of conflicts. Default: always. */
     readonly keepsConflicts?: KeepsConflicts;
-    /** Times before it are not recorded; `[couchdb] time_seq_min_time`. */
+    /** Earliest time that is recorded; `[couchdb] time_seq_min_time`. */
     readonly timeMinMs?: () => number;
   }) {
     this.#runtime = { ...runtime, random: runtime.random.fork("databases") };
@@ -90,7 +90,7 @@ export class DatabaseRegistry {
     this.#keepsConflicts = keepsConflicts;
   }
 
-  /** Throws STORE_DATABASE_EXISTS and STORE_DATABASE_NAME_INVALID. */
+  /** Creates a database. Throws STORE_DATABASE_EXISTS or STORE_DATABASE_NAME_INVALID. */
   async create(tx: Transaction, name: string): Promise<Database> {
     if (!isDatabaseName(name)) {
       throw new OperationalError("STORE_DATABASE_NAME_INVALID", "Illegal database name", {
@@ -122,8 +122,8 @@ export class DatabaseRegistry {
   }
 
   /**
-   * Reads the registry, so that removal of the database conflicts with this transaction. Throws
-   * STORE_DATABASE_NOT_FOUND.
+   * Opens a database. Reads the registry, so that removal of the database conflicts with this
+   * transaction. Throws STORE_DATABASE_NOT_FOUND.
    */
   async open(tx: ReadTransaction, name: string): Promise<Database> {
     const database = await this.find(tx, name);
@@ -140,8 +140,8 @@ export class DatabaseRegistry {
   }
 
   /**
-   * Frees the name. The keys of the instance are removed in the background. Throws
-   * STORE_DATABASE_NOT_FOUND.
+   * Removes the database from the registry, which frees its name. The keys of the database are
+   * removed in the background. Throws STORE_DATABASE_NOT_FOUND.
    */
   async remove(tx: Transaction, name: string): Promise<void> {
     const database = await this.open(tx, name);
@@ -157,7 +157,10 @@ export class DatabaseRegistry {
     await this.updates.note(tx, name, "deleted");
   }
 
-  /** Databases that have had conflicts, in byte order of their names, after `after`. */
+  /**
+   * Returns databases that have had conflicts, in byte order of their names, starting after the
+   * name `after`.
+   */
   async conflictCounts(
     tx: ReadTransaction,
     { after, limit }: { readonly after?: string | undefined; readonly limit: number },
@@ -172,7 +175,10 @@ export class DatabaseRegistry {
     return { entries, stoppedBy: page.stoppedBy };
   }
 
-  /** Databases with a policy for conflicts, in byte order of their names, after `after`. */
+  /**
+   * Returns databases with a conflict policy, in byte order of their names, starting after the name
+   * `after`.
+   */
   async conflictPolicies(
     tx: ReadTransaction,
     { after, limit }: { readonly after?: string | undefined; readonly limit: number },

@@ -48,7 +48,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({
     kind: fc.constant("graft" as const),
     id,
-    // A small tree of names in which "2-ab" follows "1-a", so that paths overlap.
+    // Paths in a small tree of revisions, in which "2-ab" follows "1-a", so that paths overlap.
     path: fc.array(fc.constantFrom("a", "b"), { minLength: 1, maxLength: 4 }).chain((letters) =>
       fc.integer({ min: 1, max: letters.length }).map((length) =>
         Array.from({ length }, (_, depth) => {
@@ -193,7 +193,7 @@ describe("a database", () => {
     );
   });
 
-  test("conflicts that an older program wrote are found, whatever is written meanwhile", async () => {
+  test("a search finds conflicts written by an older program, even if documents are written between its pages", async () => {
     const batches = fc.array(fc.array(step, { minLength: 1, maxLength: 5 }), { maxLength: 5 });
     await fc.assert(
       fc.asyncProperty(batches, batches, async (before, after) => {
@@ -247,7 +247,7 @@ describe("a database", () => {
     );
   });
 
-  test("replicated edits converge in any order, written concurrently", async () => {
+  test("replicated edits converge, even if they are written concurrently and in any order", async () => {
     const grafts = fc.array(
       step.filter((drawn) => drawn.kind === "graft"),
       { minLength: 1, maxLength: 12 },

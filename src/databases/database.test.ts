@@ -35,7 +35,7 @@ describe("interactive edits", () => {
     expect(info.sizes.external).toBe(2);
   });
 
-  test("a database that ever contained a document is not empty", async () => {
+  test("a database that contains only a deleted document is not empty", async () => {
     const store = await openStore();
     const isEmpty = () => store.read((tx, database) => database.isEmpty(tx));
     expect(await isEmpty()).toBe(true);
@@ -55,7 +55,7 @@ describe("interactive edits", () => {
     expect(await store.edit(interactive("a", first))).toEqual([conflict]);
   });
 
-  test("an edit with a revision of a missing document is a conflict, and leaves no trace", async () => {
+  test("an edit that names a revision of a missing document is a conflict, and stores nothing", async () => {
     const store = await openStore();
     const conflict = { kind: "conflict", id: "a" };
     const outcomes = await store.edit(interactive("a", "3-abc"), interactive("a", "3-abc"));
@@ -317,7 +317,7 @@ describe("replicated edits", () => {
     await expect(store.edit(interactive("a", "-1-abc"))).rejects.toMatchObject(invalid);
   });
 
-  test("the revision limit applies to ancestors", async () => {
+  test("ancestors beyond the revision limit are dropped", async () => {
     const store = await openStore();
     await store.write((tx, database) => database.setRevisionLimit(tx, 3));
     expect(await store.read((tx, database) => database.revisionLimit(tx))).toBe(3);
@@ -386,7 +386,7 @@ describe("replicated edits", () => {
 });
 
 describe("documents", () => {
-  test("bodies of up to 8 MiB are stored in chunks, larger ones are refused", async () => {
+  test("bodies of up to 8 MiB are stored in chunks, and larger bodies are refused", async () => {
     const store = await openStore();
     const body = JSON.stringify({ text: "é".repeat(4_000_000) });
     const first = revisionOf((await store.edit(interactive("a", undefined, { body })))[0]);
@@ -639,7 +639,7 @@ describe("changes", () => {
     expect(retryCount).toBeLessThan(10);
   });
 
-  test("a watch fires when a document of its database is written, and only then", async () => {
+  test("a watch fires when a document is written, but not for a local document", async () => {
     const store = await openStore();
     const watch = await store.write(async (tx, database) => database.changes.watch(tx));
     let fired = false;

@@ -1,6 +1,6 @@
 /**
- * A database: a cheap handle on its keys. Every method takes the transaction as its first argument
- * and opens none.
+ * A database: a cheap handle on its keys. Every method takes the transaction as its first argument;
+ * no method opens a transaction.
  *
  * The handle may outlive the transaction that opened it. Writes check that the database has not
  * been removed or re-created. Reads do not check this: after a removal they return remaining data
@@ -146,8 +146,8 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Throws STORE_DATABASE_NOT_FOUND if the database was removed. Its removal conflicts with this
-   * transaction.
+   * Throws STORE_DATABASE_NOT_FOUND if the database was removed. A concurrent removal conflicts
+   * with this transaction.
    */
   async assertExists(tx: ReadTransaction): Promise<void> {
     await this.#state(tx);
@@ -270,8 +270,8 @@ export class Database implements HookedDatabase {
   }
 
   /**
-   * Takes effect on each document with its next write. Conflicts with concurrent writes in this
-   * database.
+   * Sets the maximum number of revisions remembered per branch. Each document is stemmed at its
+   * next write. Conflicts with concurrent writes in this database.
    */
   async setRevisionLimit(tx: Transaction, revisionLimit: number): Promise<void> {
     if (!Number.isSafeInteger(revisionLimit) || revisionLimit < 1) {

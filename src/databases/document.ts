@@ -81,7 +81,7 @@ export type AttachmentEdit =
       readonly revisionPosition?: number;
     };
 
-/** Uploaded bytes that no document references yet; reclaimed if they stay unreferenced. */
+/** Uploaded bytes that no document references yet. They are reclaimed if they stay unreferenced. */
 export interface StagedContent {
   readonly contentId: string;
   readonly digest: string;
@@ -142,7 +142,7 @@ export interface Change {
   readonly id: string;
   readonly deleted: boolean;
   readonly winner: Revision;
-  /** All leaves, winner first, then in CouchDB's order. */
+  /** All leaves in CouchDB's order, winner first. */
   readonly leaves: readonly Leaf[];
 }
 
@@ -160,7 +160,6 @@ export interface DatabaseInfo {
   readonly documentCount: number;
   readonly deletedDocumentCount: number;
   readonly updateSequence: string;
-  /** Number of purges so far. */
   readonly purgeCount: number;
   /** CouchDB's `instance_start_time`; never changes while the database exists. */
   readonly instanceStartTime: string;

@@ -184,7 +184,7 @@ const ROWS = [
 
 test.each(ROWS)("the bytes of a $name", ({ check }) => check());
 
-test("the bytes of a DocumentRecord", () => {
+test("the bytes of a DocumentRecord are encoded and decoded", () => {
   const leaf = {
     deleted: false,
     bodyChunkCount: 1,
@@ -215,7 +215,7 @@ test("the bytes of a DocumentRecord", () => {
   ]);
 });
 
-test("long strings are split at chunk boundaries, and not copied", () => {
+test("long strings are split at chunk boundaries without copying them", () => {
   const chunkBytes = 90_000;
   for (const byteCount of [1, chunkBytes - 4, chunkBytes - 1, chunkBytes, 3 * chunkBytes - 2]) {
     const text = new Uint8Array(byteCount).fill(0x20);

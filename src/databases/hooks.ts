@@ -1,7 +1,7 @@
 /**
- * Extension points for higher layers in a transaction that writes here: refuse or change an edit
- * before it is written, and add writes after it. For example, a replication document and its job
- * are written in one transaction.
+ * Extension points for higher layers, called in the transaction of a write. A hook can refuse or
+ * change an edit before it is written, and can add writes after it. For example, a replication
+ * document and its job are written in one transaction.
  */
 import type { JsonText, Seal } from "../base/index.ts";
 import type { ReadTransaction, Subspace, Transaction } from "../kv/index.ts";
@@ -51,7 +51,8 @@ export type EditVerdict =
     };
 
 /**
- * Judges a user's edit with the functions of design documents, which only the layer above can run.
+ * Validates a user's edit with the functions of design documents, which only the layer above can
+ * run.
  */
 export interface WriteValidation {
   judge(
@@ -63,7 +64,7 @@ export interface WriteValidation {
 }
 
 /**
- * Author of a write, and the validation of its edits. Hooks decide on the basis of this context.
+ * Author of a write, and the validation of its edits. Hooks base their decisions on this context.
  */
 export interface WriteContext extends SecuritySubject {
   /** Validation of the edit; absent for writes by the server itself. */
@@ -79,15 +80,20 @@ export interface WriteContext extends SecuritySubject {
   readonly replicator?: symbol;
   /** The replication job that writes. */
   readonly jobId?: string | undefined;
-  /** Time until which the bodies of replaced leaves stay readable. Default: the setting's. */
+  /**
+   * Time until which the bodies of replaced leaves stay readable. Default: as configured by
+   * `[couchdb] keep_old_bodies_sec`.
+   */
   readonly keepUntilMs?: number | undefined;
-  /** If set, replication jobs added by the write wait for an operator. */
+  /** If set, replication jobs that this write adds start paused. */
   readonly pausing?: Pausing;
 }
 
 /** Details of a write whose jobs start paused. */
 export interface Pausing {
-  /** Reason given by the operator, with the maximum length that applies to other commands. */
+  /**
+   * Reason given by the operator. The same maximum length applies as to reasons of other commands.
+   */
   readonly why?: string;
   readonly requestId: string;
 }
@@ -99,7 +105,7 @@ export interface DatabaseHook {
   readonly seal?: Seal | undefined;
   /**
    * Judges an edit that is neither a conflict nor already known. May return a different edit of the
-   * same document and mode. Must not write documents here. Not called for local documents.
+   * same document and mode. Must not write documents. Not called for local documents.
    */
   beforeWrite?(
     tx: Transaction,
@@ -115,9 +121,9 @@ export interface DatabaseHook {
     context: WriteContext,
   ): Promise<void>;
   /**
-   * Called once for each batch of edits or purges that wrote, with the ids of its documents in no
-   * particular order, after `afterWrite`. `indexSet` is the database's index set. Must not write
-   * documents here.
+   * Called once for each batch of edits or purges that wrote documents, after `afterWrite`. `ids`
+   * are the ids of these documents in no particular order; `indexSet` is the database's index set.
+   * Must not write documents.
    */
   afterBatch?(
     tx: Transaction,
@@ -125,8 +131,8 @@ export interface DatabaseHook {
     written: { readonly ids: readonly string[]; readonly indexSet: number },
   ): Promise<void>;
   /**
-   * The document as shown to a reader who is not an administrator of the database; undefined if it
-   * is hidden.
+   * Returns the document as shown to a reader who is not an administrator of the database, or
+   * `undefined` if the document is hidden.
    */
   afterRead?(document: Document, reader: SecuritySubject): Document | undefined;
   databaseCreated?(tx: Transaction, database: HookedDatabase): Promise<void>;

@@ -27,7 +27,10 @@ export function isDatabaseName(name: string): boolean {
   return DATABASE_NAME.test(name) || SYSTEM_DATABASES.includes(name);
 }
 
-/** Throws STORE_DOCUMENT_ID_INVALID with CouchDB's message as `reason`, where it has one. */
+/**
+ * Checks a document id. Throws STORE_DOCUMENT_ID_INVALID; its `reason` is CouchDB's message, if
+ * CouchDB has one.
+ */
 export function checkDocumentId(id: string): void {
   const reason = documentIdFault(id);
   if (reason === undefined) return;
@@ -53,7 +56,7 @@ export function rangeBound(text: string): string {
   for (const character of text) {
     bound += character;
     byteCount += keyByteCount(character);
-    // One byte longer than any id, so that the bound never equals an id.
+    // The bound is longer than any id, and therefore never equals one.
     if (byteCount > DOCUMENT_ID_BYTES_MAX) break;
   }
   return bound;
@@ -71,7 +74,7 @@ function documentIdFault(id: string): string | undefined {
   return undefined;
 }
 
-/** Throws STORE_ATTACHMENT_NAME_INVALID. */
+/** Checks an attachment name. Throws STORE_ATTACHMENT_NAME_INVALID. */
 export function checkAttachmentName(name: string): void {
   const reason = attachmentNameFault(name);
   if (reason === undefined) return;
@@ -98,7 +101,7 @@ function exceedsKeyBytes(text: string, max: number): boolean {
   return text.length * KEY_BYTES_PER_CHARACTER_MAX > max && keyByteCount(text) > max;
 }
 
-/** Number of bytes of a string in a tuple, where a zero byte takes two bytes. */
+/** Returns the number of bytes of a string in a tuple, where a zero byte takes two bytes. */
 function keyByteCount(text: string): number {
   return utf8Encode(text).length + (text.split("\0").length - 1);
 }

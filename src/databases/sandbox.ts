@@ -16,8 +16,8 @@ export function shareOf(database: string, userName: string | null | undefined): 
 }
 
 /**
- * Fair share of a database's indexes, separate from those of users, because writes wait for the
- * selectors of indexes.
+ * Returns the fair share of a database's indexes. It is separate from the shares of users, because
+ * writes wait for the selectors of indexes.
  */
 export function shareOfIndexes(database: string): Share {
   const name = `\u0000indexes of ${database}`;
@@ -52,8 +52,8 @@ export interface SandboxCall {
   /** Time limit of one run. */
   readonly timeoutMs: number;
   /**
-   * User and database for fair scheduling. Calls without them are scheduled as one common user and
-   * database.
+   * User and database for fair scheduling. All calls without a share are scheduled as one user and
+   * one database.
    */
   readonly share?: Share;
   /** Signal that aborts when the result is no longer needed. */
@@ -86,15 +86,15 @@ export interface SelectorCall {
 export interface Sandbox {
   /**
    * Returns a result for each run, in order. Throws a SandboxError if the source does not compile,
-   * if a function other than `validate` throws, or if a limit is reached; rejects with the signal's
-   * reason.
+   * if a function other than `validate` throws, or if a limit is reached. Throws the signal's
+   * reason if the signal aborts.
    */
   call(call: SandboxCall & { readonly kind: "filter" | "view" }): Promise<boolean[]>;
   call(call: SandboxCall & { readonly kind: "validate" }): Promise<(Refusal | null)[]>;
   call(call: SandboxCall & { readonly kind: "resolve" }): Promise<(number | JsonText | null)[]>;
   /**
    * Returns whether the document matches. Throws a SandboxError if a limit is reached, and the
-   * signal's reason if it aborts.
+   * signal's reason if the signal aborts.
    */
   matches(call: SelectorCall): Promise<boolean>;
 }

@@ -21,7 +21,7 @@ export interface OpenStore {
   readonly kv: KeyValueStore;
   readonly registry: DatabaseRegistry;
   readonly runtime: Runtime;
-  /** Opens the database in its own transaction. */
+  /** Opens the database and runs `body` in one transaction. */
   write<T>(body: (tx: Transaction, database: Database) => Promise<T>): Promise<T>;
   read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T>;
   /** Runs the queued removals. */
@@ -65,7 +65,9 @@ export function interactive(
   return { mode: "interactive", id, parent, body: Utf8Text.of(body), deleted, attachments: [] };
 }
 
-/** `path` lists revisions from the newest down: `3-c`, `2-b`, `1-a`. */
+/**
+ * Builds a replicated edit. `path` lists its revisions from the newest down: `3-c`, `2-b`, `1-a`.
+ */
 export function replicated(
   id: string,
   path: readonly Revision[],
@@ -85,7 +87,7 @@ export function revisionOf(outcome: WriteOutcome | undefined): Revision {
   return outcome.revision;
 }
 
-/** A deterministic generator (linear congruential; uses the high bits). */
+/** Returns a deterministic generator (linear congruential; uses the high bits). */
 export function seededRandom(seed: number): Random {
   let state = seed >>> 0;
   const ratio = (): number => {

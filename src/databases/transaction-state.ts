@@ -1,7 +1,7 @@
 /**
- * Writes that a transaction has made in one database and cannot read back. A record whose
- * versionstamp is completed by the commit is unreadable until then, so a second write of the same
- * document in the transaction finds it here.
+ * Writes that a transaction has made in one database and cannot read back. A record with a
+ * versionstamp is unreadable until the commit, so a second write of the same document in the
+ * transaction finds the document here.
  *
  * The states are keyed by the transaction object. Each attempt has its own object, so a retry
  * starts empty.
@@ -61,8 +61,8 @@ export interface TransactionState {
 }
 
 /**
- * Throws STORE_DATABASE_NOT_FOUND if the database was removed. Its removal conflicts with the
- * transaction.
+ * Throws STORE_DATABASE_NOT_FOUND if the database was removed. A concurrent removal conflicts with
+ * the transaction.
  */
 export type AssertExists = (tx: ReadTransaction) => Promise<unknown>;
 

@@ -52,8 +52,8 @@ export class UntrustedName {
 }
 
 /**
- * Whether some server might treat the name as a system database: in any case, encoded, as a path
- * segment, or with a file suffix.
+ * Whether some server might treat the name as a system database: in upper or lower case,
+ * percent-encoded, as a path segment, or with a file suffix.
  */
 export function isSystemName(name: string): boolean {
   const first = segmentsOf(name).find((segment) => segment !== "");

@@ -25,13 +25,13 @@ test("batches contain all items in order, and are as large as the sizes allow", 
   );
 });
 
-test("no item is read before its batch is requested", () => {
+test("at most one item is read beyond the requested batch", () => {
   let takenCount = 0;
   const items = (function* () {
     for (;;) yield ++takenCount;
   })();
   const batches = batchesOf(items, { countMax: 3, lengthMax: 100, lengthOf: () => 1 });
   expect(batches.next().value).toEqual([1, 2, 3]);
-  // The fourth item shows that the batch was full.
+  // The fourth item was read to find that the batch is full.
   expect(takenCount).toBe(4);
 });

@@ -4,7 +4,7 @@ export interface BatchSizes<Item> {
   /** Maximum total length. A longer item gets its own batch. */
   readonly lengthMax: number;
   lengthOf(item: Item): number;
-  /** Limits the number of items with the same key per batch. */
+  /** Limits how many items of a batch may have the same key. */
   readonly alike?: { keyOf(item: Item): string; readonly countMax: number };
 }
 

@@ -69,7 +69,7 @@ describe("values of a field", () => {
     ["2026-01-01T00:00:01Z"],
   ];
 
-  test("are ordered by time, whatever their form; invalid ones come first", () => {
+  test("are ordered by time in every format, after invalid values", () => {
     const ranked = ascending.flatMap((values, rank) => values.map((value) => ({ value, rank })));
     for (const left of ranked) {
       for (const right of ranked) {

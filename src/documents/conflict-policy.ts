@@ -1,18 +1,18 @@
 /**
- * Policies that resolve conflicts. The decision is a function of policy and leaves only, so servers
+ * Policies that resolve conflicts. A decision depends only on the policy and the leaves, so servers
  * with the same policy that resolve the same conflict concurrently write the same revisions.
  */
 import { isSystemName, type Revision } from "../databases/index.ts";
 import { badRequest } from "../protocol/index.ts";
 
 export type ConflictPolicy =
-  /** The leaf with the greatest value of a member wins. */
+  /** The leaf with the greatest value of a certain member wins. */
   | { readonly resolve: "last_write"; readonly field: string }
   /** CouchDB's winner stays. */
   | { readonly resolve: "longest_history" }
   /** The replicated revision that caused the conflict wins. */
   | { readonly resolve: "remote" }
-  /** A JavaScript function of the leaves returns the document. */
+  /** A JavaScript function receives the leaves and returns the document. */
   | { readonly resolve: "function"; readonly function: string };
 
 export const RESOLVE_WORDS = ["last_write", "longest_history", "remote", "function"] as const;
@@ -20,7 +20,7 @@ export const RESOLVE_WORDS = ["last_write", "longest_history", "remote", "functi
 const FIELD_LENGTH_MAX = 200;
 const FUNCTION_LENGTH_MAX = 60_000;
 
-/** Throws a ProtocolError 400 that names the invalid member. */
+/** Parses the members of a policy. Throws a ProtocolError 400 that names the invalid member. */
 export function parseConflictPolicy(members: ReadonlyMap<string, unknown>): ConflictPolicy {
   const resolve = RESOLVE_WORDS.find((word) => word === members.get("resolve"));
   if (resolve === undefined) throw badRequest(`\`resolve\` must be ${RESOLVE_WORDS.join(", ")}`);
@@ -44,7 +44,10 @@ export function parseConflictPolicy(members: ReadonlyMap<string, unknown>): Conf
   throw badRequest(`\`function\` must be the source of ${form}`);
 }
 
-/** Members whose names begin with an underscore are not part of a body. */
+/**
+ * Whether the path denotes a member of a body. Members that begin with an underscore are not part
+ * of a body.
+ */
 function isField(field: string): boolean {
   if (field.length > FIELD_LENGTH_MAX || field.startsWith("_")) return false;
   return field.split(".").every((segment) => segment !== "");
@@ -65,9 +68,9 @@ export interface RankedLeaf {
 }
 
 /**
- * Index of the winning leaf among `leaves`, which are in CouchDB's order. Except for `remote`, the
- * policies order all leaves, so the winner of all leaves also wins in every subset that contains
- * it.
+ * Returns the index of the winning leaf among `leaves`, which are in CouchDB's order. All policies
+ * except `remote` order all leaves, so the winner of all leaves also wins in every subset that
+ * contains it.
  */
 export function winningLeaf(
   { resolve }: Exclude<ConflictPolicy, { resolve: "function" }>,
@@ -91,11 +94,11 @@ export function winningLeaf(
 export interface WriteTime {
   readonly kind: "number" | "time";
   readonly units: number;
-  /** Without trailing zeros. Empty for a number. */
+  /** Digits without trailing zeros. Empty for a number. */
   readonly fraction: string;
 }
 
-/** Missing values come first, then numbers, then times. */
+/** Compares two values of a policy's field. Missing values come first, then numbers, then times. */
 export function compareWriteTimes(
   left: WriteTime | undefined,
   right: WriteTime | undefined,
@@ -135,7 +138,7 @@ export function writeTimeOf(value: unknown): WriteTime | undefined {
   return { kind: "time", units, fraction: fraction.replace(/0+$/, "") };
 }
 
-/** Undefined for an offset of a day or more. */
+/** Returns `undefined` for an offset of a day or more. */
 function offsetSeconds(offset: string): number | undefined {
   if (/^z$/i.test(offset)) return 0;
   const hours = Number(offset.slice(1, 3));

@@ -1,7 +1,7 @@
 /**
  * Cache of design documents by revision, so that most writes and most filtered feeds need not read
- * design documents. For most documents without a validation function, only that fact is cached, not
- * the text.
+ * design documents. For a document without a validation function, the cache usually contains only
+ * this fact, not the text.
  */
 import type { JsonValue, LongText, Yielder } from "../base/index.ts";
 import type { Database, HookedDatabase } from "../databases/index.ts";
@@ -28,7 +28,7 @@ export interface DesignCode {
   readonly outline: DesignOutline;
 }
 
-/** Cached facts about a revision. */
+/** Cached information about a revision. */
 interface Known {
   readonly isValidator: boolean;
   /** Code of the document; absent if it has not been requested yet. */
@@ -62,7 +62,7 @@ export class DesignCodes {
     place: DesignPlace,
     yielder: Yielder,
   ): Promise<DesignCode | undefined> {
-    // Not from the cache, which ignores read permissions.
+    // Bypasses the cache, which ignores read permissions.
     if (database.hasReadRule) return (await readDesign(tx, database, place, yielder))?.code;
     const known = this.#known.get(codeIdOf(database, place));
     const read =

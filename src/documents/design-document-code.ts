@@ -13,8 +13,8 @@ interface ViewFunction {
 }
 
 /**
- * Yields the view functions that are source code, rather than names of CouchDB's built-in
- * functions, if the language is JavaScript.
+ * Yields the view functions that are source code, if the language is JavaScript. Omits names of
+ * CouchDB's built-in functions.
  */
 async function* viewFunctions(design: DesignOutline): AsyncGenerator<ViewFunction, void> {
   const isJavascript = (await design.member("language"))?.isString("javascript") ?? true;
@@ -28,7 +28,10 @@ async function* viewFunctions(design: DesignOutline): AsyncGenerator<ViewFunctio
   }
 }
 
-/** CouchDB's message for the first function that does not compile, or null if all do. */
+/**
+ * Returns CouchDB's error for the first function that does not compile, or null if all functions
+ * do.
+ */
 export async function compilationFault(
   { runtime, sandbox, timeoutMs }: DesignFunctions,
   {

@@ -35,15 +35,17 @@ const BUILT_IN_REDUCE =
   /^_(sum|count|stats|approx_count_distinct|first|last|(top|bottom)_([1-9]\d?|100)$)/;
 
 /**
- * Maximum number of views, filters and the like in one design document. CouchDB has no limit and
- * builds one index for all views.
+ * Maximum number of members of `views`, `filters` and similar objects in a design document. CouchDB
+ * has no limit and builds one index for all views.
  */
 const FUNCTIONS_MAX = 10_000;
 
 /** Number of members checked before yielding to the event loop. */
 const TURN_MEMBERS = 1_000;
 
-/** CouchDB's error message for an invalid design document, or `undefined` if it is valid. */
+/**
+ * Returns CouchDB's error message for an invalid design document, or `undefined` if it is valid.
+ */
 export async function designDocumentFault(
   design: DesignOutline,
   yielder: Yielder,
@@ -60,7 +62,7 @@ export async function designDocumentFault(
   return (await viewsFault(design, yielder)) ?? (await optionsFault(design));
 }
 
-/** The first member of an object that satisfies the predicate. */
+/** Returns the first member of an object that satisfies the predicate. */
 async function firstMember(
   object: JsonValue,
   yielder: Yielder,
@@ -78,7 +80,7 @@ function typeFault(path: string, kinds: readonly JsonKind[]): string {
   return `\`${path}\` field must have ${kinds.join(" or ")} type`;
 }
 
-/** Path of the first member whose type is not in `kinds`. */
+/** Returns the path of the first member whose type is not in `kinds`. */
 async function failingPath(
   design: DesignOutline,
   path: string,

@@ -53,7 +53,7 @@ export function parseFilterName(kind: FilterName["kind"], text: string): FilterN
 
 /**
  * Opens the current version of the function; later changes of the design document do not affect the
- * filter. Throws CouchDB's 404.
+ * filter. Throws CouchDB's error 404 if the function does not exist.
  */
 export async function openDesignFilter(
   tx: ReadTransaction,
@@ -107,7 +107,7 @@ async function requireFunction(design: DesignOutline, path: readonly string[]): 
   }
 }
 
-/** The arguments of a filter function after the document, as JSON. */
+/** Returns the arguments that follow the document in a call of a filter function, as JSON. */
 function requestText(
   request: FilterRequest,
   {

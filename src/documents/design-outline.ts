@@ -1,6 +1,6 @@
 /**
- * The members of a design document that the server itself needs. The document may be megabytes
- * long.
+ * The members of a design document that the server itself needs. The document may be several
+ * megabytes long.
  */
 import { type JsonValue, outlineJsonYielding, type Yielder } from "../base/index.ts";
 

@@ -31,15 +31,15 @@ export function replicatedEdit(
 }
 
 /**
- * The revision of a replicated edit; undefined for a user's edit, whose revision is computed when
- * it is written.
+ * Returns the revision of a replicated edit, or `undefined` for a user's edit, whose revision is
+ * computed when it is written.
  */
 export function replicatedRevision(edit: DocumentEdit): string | undefined {
   if (edit.mode !== "replicated") return undefined;
   return formatRevision(edit.revisions.start, edit.revisions.hashes[0] ?? "");
 }
 
-/** The path of a single revision without ancestors. */
+/** Returns the path of a single revision without ancestors. */
 function pathOf(revision: string | undefined): RevisionPath | undefined {
   const parsed = revision === undefined ? undefined : parseRevision(revision);
   return parsed && { start: parsed.generation, hashes: [parsed.hash] };

@@ -15,12 +15,12 @@ const EMPTY_BODY = Utf8Text.of("{}");
 /** Looks up values by path; returns `undefined` for a missing value. */
 export type Fields = Pick<JsonFields, "at">;
 
-/** Fields of a document whose whole text is in memory. */
+/** Opens the fields of a document whose whole text is in memory. */
 export function fieldsOfText(document: JsonText, depth: number, yielder: Yielder): Promise<Fields> {
   return JsonFields.open(utf8Encode(document), depth, yielder);
 }
 
-/** Fields of a long document. Yields to the event loop while scanning the stored body. */
+/** Opens the fields of a long document. Yields to the event loop while scanning the stored body. */
 export async function fieldsOfDocument(
   document: Document,
   options: RenderOptions,

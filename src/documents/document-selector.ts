@@ -12,8 +12,9 @@ import type { SandboxArgument } from "./sandbox-run.ts";
 const PARSING_WEIGHT = 10;
 /**
  * Maximum work in this thread: the document's length in bytes, times the weight of the selector and
- * of parsing. This much work takes a few milliseconds, or 20 for the worst selectors. It allows
- * documents of 300 kB for a selector with three conditions, and of 5 kB for one with a thousand.
+ * of parsing. This much work takes a few milliseconds, or 20 ms for the worst selectors. It allows
+ * documents of 300 kB for a selector with three conditions, and of 5 kB for a selector with a
+ * thousand.
  */
 const BRIEF_WORK_MAX = 4_000_000;
 
@@ -30,7 +31,7 @@ export class DocumentSelector {
   readonly #bytesMax: number;
   #text: JsonText | undefined;
 
-  /** Compiles the selector. Throws a ProtocolError that names the error in it. */
+  /** Compiles the selector. Throws a ProtocolError that describes the error in the selector. */
   constructor(selector: Selector) {
     this.#selector = selector;
     this.#matches = compileSelector(selector);
@@ -51,8 +52,8 @@ export class DocumentSelector {
   }
 
   /**
-   * Applies the selector to a document in wire form. Throws a SandboxError if this exceeds the time
-   * limit of a function.
+   * Applies the selector to a document in wire form. Throws a SandboxError if this takes longer
+   * than `timeoutMs`.
    */
   async matches(
     document: SandboxArgument,

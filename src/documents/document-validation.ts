@@ -55,7 +55,8 @@ const ATTEMPT_COUNT_MAX = 20;
 
 /**
  * Checks the right to write design documents, and applies validation functions to all other
- * documents. The last hook of every database, so that it judges edits as changed by other hooks.
+ * documents. Must be the last hook of every database, so that it judges edits as changed by other
+ * hooks.
  */
 export const VALIDATION_HOOK: DatabaseHook = {
   appliesTo: () => true,
@@ -80,7 +81,7 @@ async function judgeDesign(
   return context.validation.judge(tx, database, edit, context);
 }
 
-/** Runs a transaction that writes user edits, together with the validations that it needs. */
+/** Runs a transaction that writes users' edits, and the validation of these edits. */
 export async function transactValidated<T>(
   kv: KeyValueStore,
   functions: DesignFunctions,
@@ -94,7 +95,7 @@ export async function transactValidated<T>(
         try {
           return await body(tx, validation);
         } finally {
-          // An error may be due to an edit without a verdict.
+          // Also after an error, because the error may be due to an edit without a verdict.
           validation.requireVerdicts(tx);
         }
       }, options);
@@ -381,7 +382,7 @@ async function editQuestion(
 
 const EMPTY_BODY = Utf8Text.of("{}");
 
-/** The undeleted leaf that the edit replaces, if any. */
+/** Returns the leaf that the edit replaces, if any. */
 async function oldDocument(
   tx: Transaction,
   database: HookedDatabase,
@@ -402,8 +403,8 @@ async function oldDocument(
 }
 
 /**
- * As in CouchDB, `_rev` is the replaced revision for a user's edit, and the edit's own revision for
- * a replicated edit.
+ * Builds the new document as shown to validation functions. As in CouchDB, `_rev` is the replaced
+ * revision for a user's edit, and the edit's own revision for a replicated edit.
  */
 function newDocument(edit: DocumentEdit, old: Document | undefined): RenderedDocument {
   const stored = new Map(old?.attachments.map((attachment) => [attachment.name, attachment]));

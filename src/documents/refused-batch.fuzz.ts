@@ -35,8 +35,8 @@ class Target {
 }
 
 /**
- * Accepts everything except groups of items that contain an offending one; each such group is
- * refused separately.
+ * Accepts or refuses items in groups of consecutive numbers: refuses each group that contains an
+ * offending item, and accepts all other groups.
  */
 class GroupingTarget extends Target {
   readonly #groupSize: number;
@@ -73,7 +73,7 @@ const rareGuilt = fc
     guilty: [...new Set(places.map((place) => place % count))],
   }));
 
-test("each valid item is accepted once, and each invalid one refused once, individually", async () => {
+test("each valid item is accepted once, and each invalid item is refused once, individually", async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(batch, rareGuilt), fc.boolean(), async (given, bothHalvesFirst) => {
       const target = new Target(given.guilty);

@@ -1,6 +1,6 @@
 /**
- * Sites that edit, replicate and resolve in any order end with one winner and write no more
- * revisions. Sites that know the same leaves write the same revisions.
+ * Checks that sites converge on one winner and then stop writing revisions, in whatever order they
+ * edit, replicate and resolve. Sites that know the same leaves write the same revisions.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
@@ -13,7 +13,7 @@ import { ConflictResolution, type Decide } from "./resolve-conflict.ts";
 
 const ID = "a";
 
-/** A site with a database. */
+/** A server with one database. */
 class Site {
   readonly store: OpenStore;
   readonly #resolution: ConflictResolution;
@@ -50,7 +50,7 @@ class Site {
     await this.#resolution.resolve("films", ID);
   }
 
-  /** Copies the leaves whose bits are set. */
+  /** Copies the leaves selected by `bits` to the target. */
   async copyTo(target: Site, bits: number): Promise<void> {
     const leaves = await this.store.read((tx, { documents }) => documents.readLeaves(tx, ID));
     const edits = leaves.filter((_, index) => (bits >> (index % 30)) & 1).map(replicatedEdit);
@@ -64,7 +64,7 @@ function replicatedEdit({ id, deleted, body, revisions }: Document): DocumentEdi
   return { mode: "replicated", id, deleted, body, revisions, attachments: [] };
 }
 
-/** Runs a function that joins the lists of all documents. */
+/** Sandbox in which the function of a policy merges the lists `n` of all leaves. */
 const MERGING = {
   async call({ runs }: SandboxCall) {
     return runs.map((run) => {
@@ -154,7 +154,10 @@ async function checkSettles(policies: readonly ConflictPolicy[], numRuns: number
   );
 }
 
-/** Two sites that know the same leaves resolve them before they replicate. */
+/**
+ * Checks that two sites that know the same leaves write the same revisions if both resolve the
+ * conflict before they replicate.
+ */
 async function checkSameRevisions(
   policy: ConflictPolicy,
   { decides, numRuns }: { readonly decides?: readonly Decide[]; readonly numRuns: number },

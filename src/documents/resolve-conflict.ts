@@ -1,8 +1,8 @@
 /**
  * Resolves the conflict of a document by the policy of its database: deletes the losing leaves, and
- * logs the resolution. A winner that is not CouchDB's also gets a revision with the same content.
- * Two servers that decide differently, because they knew different leaves, therefore never delete
- * all of them: the deletion by one does not concern the revision that the other has added.
+ * logs the resolution. A winner that is not CouchDB's winner also gets a new revision with the same
+ * content. Therefore two servers that know different leaves and decide differently never delete all
+ * leaves: neither server deletes the revision that the other server adds.
  */
 import {
   errorCode,
@@ -41,7 +41,7 @@ import { documentArgument, sandboxRun } from "./sandbox-run.ts";
 
 /** Maximum number of leaves resolved in one step. The next step resolves the others. */
 const LEAVES_MAX = 20;
-/** Total length of bodies above which one step reads no more leaves. */
+/** Total length of bodies at which one step stops reading more leaves. */
 const BODY_BYTES = 4_000_000;
 /** Time after which an unresolved conflict is tried again, even if it has not changed. */
 const RETRY_MS = 3_600_000;
@@ -79,13 +79,13 @@ interface ReadConflict {
 }
 
 interface Decision {
-  /** Index of the winner. */
+  /** Index of the winner in `leaves`. */
   readonly kept: number;
-  /** Content of a new revision of the winner. */
+  /** Content of the new revision that follows the winner, if a function returned a new document. */
   readonly body?: Utf8Text;
 }
 
-/** The decision of a policy. Tests replace it. */
+/** Decides which leaf wins; returns its index. Tests replace it. */
 export type Decide = (policy: ConflictPolicy, leaves: readonly RankedLeaf[]) => number;
 
 export class ConflictResolution {
@@ -101,7 +101,10 @@ export class ConflictResolution {
     this.#decide = decide;
   }
 
-  /** Resolves up to `LEAVES_MAX` leaves. Throws STORE_DATABASE_NOT_FOUND. */
+  /**
+   * Resolves the conflict of a document, up to `LEAVES_MAX` leaves at a time. Throws
+   * STORE_DATABASE_NOT_FOUND.
+   */
   async resolve(name: string, id: string, signal?: AbortSignal): Promise<ConflictOutcome> {
     const { runtime, kv } = this.#parts;
     const conflict = await kv.read((tx) => this.#read(tx, name, id), { signal });
@@ -191,7 +194,10 @@ export class ConflictResolution {
     return { kept: 0, body };
   }
 
-  /** Returns the number of removed leaves; undefined if the document or policy has changed. */
+  /**
+   * Writes the decision. Returns the number of removed leaves, or `undefined` if the document or
+   * the policy has changed.
+   */
   #write(
     name: string,
     id: string,
@@ -251,7 +257,7 @@ export class ConflictResolution {
       async (tx) => {
         const database = await databases.open(tx, name);
         const isCurrent = (await database.resolutions.policy(tx))?.text === policyText;
-        // The row of a conflict that has ended would never be removed.
+        // Without a conflict, the row would never be removed.
         if (!isCurrent || (await database.conflicts.find(tx, id)) === undefined) return;
         database.resolutions.setUnresolved(tx, id, { leavesDigest, reason });
       },
@@ -290,8 +296,9 @@ export async function callFunction(
 }
 
 /**
- * The function may have tampered with the results. As in requests, text that CouchDB does not
- * accept is rejected, because the document could not be replicated to it.
+ * Checks the text that the function returned, because the function may have tampered with results.
+ * As in requests, text that CouchDB does not accept is rejected, because the document could not be
+ * replicated to CouchDB.
  */
 function validJson(text: string): string {
   try {
@@ -304,7 +311,7 @@ function validJson(text: string): string {
   }
 }
 
-/** The first leaves that are not deleted, winner first. */
+/** Returns the first leaves that are not deleted, winner first. */
 async function liveLeaves(
   tx: ReadTransaction,
   database: Database,
@@ -315,7 +322,7 @@ async function liveLeaves(
   return live.map(({ revision }) => revision);
 }
 
-/** An edit that follows a revision and keeps its attachments. */
+/** Builds an edit that follows a revision and keeps its attachments. */
 function followingEdit({ id, revision, attachments }: Document, body: Utf8Text): DocumentEdit {
   const stubs = attachments.map(({ name }) => ({ kind: "stub", name }) as const);
   const edit = { id, body, deleted: false, attachments: stubs };
@@ -327,7 +334,7 @@ function deletionOf({ id, revision }: Document): DocumentEdit {
   return { ...edit, mode: "interactive", parent: revision };
 }
 
-/** Writes ordinary revisions. Throws a LeftError if one of them is refused. */
+/** Writes the edits. Throws a LeftError if one of them is refused. */
 export async function writeAll(
   tx: Transaction,
   database: Database,
@@ -348,8 +355,8 @@ export class LeftError extends Error {
 }
 
 /**
- * Why a conflict stays unresolved; undefined for an error that the document or policy did not
- * cause.
+ * Returns the reason why a conflict stays unresolved, or `undefined` for an error that neither the
+ * document nor the policy caused.
  */
 export function reasonOf(error: unknown): string | undefined {
   if (error instanceof SandboxError) return `${error.error}: ${error.reason}`;

@@ -22,23 +22,22 @@ export interface SandboxArgument {
   /** Approximate length in bytes. */
   readonly length: number;
   text(): JsonText;
-  /** The text as pieces that mostly share existing memory. */
+  /** Returns the text as pieces that mostly share existing memory. */
   pieces(): LongText;
 }
 
-/** The argument `null`. */
 export const NULL_ARGUMENT: SandboxArgument = {
   length: 0,
   text: () => "null",
   pieces: () => [utf8Encode("null")],
 };
 
-/** A stored document with its revisions. */
+/** Returns a stored document with its revisions as an argument. */
 export function storedArgument(document: Document): SandboxArgument {
   return documentArgument(document, { revisions: true });
 }
 
-/** A stored document, rendered with `options`. */
+/** Returns a stored document, rendered with `options`, as an argument. */
 export function documentArgument(document: Document, options: RenderOptions = {}): SandboxArgument {
   return {
     length: document.body.length,
@@ -47,7 +46,7 @@ export function documentArgument(document: Document, options: RenderOptions = {}
   };
 }
 
-/** A document that has not been written yet. */
+/** Returns a document that has not been written yet as an argument. */
 export function newArgument(document: RenderedDocument): SandboxArgument {
   return {
     length: document.body.length,
@@ -56,7 +55,7 @@ export function newArgument(document: RenderedDocument): SandboxArgument {
   };
 }
 
-/** The leading arguments of one run. */
+/** Joins the leading arguments of one run, or passes them separately if they are long. */
 export function sandboxRun(parts: readonly SandboxArgument[]): SandboxCall["runs"][number] {
   let byteCount = 0;
   for (const { length } of parts) byteCount += length;

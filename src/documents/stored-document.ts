@@ -27,7 +27,7 @@ export interface RenderOptions {
   readonly encodingInfo?: boolean;
 }
 
-/** The text of a stored document. */
+/** Renders a stored document as text. */
 export function renderStoredDocument(document: Document, options: RenderOptions = {}): string {
   return renderWireDocument(wireForm(document, options));
 }
@@ -46,7 +46,7 @@ export function storedDocumentPieces(document: Document, options: RenderOptions 
   return wireDocumentPieces(wireForm(document, options));
 }
 
-/** The text of a stored document, or the pieces of a long one. */
+/** Renders a stored document as text, or as pieces if it is long. */
 export function storedDocumentJson(
   document: Document,
   options: RenderOptions = {},
@@ -77,7 +77,7 @@ function wireForm(document: Document, options: RenderOptions): RenderedDocument 
 }
 
 /**
- * The attachments that a peer with the revisions `ancestors` lacks: the attachments added after the
+ * Returns the attachments that a peer with the revisions `ancestors` lacks: those added after the
  * newest of these revisions that is an ancestor of the document (`atts_since`).
  */
 export function attachmentsSince(

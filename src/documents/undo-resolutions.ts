@@ -17,7 +17,7 @@ import type { Transaction } from "../kv/index.ts";
 import { transactValidated } from "./document-validation.ts";
 import { type ConflictParts, RESOLVER, reasonOf, writeAll } from "./resolve-conflict.ts";
 
-/** Maximum number of resolutions that one call undoes or keeps. */
+/** Maximum number of resolutions that one call processes. */
 const VISITED_MAX = 1_000;
 const PAGE_ROWS = 100;
 
@@ -26,23 +26,26 @@ export interface UndoSelection {
   readonly ids?: ReadonlySet<string> | undefined;
   /** Only resolutions since this time. */
   readonly sinceMs?: number | undefined;
-  /** Only resolutions before the one with this number: `next` of the last call. */
+  /** Only resolutions with lower numbers: `next` of the previous call. */
   readonly before?: number | undefined;
 }
 
 export interface Undone {
   resolutions: number;
-  /** Revisions that were written. */
+  /** Number of revisions written. */
   revisions: number;
-  /** Leaves whose bodies are no longer stored. */
+  /** Number of leaves that cannot be restored because their bodies are no longer stored. */
   lost: number;
-  /** Resolutions that stay in the log, because the document is deleted or the write was refused. */
+  /**
+   * Number of resolutions that stay in the log, because the document is deleted or the write was
+   * refused.
+   */
   kept: number;
-  /** Where the next call continues; undefined at the end. */
+  /** Value of `before` for the next call; undefined at the end. */
   next: number | undefined;
 }
 
-/** Throws STORE_DATABASE_NOT_FOUND. */
+/** Undoes the selected resolutions of a database. Throws STORE_DATABASE_NOT_FOUND. */
 export async function undoResolutions(
   parts: ConflictParts,
   name: string,
@@ -161,7 +164,10 @@ function editOf({ id, body, attachments }: Document, parent: Revision): Document
   return { ...edit, mode: "interactive", parent };
 }
 
-/** The attachment of a former leaf, whose content is kept together with the body. */
+/**
+ * Returns the edit for an attachment of a former leaf, whose content is kept together with the
+ * body.
+ */
 function storedAttachment({ name, contentType, revisionPosition, ...content }: Attachment) {
   return { kind: "staged", name, contentType, revisionPosition, content } satisfies AttachmentEdit;
 }

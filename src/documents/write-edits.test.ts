@@ -5,7 +5,10 @@ import { writeEdits } from "./write-edits.ts";
 
 const REFUSED = new Error("One of the edits cannot be written");
 
-/** Refuses transactions with an edit whose id begins with `bad`, and fails for `fatal`. */
+/**
+ * Refuses transactions with an edit whose id begins with `bad`, and fails if an id begins with
+ * `fatal`.
+ */
 class Store {
   /** Document ids of each transaction. */
   readonly transactions: string[][] = [];
@@ -45,7 +48,7 @@ function edit(id: string, { bodyLength = 2, revisionCount = 1 } = {}): DocumentE
   return { mode: "replicated", id, deleted: false, body, attachments: [], revisions };
 }
 
-test("one refused edit is reported in its position, and the others are written", async () => {
+test("a refused edit is reported in its position, and the other edits are written", async () => {
   const store = new Store();
   await store.write(["a", "b", "bad", "d", "e"].map((id) => edit(id)));
   expect(store.reported).toEqual([

@@ -15,8 +15,8 @@ const TRANSACTION_SIZES: BatchSizes<DocumentEdit> = {
   countMax: 500,
   lengthMax: 1_000_000,
   lengthOf: (edit) => edit.id.length + edit.body.length + historyLength(edit),
-  // Each edit rewrites the revision tree of its document: a long series of edits of one document
-  // would block other writers.
+  // Each edit rewrites the revision tree of its document. A long series of edits of one document
+  // would therefore block other writers.
   alike: { keyOf: ({ id }) => id, countMax: 10 },
 };
 
@@ -31,7 +31,7 @@ export interface EditsWriting {
   settled(edit: DocumentEdit, outcome: WriteOutcome): void;
   /** Called for an edit that the store refuses even when it is written alone. */
   refused(edit: DocumentEdit, error: unknown): void;
-  /** Yields to the event loop between transactions, since a store may commit without waiting. */
+  /** Yields to the event loop between transactions, because a store may commit without waiting. */
   readonly yielder?: Yielder;
 }
 

@@ -26,7 +26,7 @@ function choose(useIndex: readonly string[]) {
   return [choice.index.name, reasons];
 }
 
-test("a field index precedes the primary index, and each rejected index has a reason", () => {
+test("a field index is preferred to the primary index, and each rejected index has a reason", () => {
   expect(choose([])).toEqual([
     "ab",
     [
@@ -38,7 +38,7 @@ test("a field index precedes the primary index, and each rejected index has a re
   ]);
 });
 
-test("a named index excludes other usable ones", () => {
+test("a named index is preferred to other usable indexes", () => {
   expect(choose(["a"])).toEqual([
     "a",
     [

@@ -1,11 +1,11 @@
 /**
  * Chooses the index for a query (`mango_cursor`, `mango_idx_view`, `mango_idx_special`), and
- * returns the reasons for rejecting other indexes. Pure.
+ * returns the reasons for rejecting other indexes. Pure functions.
  *
- * An index is usable if the selector or the sort requires all of its fields to exist, and if its
- * order is that of the sort. An index with a partial filter is used only if the query names it.
- * Among usable indexes, the planner prefers the index with the most leading fields that the
- * selector restricts, then the index with the fewest fields, then the first by name.
+ * An index is usable if the selector or the sort requires all fields of the index to exist, and if
+ * the index has the order of the sort. An index with a partial filter is used only if the query
+ * names it. Among usable indexes, the planner prefers the index with the most leading fields that
+ * the selector restricts, then the index with the fewest fields, then the first by name.
  */
 import { append, isJsonObject } from "../base/index.ts";
 import { selectorFields } from "../protocol/index.ts";
@@ -32,7 +32,7 @@ export interface Wanted {
   readonly sortFields: readonly string[];
   /**
    * Names that the query requests: none, the name of the design document, or the names of the
-   * design document and the index. The design document may lack `_design/`.
+   * design document and the index. The prefix `_design/` may be missing.
    */
   readonly useIndex: readonly string[];
   readonly allowFallback: boolean;
@@ -54,13 +54,11 @@ export interface Rejected<T extends Candidate> {
   readonly index: T;
   readonly isUsable: boolean;
   readonly reason: RejectionReason;
-  /**
-   * Position in the planner's order of preference; the index with the lower number was preferred.
-   */
+  /** Position in the planner's order of preference. Indexes with lower numbers were preferred. */
   readonly ranking: number;
 }
 
-/** `index` is undefined if no index is usable. */
+/** The chosen index, or the reason why no index was chosen. */
 export type Choice<T extends Candidate> =
   | {
       readonly kind: "chosen";
@@ -73,7 +71,7 @@ export type Choice<T extends Candidate> =
   /** The requested index cannot be used, and the query does not allow a fallback. */
   | { readonly kind: "fallback-refused" };
 
-/** `indexes` includes the index of all documents. */
+/** Chooses one of `indexes`, which include the index of all documents. */
 export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: Wanted): Choice<T> {
   const { selector, useIndex, allowFallback } = wanted;
   const isNamed = (index: Candidate): boolean => useIndex.length > 0 && isNamedBy(index, useIndex);
@@ -129,8 +127,8 @@ export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: 
 }
 
 /**
- * Returns the rank of each group of rejected indexes. The ranks continue after the sorted
- * candidates; an empty group takes no rank.
+ * Returns the rank of each group of rejected indexes. The ranks continue after those of the sorted
+ * candidates. A group without members takes no rank.
  */
 function groupRanks(
   sortedCount: number,
@@ -181,7 +179,7 @@ function isTextSearch(term: unknown): boolean {
   return name === "$default" || name === "$text" || isTextSearch(argument);
 }
 
-/** The fields among `required` that a matching document may lack. */
+/** Returns the fields among `required` that a matching document may lack. */
 function missingFields(selector: unknown, required: readonly string[]): readonly string[] {
   let missing = required;
   const terms = [selector];
@@ -192,8 +190,8 @@ function missingFields(selector: unknown, required: readonly string[]): readonly
     if (name === undefined) continue;
     if (name === "$and" && Array.isArray(argument)) append(terms, argument);
     else if (name === "$or" && Array.isArray(argument)) {
-      // As in CouchDB, a `$or` without branches counts as requiring every field. Such a query
-      // matches nothing.
+      // As in CouchDB, a `$or` without branches counts as requiring every field. A query with such
+      // a `$or` matches nothing.
       const before = missing;
       const left = argument.flatMap((branch) => missingFields(branch, before));
       missing = before.filter((field) => left.includes(field));
@@ -203,8 +201,8 @@ function missingFields(selector: unknown, required: readonly string[]): readonly
 }
 
 /**
- * Whether a missing field can satisfy the condition. All conditions that are not listed fail for a
- * missing field.
+ * Whether a missing field can satisfy the condition. Only the two conditions below accept a missing
+ * field.
  */
 function passesMissing(condition: unknown): boolean {
   if (!isJsonObject(condition)) return false;

@@ -1,4 +1,4 @@
-/** Checks that the keys of strings have the order that the strings have in selectors. */
+/** Checks that the keys of strings have the same order as the strings have in selectors. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { compareBytes, Yielder } from "../base/index.ts";
@@ -58,7 +58,7 @@ function primary(value: string): { readonly bytes: Uint8Array; readonly isWhole:
 }
 
 describe("a key", () => {
-  test("sorts on the same side of a bound as the string that it encodes", () => {
+  test("sorts on the same side of a bound as its string does", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         if (all.compare(left, right) > 0) return;
@@ -92,7 +92,7 @@ describe("a key", () => {
     );
   });
 
-  test("with an appended FF, as in a bound, is no prefix of another key", () => {
+  test("is a prefix of another key only if the next byte of the other key is FF", () => {
     fc.assert(
       fc.property(pair, ([left, right]) => {
         const [first, second] = [key(left), key(right)];
@@ -122,7 +122,7 @@ describe("a key", () => {
     );
   });
 
-  test("can be skipped, and a string that it contains can be read", () => {
+  test("can be skipped by a reader, which returns the string if the key contains it", () => {
     fc.assert(
       fc.property(text, text, (before, value) => {
         const prefix = key(before);

@@ -15,8 +15,8 @@
  * At the primary level, keys therefore agree with the comparer up to and including the first gap.
  * Accents and case follow; for unusual combinations of accents, the order may differ from ICU's. A
  * range read is widened to the primary level (`index-key.ts`), and the selector is applied to each
- * document. Strings that compare as equal have the same key, unless it contains a gap, or a letter
- * of the strings has several marks.
+ * document. Strings that compare as equal have the same key, unless the key contains a gap, or a
+ * letter of the strings has several marks.
  */
 import {
   append,
@@ -85,8 +85,8 @@ interface Weights {
 const STACKED_MARKS = /\p{M}\p{M}/u;
 
 /**
- * Whether all strings that the comparer treats as equal to this one have the same key. Only valid
- * for a string whose characters all have weights.
+ * Whether all strings that the comparer treats as equal to this string have the same key. Valid
+ * only for a string whose characters all have weights.
  */
 export function hasOneKey(text: string): boolean {
   return !STACKED_MARKS.test(text.normalize("NFD"));
@@ -215,9 +215,9 @@ export class Collation {
   }
 
   /**
-   * Returns the classes whose concatenated characters equal the character. If no classes do,
-   * returns those that equal its beginning, and the gap between two classes into which the rest
-   * sorts.
+   * Returns the classes whose characters, concatenated, equal the character. If no classes
+   * do, returns the classes that equal the beginning of the character, and the gap between classes
+   * into which the rest sorts.
    */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {
     const primary: number[] = [];
@@ -357,7 +357,9 @@ export function appendText(out: number[], text: string): void {
   out.push(0);
 }
 
-/** Finds the end of a complete key at `start`, and the string if the key contains it. */
+/**
+ * Finds the end of the complete key that begins at `start`, and the string if the key contains it.
+ */
 export function readKey(
   bytes: Uint8Array,
   start: number,

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { type Bound, fieldRanges, type Range } from "./field-ranges.ts";
 
 const OPERATORS = ["$eq", "$gt", "$gte", "$lt", "$lte"] as const;
-/** Values below, between and above the operands of the terms. */
+/** Values below, between, above and equal to the operands of the terms. */
 const VALUES = [0, 1, 2, 3, 4];
 
 type Term = readonly [operator: (typeof OPERATORS)[number], value: number];

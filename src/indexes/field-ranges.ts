@@ -5,7 +5,7 @@
 import { isJsonObject } from "../base/index.ts";
 import { compareJson, selectorFields } from "../protocol/index.ts";
 
-/** One end of a range. Without a value, the range is unbounded at this end. */
+/** One end of a range. A bound without a value leaves the range unbounded at this end. */
 export interface Bound {
   readonly operator: "$gt" | "$gte" | "$eq" | "$lt" | "$lte";
   readonly value?: unknown;
@@ -18,7 +18,7 @@ export interface Range {
   readonly high: Bound;
 }
 
-/** "empty": no value matches. */
+/** Ranges by field. "empty" means that no value of the field matches. */
 export type FieldRanges = ReadonlyMap<string, Range | "empty">;
 
 const OPEN: Range = { low: { operator: "$gt" }, high: { operator: "$lt" } };
@@ -26,8 +26,8 @@ const OPEN: Range = { low: { operator: "$gt" }, high: { operator: "$lt" } };
 const HIGHEST = "\uffff";
 
 /**
- * Ranges by field, for all fields that an index can serve. As in CouchDB, if no value of a field
- * can match, only that field is returned.
+ * Returns ranges by field, for all fields that an index can serve. As in CouchDB, if no value of a
+ * field can match, only that field is returned.
  */
 export function fieldRanges(selector: unknown): FieldRanges {
   const ranges = new Map<string, Range | "empty">();
@@ -81,8 +81,8 @@ function narrowToPrefix(range: Range, prefix: string): Range | "empty" {
 }
 
 /**
- * The part of a prefix that a following mark cannot turn into another letter (и followed by a breve
- * is й).
+ * Returns the part of a prefix that a following mark cannot change into another letter (и followed
+ * by a breve is й).
  */
 function collatedPrefix(prefix: string): string {
   return prefix.replace(/[^\0-\x7f]+$/u, "");

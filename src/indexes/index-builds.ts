@@ -1,10 +1,10 @@
 /**
  * The first build of an index. It is a job in the queue, so that any node can run it, and another
- * node resumes it if the first node dies. The build reads documents in id order, in pages, each in
- * a transaction that also stores the progress. Documents written meanwhile already have their
- * entries, or conflict with the page.
+ * node resumes it if the first node dies. The build reads documents in id order, page by page. Each
+ * page is processed in one transaction, which also stores the progress. A document that is written
+ * during the build already has its entries, or its write conflicts with the page.
  *
- * If no worker runs the build, a query that waits for it processes pages itself.
+ * If no worker runs the build, a query that waits for the build processes pages itself.
  */
 import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";
@@ -14,7 +14,7 @@ import type { Indexes, ScheduleBuild } from "./indexes.ts";
 
 export const INDEX_JOB_TYPE = "index";
 
-/** Documents per page, adapted to their sizes. */
+/** Number of documents per page, adapted to the sizes of the documents. */
 const PAGE = { countMin: 1, countFirst: 10, countMax: 500, bytesAim: 500_000 };
 /**
  * Number of conflicts after which the page size is reduced, so that concurrent writers make
@@ -33,7 +33,7 @@ const PAUSE_SEC = 5;
  * them takes about as long as a worker takes to accept the job.
  */
 const SMALL_COUNT = 500;
-/** Time that a query waits for a heartbeat of the build. */
+/** Time that a query waits for a heartbeat of the build before it processes pages itself. */
 const SILENCE_MS = 1_000;
 
 export interface IndexBuildsParts {
@@ -77,7 +77,10 @@ class PageCount {
   }
 }
 
-/** Used by the composition root, which creates the indexes before the builds. */
+/**
+ * Returns the function that schedules builds. It is separate from `IndexBuilds`, because the
+ * composition root creates the indexes before the builds.
+ */
 export function scheduleBuild(jobs: Jobs): ScheduleBuild {
   return async (tx, database, { number, design, name }) => {
     await jobs.setTypeTimeout(tx, INDEX_JOB_TYPE, SILENT_SEC_MAX);
@@ -98,8 +101,9 @@ export class IndexBuilds {
   }
 
   /**
-   * Runs a job until the signal aborts, then returns it to the queue. Never rejects: a job that
-   * cannot be returned is detected by its missing heartbeats.
+   * Runs a job until the index is complete. If the build fails or the signal aborts, returns the
+   * job to the queue. Never rejects: a job that cannot be returned is detected by its missing
+   * heartbeats.
    */
   async run(held: HeldJob, { data }: Pick<Job, "data">, signal: AbortSignal): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
@@ -123,7 +127,7 @@ export class IndexBuilds {
     }
   }
 
-  /** The running builds, in order of their last heartbeats. */
+  /** Returns the running builds, in order of their last heartbeats. */
   async running(): Promise<RunningBuild[]> {
     const { kv, jobs, databases, indexes } = this.#parts;
     return kv.read(async (tx) => {
@@ -213,7 +217,7 @@ export class IndexBuilds {
     );
   }
 
-  /** Processes one page. `first` runs in the page's transaction, before anything else. */
+  /** Processes one page. Calls `first` in the page's transaction before anything else. */
   async #page(
     database: Database,
     number: number,

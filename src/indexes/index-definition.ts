@@ -26,7 +26,7 @@ export interface IndexDefinition {
   readonly design: string;
   readonly name: string;
   readonly fields: readonly IndexField[];
-  /** Selector for documents in the index, in display form. */
+  /** Selector for the documents in the index, in display form. */
   readonly partialFilter: unknown;
 }
 
@@ -42,8 +42,9 @@ const VIEWS_MAX = 1_000;
 const VIEW_BYTES_MAX = 4 * DEFINITION_LENGTH_MAX;
 
 /**
- * The valid index definitions in a design document; empty unless its language is `query`. Parses
- * only the views that are short enough to be valid, because the document may be megabytes long.
+ * Returns the valid index definitions in a design document; empty unless its language is `query`.
+ * Parses only the views that are short enough to be valid, because the document may be several
+ * megabytes long.
  */
 export async function definitionsOf(
   design: string,
@@ -86,7 +87,7 @@ function definitionOf(design: string, name: string, view: unknown): IndexDefinit
   return faultOf(definition) === undefined ? definition : undefined;
 }
 
-/** Reason why an index cannot be stored, or `undefined` if it can. */
+/** Returns the reason why an index cannot be stored, or `undefined` if it can. */
 export function faultOf(definition: IndexDefinition): string | undefined {
   const { fields, partialFilter } = definition;
   if (fields.length === 0) return "An index must have at least one field";
@@ -108,7 +109,7 @@ function isEmptyFilter(filter: unknown): boolean {
   return isJsonObject(filter) && Object.keys(filter).length === 0;
 }
 
-/** Throws a ProtocolError for an invalid selector. */
+/** Compiles the filter of an index. Throws a ProtocolError for an invalid selector. */
 export function compileFilter(filter: unknown): DocumentSelector {
   return new DocumentSelector(isJsonObject(filter) ? filter : {});
 }

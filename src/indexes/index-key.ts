@@ -37,11 +37,11 @@ const ARRAY = 0x50;
 const OBJECT = 0x60;
 const END = 0x00;
 /**
- * Appended to a prefix, it gives an upper bound of all keys with that prefix. Higher than every
- * tag, every weight and every byte of a string.
+ * Byte that, appended to a prefix, gives an upper bound of all keys with that prefix. Higher than
+ * every tag, every weight and every byte of a string.
  */
 const ABOVE = 0xff;
-/** Sorts above the byte that ends the primary level of a string, and below every weight. */
+/** Byte that sorts above the terminator of a string's primary level, and below every weight. */
 const ABOVE_EQUAL_TEXTS = 0x01;
 
 /**
@@ -50,7 +50,7 @@ const ABOVE_EQUAL_TEXTS = 0x01;
  */
 const ENTRY_BYTES_MAX = 2_000;
 
-/** Range of an index's entries, from `begin` (inclusive) to `end` (exclusive). */
+/** Range of the entries of an index, from `begin` (inclusive) to `end` (exclusive). */
 export interface EntryRange {
   readonly begin: Uint8Array;
   readonly end: Uint8Array;
@@ -73,7 +73,10 @@ export class IndexKeys {
     this.#valueBytesMax = Math.floor(ENTRY_BYTES_MAX / fieldCount);
   }
 
-  /** The bytes of an entry: its values in sequence, and whether all of them are complete. */
+  /**
+   * Returns the bytes of an entry, which are its values in sequence, and whether all values are
+   * complete.
+   */
   entry(values: readonly unknown[]): { readonly bytes: Uint8Array; readonly isWhole: boolean } {
     const out: number[] = [];
     const texts: number[] = [];
@@ -84,8 +87,8 @@ export class IndexKeys {
   }
 
   /**
-   * A range that contains every entry whose values may lie in the ranges of the leading fields.
-   * Wider than requested where keys are inexact.
+   * Returns a range that contains every entry whose values may lie in the ranges of the leading
+   * fields. The range is wider than requested where keys are inexact.
    */
   range(ranges: readonly FieldRange[]): EntryRange {
     return { begin: this.#bound(ranges, "low"), end: this.#bound(ranges, "high") };
@@ -160,8 +163,8 @@ export class IndexKeys {
 
   /**
    * Appends the prefix of a bound, and returns which values have that prefix. "exact": only this
-   * value. "equal-texts": all strings equal at the primary level. "open": values that may lie on
-   * either side of the bound.
+   * value. "equal-texts": all strings that are equal at the primary level. "open": also values on
+   * the other side of the bound.
    */
   #appendBound(out: number[], value: unknown, lengthMax: number): "exact" | "equal-texts" | "open" {
     if (typeof value === "string") {
@@ -219,8 +222,8 @@ function nearestDouble(number: number | bigint): number {
 const REST_BYTES_MAX = 120;
 
 /**
- * Appends the difference between an integer and the nearest double: a byte for its sign and length,
- * which sorts as the difference does, then its digits.
+ * Appends the difference between an integer and the nearest double: first a byte for its sign and
+ * length, which sorts like the difference, then its digits.
  */
 function appendRest(out: number[], rest: bigint): void {
   const flip = rest < 0n ? 0xff : 0;
@@ -233,7 +236,7 @@ function appendRest(out: number[], rest: bigint): void {
   }
 }
 
-/** The values of a complete entry, as `JSON.stringify` writes them. */
+/** Returns the values of a complete entry, as `JSON.stringify` writes them. */
 export function readValues(bytes: Uint8Array, count: number): JsonText[] {
   const skipped = new ValueReader(bytes, bytes.length);
   for (let index = 0; index < count; index++) skipped.skip();
@@ -256,7 +259,6 @@ class ValueReader {
     return this.#at;
   }
 
-  /** Skips the next value. */
   skip(): void {
     const tag = this.#bytes[this.#at++];
     if (tag === NUMBER) this.#at += NUMBER_LENGTH + 1;

@@ -71,7 +71,7 @@ export class IndexKeyspace {
     return this.#root.pack([STATE, number]);
   }
 
-  /** Key prefix of all entries. */
+  /** Returns the prefix of the keys of all entries. */
   entryPrefix(number: number): Key {
     return this.#root.pack([ENTRY, number]);
   }

@@ -82,7 +82,7 @@ test.each<[what: string, fields: string[], body: object]>([
   }
 });
 
-test("the filter of an index sees all fields of a long document when it runs in the sandbox", async () => {
+test("the filter of an index sees all fields of a long document in the sandbox", async () => {
   const asked: string[] = [];
   const limits = limitsOf(async ({ selector }) => {
     asked.push(selector);

@@ -39,9 +39,9 @@ export interface IndexedDocument {
   /** Returns `undefined` if the field does not exist. */
   valueAt(path: readonly string[]): unknown;
   /**
-   * Whether the stored JSON of `value`, which is the value at `path`, is the same as
-   * `JSON.stringify` would write. False for 1.0 or for an object with spaces. The escapes of
-   * strings do not matter.
+   * Whether the stored JSON of `value`, which is the value at `path`, is the text that
+   * `JSON.stringify` would write. False for 1.0 or for an object with spaces. Escapes in strings
+   * are ignored.
    */
   hasPlainly(path: readonly string[], value: unknown): boolean;
   /**

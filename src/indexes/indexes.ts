@@ -105,8 +105,8 @@ export class Index implements Indexing {
   }
 
   /**
-   * The values of a document's entry, or `undefined` if it has none: it lacks a field or does not
-   * pass the filter.
+   * Returns the values of a document's entry, or `undefined` if it has no entry, because it lacks a
+   * field or does not pass the filter.
    */
   valuesOf(document: IndexedDocument): EntryValues | undefined {
     const values: unknown[] = [];
@@ -122,7 +122,7 @@ export class Index implements Indexing {
     return { bytes, isExact };
   }
 
-  /** The stored values of an entry, with the paths of their fields. */
+  /** Returns the stored values of an entry, with the paths of their fields. */
   decodeValues(bytes: Uint8Array): [path: readonly string[], value: JsonText][] {
     const values = readValues(bytes, this.paths.length);
     return this.paths.map((path, at) => [path, values[at] as JsonText]);
@@ -153,7 +153,7 @@ export interface Entry {
 
 export interface EntriesOptions {
   readonly range: EntryRange;
-  /** Position in the index; the entry may no longer exist. */
+  /** Position after which to start. The entry at this position may no longer exist. */
   readonly after: Uint8Array | undefined;
   readonly descending: boolean;
   readonly limit: number;
@@ -190,7 +190,7 @@ export class Indexes {
     this.#parts = parts;
   }
 
-  /** Registers definitions in design documents and maintains entries. */
+  /** Hook that registers definitions in design documents and maintains entries. */
   get hook(): DatabaseHook {
     return {
       appliesTo: () => true,
@@ -203,8 +203,8 @@ export class Indexes {
   }
 
   /**
-   * The indexes of the database, in order of creation. Their entries may be outdated; `renew`
-   * rebuilds them.
+   * Returns the indexes of the database, in order of creation. Their entries may be outdated;
+   * `renew` rebuilds them.
    */
   async list(tx: ReadTransaction, database: HookedDatabase): Promise<readonly Index[]> {
     return (await this.#set(tx, database))?.indexes ?? NO_INDEXES;
@@ -235,7 +235,7 @@ export class Indexes {
     await this.#followDesigns(tx, database, [...ids]);
   }
 
-  /** A page of entries after the position `after`, in ascending or descending order. */
+  /** Returns a page of entries after the position `after`, in ascending or descending order. */
   async entries(
     tx: ReadTransaction,
     database: HookedDatabase,
@@ -261,7 +261,9 @@ export class Indexes {
     return { entries, stoppedBy: page.stoppedBy };
   }
 
-  /** Returns `undefined` if the index no longer exists. */
+  /**
+   * Returns the progress of an index's first build, or `undefined` if the index no longer exists.
+   */
   async state(
     tx: ReadTransaction,
     database: HookedDatabase,
@@ -275,7 +277,7 @@ export class Indexes {
     tx.set(keyspaceOf(database).state(number), encodeJsonRecord(state));
   }
 
-  /** Fires when the build progresses or ends. */
+  /** Returns a watch that fires when the build progresses or ends. */
   watchState(tx: Transaction, database: HookedDatabase, number: number): Watch {
     return tx.watch(keyspaceOf(database).state(number));
   }
@@ -335,8 +337,8 @@ export class Indexes {
     if (designs.length > 0) await this.#followDesigns(tx, database, designs);
     let set = await this.#set(tx, database);
     if (set?.isOutdated) {
-      // The entries were written with another version of ICU or of this program. Mixed entries
-      // would have no defined order.
+      // The entries were written with another version of ICU or of this program. New entries next
+      // to them would have no defined order.
       await this.renew(tx, database);
       set = await this.#set(tx, database);
     }
@@ -363,8 +365,8 @@ export class Indexes {
     const yielder = new Yielder(this.#parts.runtime.clock);
     for (const [index, winner] of winners.entries()) {
       if (winner === undefined || winner.deleted) continue;
-      // Yield first: a long document has already been written and read in this turn of the event
-      // loop.
+      // Yields first, because a long document has already been written and read in this turn of the
+      // event loop.
       if (winner.body.length > LONG_BYTES) await yielder.yield();
       append(wanted, await definitionsOf(designs[index] as string, winner.body, yielder));
     }
@@ -462,7 +464,7 @@ export class Indexes {
 
 const NO_CONFLICTS: readonly Revision[] = [];
 
-/** Undeleted leaves other than the winner, in the order of `_conflicts`. */
+/** Returns the undeleted leaves other than the winner, in the order of `_conflicts`. */
 async function conflictsOf(
   tx: ReadTransaction,
   database: HookedDatabase,
@@ -484,7 +486,7 @@ function markOf({ isExact }: EntryValues): Uint8Array {
   return Uint8Array.of(isExact ? EXACT : 0);
 }
 
-/** Version of entries written by this program, with this collation. */
+/** Returns the version of entries written by this program with this collation. */
 function entryVersion({ version }: Collation): string {
   return `${ENTRY_FORM}-${version}`;
 }

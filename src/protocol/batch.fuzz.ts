@@ -24,7 +24,7 @@ function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   return ends.map((end, index) => bytes.subarray(index === 0 ? 0 : ends[index - 1], end));
 }
 
-test("messages are decoded unchanged, however they are split, and whenever the pieces arrive", () => {
+test("messages are decoded unchanged, however the input is split, and whenever its pieces arrive", () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(heartbeats, message), { maxLength: 8 }),
@@ -49,7 +49,7 @@ test("messages are decoded unchanged, however they are split, and whenever the p
   );
 });
 
-test("any input yields messages, or an error with a reason", () => {
+test("any input is decoded into messages or refused with a reason", () => {
   const line = fc.oneof(
     fc.string(),
     fc.json(),

@@ -41,8 +41,8 @@ const NIL = 106;
 const ENCODED_BYTES_EXPECTED = 512;
 
 /**
- * A JSON value as CouchDB represents it: an object is a 1-tuple of a list of pairs, in member
- * order.
+ * Converts a JSON value to the term that represents it in CouchDB. An object is a 1-tuple of a list
+ * of pairs, in member order.
  */
 export function jsonTerm(value: unknown): Term {
   if (value === null) return atom("null");
@@ -66,8 +66,8 @@ export function encodeOnce(term: Term): EncodedTerm {
 }
 
 /**
- * The bytes of `encodeTerm(list(items))`, in pieces, so that terms that are already encoded are not
- * copied.
+ * Returns the bytes of `encodeTerm(list(items))` in pieces, so that items that are already encoded
+ * are not copied.
  */
 export function encodeListPieces(items: readonly Term[]): readonly Uint8Array[] {
   if (items.every((item) => byteOf(item) !== undefined)) return [encodeTerm(list(items))];
@@ -75,7 +75,7 @@ export function encodeListPieces(items: readonly Term[]): readonly Uint8Array[] 
   return [head, ...items.map((item) => encodeOnce(item).encoded), Uint8Array.of(NIL)];
 }
 
-/** The term's bytes, preceded by the version byte. */
+/** Returns the term's bytes, preceded by the version byte. */
 export function encodeTerm(term: Term): Uint8Array {
   const writer = new Utf8Writer(ENCODED_BYTES_EXPECTED);
   writer.bytes(Uint8Array.of(VERSION));
@@ -101,8 +101,8 @@ function append(writer: Utf8Writer, term: Term): void {
 const SHORT_TEXT = /^[\0-\x7f]{0,127}$/;
 
 function appendBinary(writer: Utf8Writer, text: string): void {
-  // Text, because the writer encodes consecutive strings together: a replication may have 100,000
-  // ids.
+  // Written as text, because the writer encodes consecutive strings together. A replication may
+  // have 100,000 ids.
   if (SHORT_TEXT.test(text)) writer.text(`m\0\0\0${String.fromCharCode(text.length)}${text}`);
   else writer.bytes(tagged(BINARY, 4, utf8Encode(text)));
 }
@@ -116,8 +116,8 @@ function appendBinaries(writer: Utf8Writer, texts: readonly string[]): void {
 const HEAD_BYTES = 5;
 
 /**
- * Concatenates the encodings. A replication may have 10,000 ids, so ASCII ids cost no allocation,
- * not even an iterator.
+ * Concatenates the encodings of the strings. A replication may have 10,000 ids, so ASCII ids are
+ * encoded without any allocation, not even of an iterator.
  */
 function encodeBinaries(texts: readonly string[]): Uint8Array {
   let byteCount = HEAD_BYTES * texts.length;
@@ -159,7 +159,9 @@ function appendList(writer: Utf8Writer, items: readonly Term[]): void {
   writer.bytes(Uint8Array.of(NIL));
 }
 
-/** Erlang encodes any list of bytes as a string. */
+/**
+ * Returns the byte that the term stands for, if any. Erlang encodes a list of bytes as a string.
+ */
 function byteOf(term: Term): number | undefined {
   if (!("number" in term)) return undefined;
   const number = Number(term.number);
@@ -167,7 +169,8 @@ function byteOf(term: Term): number | undefined {
 }
 
 /**
- * Appends a charlist as a list of UTF-8 bytes, in which a non-ASCII character is several numbers.
+ * Appends a charlist as a list of UTF-8 bytes. A non-ASCII character takes several numbers of this
+ * list.
  */
 function appendCharlist(writer: Utf8Writer, text: string): void {
   appendList(

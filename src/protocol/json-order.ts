@@ -10,7 +10,7 @@ import {
   utf8Encode,
 } from "../base/index.ts";
 
-/** Returns a negative number, 0 or a positive number, as for `Array.prototype.sort`. */
+/** Comparison function, with results as for `Array.prototype.sort`. */
 export type Compare = (left: unknown, right: unknown) => number;
 
 export type TypeName = "null" | "boolean" | "number" | "string" | "array" | "object";
@@ -32,9 +32,9 @@ const TERM_ORDER: readonly TypeName[] = ["number", "null", "boolean", "object", 
 const collator = new Intl.Collator("und");
 
 /**
- * The order of views (`couch_ejson_compare`). Strings compare by the root collation: strings that
- * differ only in Unicode normalization or in characters without a weight are equal. Objects compare
- * member by member, in member order.
+ * Compares values in the order of views (`couch_ejson_compare`). Strings compare by the root
+ * collation: strings that differ only in Unicode normalization or in characters without a weight
+ * are equal. Objects compare member by member, in member order.
  */
 export function compareJson(left: unknown, right: unknown): number {
   const type = typeName(left);
@@ -49,7 +49,7 @@ export function compareJson(left: unknown, right: unknown): number {
 }
 
 /**
- * The order in which a selector compares ids: strings by their bytes, types like Erlang terms
+ * Compares ids in the order of a selector: strings by their bytes, types like Erlang terms
  * (`mango_json:cmp_raw`).
  */
 export function compareIds(left: unknown, right: unknown): number {
@@ -63,7 +63,7 @@ export function compareTexts(left: string, right: string): number {
   return left === right ? 0 : collator.compare(left, right);
 }
 
-/** Compares numbers exactly, even integers with floats. */
+/** Compares numbers exactly, including integers with floats. */
 function compareNumbers(left: unknown, right: unknown): number {
   const [leftValue, rightValue] = [numberValue(left), numberValue(right)];
   if (leftValue === undefined || rightValue === undefined) return 0;
@@ -84,7 +84,10 @@ function compareLists(
   return left.length - right.length;
 }
 
-/** Whether two values are the same term (`=:=`): strings byte for byte, and 1 is not 1.0. */
+/**
+ * Whether two values are the same term (`=:=`). Strings are compared byte for byte, and 1 is not
+ * 1.0.
+ */
 export function isSameTerm(left: unknown, right: unknown): boolean {
   return hasSameParts(left, right, (one, other) => {
     if (numberValue(one) !== numberValue(other)) return false;
@@ -92,7 +95,9 @@ export function isSameTerm(left: unknown, right: unknown): boolean {
   });
 }
 
-/** Whether two values are equal terms (`==`): strings byte for byte, and 1 is 1.0. */
+/**
+ * Whether two values are equal terms (`==`). Strings are compared byte for byte, and 1 equals 1.0.
+ */
 export function isEqualTerm(left: unknown, right: unknown): boolean {
   return hasSameParts(left, right, (one, other) => numberValue(one) === numberValue(other));
 }

@@ -20,7 +20,7 @@ export function parseMediaType(text: string): MediaType {
   return { type: type.trim().toLowerCase(), parameters };
 }
 
-/** Whether an `Accept` header names `type` or a range that includes it. */
+/** Whether an `Accept` header names `type`, or a media range that includes it. */
 export function accepts(header: string | undefined, type: string): boolean {
   if (header === undefined || header.trim() === "") return true;
   const [major] = type.split("/");

@@ -1,10 +1,10 @@
 /**
- * multipart/related and multipart/mixed: the interface of the parser, which uses a library
- * (`host/http/multipart-parser.ts`), and a writer.
+ * multipart/related and multipart/mixed: the interface of the parser, which
+ * `host/http/multipart-parser.ts` implements with a library, and a writer.
  */
 import { type LongText, utf8Encode } from "../base/index.ts";
 
-/** A received part. Its body must be read or `skip`ped before the next part is requested. */
+/** A received part. Its body must be read before the next part is requested. */
 export interface MultipartPart {
   /** Headers with names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
@@ -19,14 +19,14 @@ export type MultipartParser = (
   boundary: string,
 ) => AsyncIterable<MultipartPart>;
 
-/** A part to write. Its `length` in bytes makes a Content-Length possible. */
+/** A part to write. A Content-Length can be computed because its `length` in bytes is known. */
 export interface WrittenPart {
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly length: number;
   body(): AsyncIterable<Uint8Array>;
 }
 
-/** A part whose bytes are in memory. */
+/** Returns a part whose bytes are in memory. */
 export function piecesPart(headers: WrittenPart["headers"], pieces: LongText): WrittenPart {
   return {
     headers,
@@ -37,7 +37,7 @@ export function piecesPart(headers: WrittenPart["headers"], pieces: LongText): W
   };
 }
 
-/** Length in bytes of the output of `writeMultipart`. */
+/** Returns the length in bytes of the output of `writeMultipart`. */
 export function multipartLength(parts: readonly WrittenPart[], boundary: string): number {
   let length = closing(boundary).length;
   for (const [index, part] of parts.entries()) {

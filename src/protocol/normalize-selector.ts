@@ -23,8 +23,8 @@ export function normalizeSelector(selector: Selector): unknown {
 }
 
 /**
- * The normal form that CouchDB hashes for a replication id: members of all objects are sorted,
- * operands included.
+ * Returns the normal form that CouchDB hashes for a replication id. Members of all objects are
+ * sorted, including those of operands.
  */
 export function hashedSelector(selector: Selector): unknown {
   return sortMembers(normalizeSelector(selector));
@@ -52,16 +52,16 @@ function operator(name: string, value: unknown): unknown {
 }
 
 /**
- * Moves field names to the outside, dotted, with operators below them. Only a top-level selector
- * can be empty.
+ * Moves field names to the outside as dotted paths, with operators below them. Only a top-level
+ * selector can be empty.
  */
 function fields(value: unknown): unknown {
   return isJsonObject(value) && Object.keys(value).length === 0 ? {} : fieldsBelow(value, "");
 }
 
 /**
- * An empty nested condition requires the value of its field to be an empty object or, outside of
- * any field, the whole document.
+ * Handles nested conditions. An empty nested condition requires the value of its field, or the
+ * whole document outside of any field, to be an empty object.
  */
 function fieldsBelow(value: unknown, path: string): unknown {
   if (!isJsonObject(value)) return value;

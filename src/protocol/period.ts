@@ -14,8 +14,8 @@ const UNITS_MS: readonly (readonly [lengthMs: number, names: string])[] = [
 ];
 
 /**
- * Returns a time to live in milliseconds, infinite for `infinity`; undefined for an invalid text
- * (`deleted_document_ttl`).
+ * Returns a time to live in milliseconds (`deleted_document_ttl`): `Infinity` for `infinity`,
+ * undefined for an invalid text.
  */
 export function parseTtl(text: string): number | undefined {
   if (text === "infinity") return Number.POSITIVE_INFINITY;

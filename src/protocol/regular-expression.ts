@@ -11,10 +11,12 @@ export class PatternError extends Error {
   override readonly name = "PatternError";
 }
 
-/** Maximum pattern length. */
 const PATTERN_LENGTH_MAX = 10_000;
 
-/** Maximum number of instructions of a compiled pattern. `(a{1,100}){9}` has about 1,800. */
+/**
+ * Maximum number of instructions of a compiled pattern. `(a{1,100}){9}` has about 1,800
+ * instructions.
+ */
 const PROGRAM_SIZE_MAX = 2_000;
 
 /**

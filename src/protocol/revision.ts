@@ -8,7 +8,7 @@ export interface ParsedRevision {
 /** CouchDB parses the generation as Erlang does and stores `+01-a` as `1-a`. */
 const REVISION = /^\+?0*[0-9]{1,15}-/;
 
-/** The parts of a revision, or `undefined` if `text` is not a revision. */
+/** Returns the parts of a revision, or `undefined` if `text` is not a revision. */
 export function parseRevision(text: string): ParsedRevision | undefined {
   if (!REVISION.test(text)) return undefined;
   const dash = text.indexOf("-");

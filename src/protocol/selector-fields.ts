@@ -5,7 +5,7 @@
 import { isJsonObject } from "../base/index.ts";
 
 /**
- * The highest code point, and the code point that CouchDB uses instead (`mango_idx_view:range/5`).
+ * The highest code point, and the lower one that CouchDB uses instead (`mango_idx_view:range/5`).
  */
 const HIGHEST = "\u{10ffff}";
 const HIGHEST_SHOWN = "\uffff";
@@ -28,7 +28,7 @@ export interface IdBounds {
   readonly isEmpty?: true;
   readonly low?: string;
   readonly high?: string;
-  /** The upper bound in `_explain`: CouchDB's, which misses ids above U+FFFF. */
+  /** The upper bound that `_explain` shows: CouchDB's bound, which excludes ids above U+FFFF. */
   readonly shownHigh?: string;
 }
 

@@ -96,7 +96,10 @@ function refuseExcess(selector: Selector): void {
 
 const CONDITIONS_WITHIN = ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"];
 
-/** Rejects errors that normalization would hide. `isWithin`: the conditions apply to a field. */
+/**
+ * Refuses errors that normalization would hide. `isWithin` states that the conditions apply to a
+ * field.
+ */
 function refuseMalformed(selector: unknown, isWithin = false): void {
   if (!isJsonObject(selector)) return;
   for (const [name, argument] of Object.entries(selector)) {
@@ -124,9 +127,9 @@ function checkFieldName(field: string, isWithin: boolean): void {
 }
 
 /**
- * Cost of matching: the number of conditions, plus the number of list elements that are compared
- * one by one, plus the number of characters in patterns. Matching takes time proportional to this
- * cost and to the document's size.
+ * Returns the cost of matching: the number of conditions, plus the number of list elements that are
+ * compared one by one, plus the number of characters in patterns. Matching takes time proportional
+ * to this cost and to the document's size.
  */
 export function selectorWeight(selector: Selector): number {
   let weight = 0;
@@ -165,7 +168,7 @@ function combination(name: string, argument: unknown): Matcher {
   // Negates each branch of `$nor` separately, so that a missing field does not match.
   const branches = name === "$nor" ? argument.map(negateSelector) : argument;
   const matchers = branches.map(compile);
-  // With an empty list, every combination operator matches everything, as in CouchDB's filter.
+  // An empty list matches everything with every combination operator, as in CouchDB's filter.
   if (matchers.length === 0) return () => true;
   if (name !== "$or") return (value) => matchers.every((matches) => matches(value));
   return (value) => matchers.some((matches) => matches(value));
@@ -188,14 +191,16 @@ function fieldMatcher(field: string, operator: string, operand: unknown): Matche
 }
 
 /**
- * The segments of `a.b\.c`. A backslash escapes a dot and is otherwise dropped
- * (`mango_util:parse_field`).
+ * Splits a field name into its segments: `a.b\.c` has two. A backslash escapes a dot and is
+ * otherwise dropped (`mango_util:parse_field`).
  */
 export function fieldPath(field: string): string[] {
   return field.split(/(?<!\\)\./).map((segment) => segment.replaceAll("\\", ""));
 }
 
-/** The value at a path, or `undefined` if it does not exist. Digits index arrays. */
+/**
+ * Returns the value at a path, or `undefined` if it does not exist. Digits are indexes of arrays.
+ */
 export function valueAt(document: unknown, path: readonly string[]): unknown {
   let value = document;
   for (const segment of path) {
@@ -233,7 +238,10 @@ function negated(operand: unknown, compare: Compare): Matcher {
   return (value) => !matches(value);
 }
 
-/** The array operators. */
+/**
+ * Compiles an operator that concerns arrays or lists of values. Returns `undefined` for all other
+ * operators.
+ */
 function listMatcher(operator: string, operand: unknown, compare: Compare): Matcher | undefined {
   if (operator === "$elemMatch" || operator === "$allMatch") {
     const matches = compile(operand);
@@ -267,8 +275,8 @@ function listMatcher(operator: string, operand: unknown, compare: Compare): Matc
 }
 
 /**
- * Whether a value equals an element of the list. Scalars use a lookup, since lists of thousands of
- * ids are common.
+ * Returns a test whether a value equals an element of the list. Scalars are looked up, since lists
+ * of thousands of ids are common.
  */
 function listedIn(list: readonly unknown[], compare: Compare): Matcher {
   const lookupValue = (value: unknown): unknown => numberValue(value) ?? value;
@@ -309,7 +317,7 @@ function textLookup(texts: readonly string[]): (text: string) => boolean {
 const MISUSED: ReadonlySet<string> = new Set(["$and", "$or", "$nor", "$regex", "$type", "$mod"]);
 
 function textMatcher(operator: string, operand: unknown): Matcher {
-  // `$text` concerns only text indexes, so any document matches here.
+  // `$text` is meaningful only for text indexes, so any document matches here.
   if (operator === "$text") return () => true;
   if (operator === "$regex" && typeof operand === "string") {
     const matches = compileExpression(operand);

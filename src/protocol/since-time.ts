@@ -22,7 +22,7 @@ export function sinceTime(text: string): number | undefined {
   throw badRequest("invalid_time_format");
 }
 
-/** The form of a time that `sinceTime` reads, rounded down to a second. */
+/** Formats a time in the form that `sinceTime` reads, rounded down to a second. */
 export function formatSinceTime(timeMs: number): string {
   return new Date(timeMs).toISOString().replace(/\.\d+Z$/, "Z");
 }

@@ -4,8 +4,8 @@ const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /**
  * Percent-encodes any text. Unlike `encodeURIComponent`, it does not throw: an unpaired surrogate
- * becomes its three bytes in generalized UTF-8 (WTF-8), which is recognized by the server that sent
- * the text and refused by any other server.
+ * becomes its three bytes in generalized UTF-8 (WTF-8). The server that sent the text recognizes
+ * these bytes, and any other server refuses them.
  */
 export function percentEncode(text: string): string {
   if (!LONE_SURROGATE.test(text)) return encodeURIComponent(text);
@@ -36,12 +36,12 @@ function surrogateBytes(code: number): string {
   return bytes.map((byte) => `%${byte.toString(16).toUpperCase()}`).join("");
 }
 
-/** A database name as one path segment. */
+/** Encodes a database name as one path segment. */
 export function encodeDatabaseName(name: string): string {
   return percentEncode(name);
 }
 
-/** A document id in a path. `_design/` and `_local/` keep their slash. */
+/** Encodes a document id for a path. `_design/` and `_local/` keep their slash. */
 export function encodeDocumentId(id: string): string {
   for (const prefix of ["_design/", "_local/"]) {
     if (id.startsWith(prefix)) return prefix + percentEncode(id.slice(prefix.length));
@@ -49,7 +49,7 @@ export function encodeDocumentId(id: string): string {
   return percentEncode(id);
 }
 
-/** An attachment name in a path. Its slashes are kept. */
+/** Encodes an attachment name for a path. Its slashes are kept. */
 export function encodeAttachmentName(name: string): string {
   return name.split("/").map(percentEncode).join("/");
 }
@@ -67,10 +67,10 @@ const USER_OR_HOST = /^(?:\[[0-9a-f:.]*\]|[^/?#:])*/i;
 const PORT = /^\d*(?:[/?#]|$)/;
 
 /**
- * A URL for display: the password is `*****`, as in CouchDB, and so is each value of the query,
- * which may be a token. Text that is not a URL may still contain a password: everything between the
- * first colon (except a port's) and the last `@` is treated as one, because a password may contain
- * slashes and `@`.
+ * Masks a URL for display: the password is `*****`, as in CouchDB, and so is each value of the
+ * query, which may be a token. Text that is not a URL may still contain a password. Everything
+ * between the first colon (except a port's) and the last `@` is therefore treated as the password,
+ * which may contain slashes and `@`.
  */
 export function maskCredentials(url: string): string {
   const { start, end } = passwordOf(url);
@@ -78,8 +78,8 @@ export function maskCredentials(url: string): string {
 }
 
 /**
- * A URL without user, password and query values. In text that is not a URL, everything before the
- * last `@` may be a password.
+ * Removes user, password and query values from a URL. In text that is not a URL, everything before
+ * the last `@` may be a password.
  */
 export function stripCredentials(url: string): string {
   const { scheme, start, end } = passwordOf(url);
@@ -90,8 +90,8 @@ export function stripCredentials(url: string): string {
 }
 
 /**
- * Finds the password in a URL: `start` is the offset of the colon before it, `end` that of the `@`
- * after it. They are equal if there is no password.
+ * Finds the password in a URL. `start` is the offset of the colon before the password, `end` the
+ * offset of the `@` after it. They are equal if there is no password.
  */
 function passwordOf(url: string): { scheme: string; start: number; end: number } {
   const [scheme = ""] = SCHEME.exec(url) ?? [];
@@ -113,8 +113,9 @@ function maskQuery(url: string): string {
 }
 
 /**
- * Parameters of a query string, in order; the last value of a repeated name is used. Returns
- * `undefined` if a parameter is not UTF-8. Semicolons separate parameters as well, as in CouchDB.
+ * Returns the parameters of a query string in order, with the last value of a repeated name.
+ * Returns `undefined` if a parameter is not UTF-8. Semicolons also separate parameters, as in
+ * CouchDB.
  */
 export function parseQuery(text: string): ReadonlyMap<string, string> | undefined {
   const escapes = text.match(/(?:%[0-9a-f]{2})+/gi) ?? [];

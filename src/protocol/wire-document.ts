@@ -123,7 +123,9 @@ export function wireDocumentOf(document: JsonValue): WireDocument {
   return { id, revision, deleted, revisions, attachments, body };
 }
 
-/** The body of a document, including members with an underscore that CouchDB keeps in it. */
+/**
+ * Returns the body of a document, including members with an underscore that CouchDB keeps in it.
+ */
 function bodyWithKept(document: JsonValue): Utf8Text {
   const members = document.members();
   const kept = members.filter(({ name }) => !name.startsWith("_") || name.startsWith(KEPT_PREFIX));
@@ -184,7 +186,7 @@ function parseAttachments(value: JsonValue): WireAttachment[] {
   if (!value.isObject) {
     throw new ProtocolError(400, "bad_request", "_attachments must be a JSON object");
   }
-  // Most documents were scanned only down to their top-level members.
+  // Most documents were scanned without the members of `_attachments`, so these are scanned now.
   const isOpen = value.isOpen && value.values().every((attachment) => attachment.value.isOpen);
   return (isOpen ? value : openedAttachments(value))
     .values()
@@ -202,8 +204,8 @@ function openedAttachments(value: JsonValue): JsonValue {
 }
 
 /**
- * The members of an attachment that are used. Inline bytes, which may be long, are not scanned
- * again.
+ * Returns the members of an attachment that are used. Inline bytes, which may be long, are not
+ * scanned again.
  */
 function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined {
   if (!attachment.isObject) return undefined;
@@ -340,7 +342,7 @@ export function isLongBody(body: Utf8Text): boolean {
   return body.length > LONG_BYTES;
 }
 
-/** The document's text, or the pieces of a long document. */
+/** Returns the document's text, or the pieces of a long document. */
 export function wireDocumentJson(document: RenderedDocument): JsonText | LongText {
   return isLongBody(document.body) ? wireDocumentPieces(document) : renderWireDocument(document);
 }
@@ -348,7 +350,7 @@ export function wireDocumentJson(document: RenderedDocument): JsonText | LongTex
 /** Pieces of a rendered document: text, or bytes to be encoded as base64. */
 type Parts = readonly (JsonText | Uint8Array)[];
 
-/** The text before and after the body's members. */
+/** Returns the text before and after the body's members. */
 function renderAround({
   id,
   revision,
@@ -368,7 +370,7 @@ function renderAround({
   return { head, tail: [`${tail},"_attachments":`, ...renderAttachments(attachments), "}"] };
 }
 
-/** The text between an object's braces, without surrounding white space. */
+/** Returns the text between an object's braces, without surrounding white space. */
 function innerText(body: JsonText): string {
   const trimmed = body.trim();
   return trimmed.slice(1, -1).trim();
@@ -413,7 +415,7 @@ function withoutSpaceBehind(pieces: LongText): LongText {
   return [];
 }
 
-/** Removes the first and the last byte. */
+/** Removes the first and the last byte of the text. */
 function withoutEnds(pieces: LongText): LongText {
   const [first, ...behind] = pieces as readonly [Uint8Array, ...Uint8Array[]];
   const begun = [first.subarray(1), ...behind];
@@ -459,7 +461,7 @@ function renderAttachments(attachments: readonly WireAttachment[]): Parts {
   return parts;
 }
 
-/** The JSON between an object's braces. */
+/** Returns the JSON between an object's braces. */
 function insideOf(members: object): string {
   return JSON.stringify(members).slice(1, -1);
 }

@@ -57,8 +57,8 @@ export async function resolveAttachments(
 }
 
 /**
- * Returns the attachment with the stub's name from the first list in which it also has the stub's
- * digest. A stub without a digest is compared by revision position, if it has one.
+ * Returns the attachment from the first list that has one with the stub's name and digest. For a
+ * stub without a digest, compares the revision position instead, if the stub has one.
  */
 function resolveStub(
   stub: AttachmentEdit & { readonly kind: "stub" },

@@ -151,8 +151,8 @@ describe("staging and reading", () => {
       }
     };
     const staged = await store.attachments.stageAll(database, contents());
-    // The large attachment needs three transactions of a megabyte each; all small ones need one in
-    // total.
+    // The large attachment needs three transactions of a megabyte each. All small attachments
+    // together need one.
     expect(transact).toHaveBeenCalledTimes(4);
     expect(staged.map(({ length }) => length)).toEqual([3, 0, 200_000, 3_000_000, 7]);
     for (const [index, content] of staged.entries()) {
@@ -181,7 +181,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("writing many attachments of a document yields to the event loop before and between them", async () => {
+  test("yields to the event loop more than once while writing a document with many attachments", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = Array.from({ length: 501 }, (_, at) => ({ bytes: noise(at), options: {} }));
@@ -194,7 +194,7 @@ describe("staging and reading", () => {
     expect(await store.attachmentsOf("many")).toHaveLength(501);
   });
 
-  test("an unexpected length ends the upload, and bytes stored before are reclaimed", async () => {
+  test("an upload with an unexpected length fails, and its stored bytes are reclaimed", async () => {
     const store = await openAttachments();
     const database = await store.read(async (_tx, opened) => opened);
     const contents = [
@@ -210,7 +210,7 @@ describe("staging and reading", () => {
     expect(await store.storedContentCount()).toBe(0);
   });
 
-  test("bytes are returned unchanged, at any size and offset", async () => {
+  test("bytes are returned unchanged, for any size and offset", async () => {
     const store = await openAttachments();
     for (const byteCount of [0, 1, 65_535, 65_536, 65_537, 1_048_576, 3_000_000]) {
       const bytes = noise(byteCount);
@@ -225,7 +225,7 @@ describe("staging and reading", () => {
     }
   });
 
-  test("the digest is verified over the received bytes", async () => {
+  test("the expected digest and length are compared with those of the received bytes", async () => {
     const store = await openAttachments();
     const content = await store.stage(HELLO, { expectedDigest: HELLO_DIGEST, expectedLength: 5 });
     expect(content.digest).toBe(HELLO_DIGEST);
@@ -379,7 +379,7 @@ describe("references", () => {
     );
     const edit = withAttachments(interactive("many"), ...edits);
     const many = revisionOf((await store.edit(edit))[0]);
-    // The same bytes are deduplicated.
+    // Staging the same bytes again reuses the stored content.
     const again = stagedEdit("again", await store.stage(HELLO));
     const one = revisionOf((await store.edit(withAttachments(interactive("one"), again)))[0]);
     expect(await store.storedContentCount()).toBe(2);

@@ -32,8 +32,8 @@ import { clearContent, contentGone } from "./content.ts";
 import { GzipMeter } from "./gzip-meter.ts";
 
 /**
- * Size of all chunks but the last. All stored content depends on it, so changing it requires a new
- * format.
+ * Size of every chunk except the last. All stored content depends on it, so changing it requires a
+ * new format.
  */
 const CHUNK_BYTES = 65_536;
 /**
@@ -64,7 +64,7 @@ export interface StageOptions {
   readonly encoding?: "gzip" | undefined;
   /** Expected digest of the bytes as received: `md5-` followed by base64. */
   readonly expectedDigest?: string | undefined;
-  /** Length of the bytes as received. */
+  /** Expected length of the bytes as received. */
   readonly expectedLength?: number | undefined;
   /**
    * Gzip level from 1 (fast) to 9 (small) for bytes received uncompressed. Default: not compressed.
@@ -167,7 +167,7 @@ export class AttachmentStore {
     return staged;
   }
 
-  /** The record and stored form of small content. */
+  /** Returns the record and the stored form of small content. */
   async #small(
     bytes: Uint8Array,
     options: StageOptions,
@@ -185,7 +185,7 @@ export class AttachmentStore {
     return { record, stored: content.bytes };
   }
 
-  /** Passes the received bytes to `sink` in their stored form, and returns their description. */
+  /** Passes the received bytes to `sink` in their stored form, and returns the content record. */
   async #fill(
     sink: ContentSink,
     chunks: AsyncIterable<Uint8Array>,
@@ -350,7 +350,10 @@ interface HeldRecord {
   readonly bytes: Uint8Array;
 }
 
-/** Key for deduplication. As in the store, contents with the same key are treated as identical. */
+/**
+ * Returns the key for deduplication. As in the store, contents with the same key are treated as
+ * identical.
+ */
 function contentName({ digest, encoding, encodedLength }: ContentRecord): string {
   return `${digest} ${encoding} ${encodedLength}`;
 }
@@ -516,7 +519,7 @@ class Meter {
     }
   }
 
-  /** Digest of all bytes, once they have passed. */
+  /** Digest of all bytes. Must not be read before the last byte has passed. */
   get digest(): string {
     this.#digest ??= digestText(this.#md5.digest());
     return this.#digest;
@@ -610,7 +613,7 @@ async function reclaimPage(
   return { contentCount: unreferenced.size, isLast: page.stoppedBy === "exhausted" };
 }
 
-/** The bytes from `start` (inclusive) to `end` (exclusive). */
+/** Yields the bytes from `start` (inclusive) to `end` (exclusive). */
 async function* slice(
   chunks: AsyncIterable<Uint8Array>,
   start: number,
@@ -625,7 +628,7 @@ async function* slice(
   }
 }
 
-/** The bytes of small content, or the stream of larger content. */
+/** Returns small content as bytes, and larger content as a stream. */
 async function smallBytes(
   content: IncomingContent,
 ): Promise<Uint8Array | AsyncIterable<Uint8Array>> {
@@ -644,7 +647,7 @@ async function smallBytes(
   }
 }
 
-/** The pieces received, followed by the rest of the stream. */
+/** Yields the pieces already received, then the rest of the stream. */
 async function* goingOn(
   first: readonly Uint8Array[],
   iterator: AsyncIterator<Uint8Array>,

@@ -151,8 +151,8 @@ export class ChangesFeed {
   }
 
   /**
-   * The document's position in the update sequence, or `undefined` for an unknown document. Must
-   * not be called for a document written by this transaction.
+   * Returns the document's position in the update sequence, or `undefined` for an unknown document.
+   * Must not be called for a document written by this transaction.
    */
   async sequenceOf(tx: ReadTransaction, id: string): Promise<string | undefined> {
     const { place } = await this.#reader.load(tx, id);
@@ -164,8 +164,8 @@ export class ChangesFeed {
   }
 
   /**
-   * Returns the sequence of the last change, or of the last purge if that is later; initially the
-   * first sequence. Never decreases.
+   * Returns the sequence of the last change, or of the last purge if that is later. Before any
+   * change or purge, returns the first sequence. Never decreases.
    */
   async lastSequence(tx: ReadTransaction): Promise<string> {
     const [last, purged] = await Promise.all([
@@ -178,13 +178,14 @@ export class ChangesFeed {
   }
 
   /**
-   * Fires after the next commit that writes a document of this database or removes the database.
+   * Returns a watch that fires after the next commit that writes a document of this database or
+   * removes the database.
    */
   watch(tx: Transaction): Watch {
     return tx.watch(this.#keys.changed.key({}));
   }
 
-  /** The versionstamp of the last change, if any. */
+  /** Returns the versionstamp of the last change, if any. */
   async #lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
     const page = await tx.snapshot.getRangePage(this.#keys.change.range(), {
       limit: 1,

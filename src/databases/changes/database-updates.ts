@@ -1,6 +1,6 @@
 /**
- * The updates of all databases of a store, in order: created, updated, deleted, with only the
- * latest of each kind per database. A writer appends a row and clears the row that it supersedes
+ * The updates of all databases of a store, in order: created, updated, deleted. Only the latest
+ * update of each kind is listed per database. A writer appends a row and clears the superseded row
  * without reading it, so writers do not conflict. Superseded rows that concurrent writers miss are
  * cleared by later writers.
  *
@@ -60,8 +60,7 @@ interface WrittenRows {
   /** Rows by hexadecimal versionstamp. */
   readonly rows: Map<string, Versionstamp>;
   /**
-   * Number of transactions that have recorded this update since the last such transaction was
-   * committed.
+   * Number of transactions that have begun to record this update since the last of them committed.
    */
   begunCount: number;
 }
@@ -105,8 +104,8 @@ export class DatabaseUpdates {
   }
 
   /**
-   * Superseded rows that this process wrote itself; undefined if the store must be searched for
-   * rows of other processes.
+   * Returns superseded rows that this process wrote itself, or `undefined` if the store must be
+   * searched for rows of other processes.
    */
   #ownObsolete(note: string): readonly Versionstamp[] | undefined {
     const written = this.#written.get(note);
@@ -118,8 +117,8 @@ export class DatabaseUpdates {
     for (const [text, versionstamp] of written.rows) {
       if (taken.length === count || taken.includes(versionstamp)) break;
       taken.push(versionstamp);
-      // Moves the row to the end, so that concurrent writers choose other rows. The commit removes
-      // it from the list.
+      // The row moves to the end of the map, so that concurrent transactions choose other rows. It
+      // is removed from the map after the commit.
       written.rows.delete(text);
       written.rows.set(text, versionstamp);
     }
@@ -178,13 +177,13 @@ export class DatabaseUpdates {
     };
   }
 
-  /** The sequence of the last update, or the first sequence if there was none. */
+  /** Returns the sequence of the last update, or the first sequence if there was no update. */
   async lastSequence(tx: ReadTransaction): Promise<string> {
     const { entries } = await this.page(tx, { limit: 1, descending: true });
     return entries[0]?.sequence ?? FIRST_SEQUENCE;
   }
 
-  /** Fires after the next commit that notes an update. */
+  /** Returns a watch that fires after the next commit that records an update. */
   watch(tx: Transaction): Watch {
     return tx.watch(this.#keys.updated.key({}));
   }

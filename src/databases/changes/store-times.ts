@@ -1,6 +1,6 @@
 /**
- * The times of a store: relates wall-clock time to versions, for all databases together, since
- * their changes share one order. A service of each node calls `record` at intervals.
+ * Relates wall-clock time to versions of the store. All databases share one table, because their
+ * changes share one order. A service of each node calls `record` at intervals.
  */
 import type { Clock } from "../../base/index.ts";
 import {
@@ -29,7 +29,7 @@ export class StoreTimes {
     this.#minMs = minMs;
   }
 
-  /** Adds an entry if the last one is old enough and a database has changed since. */
+  /** Adds an entry if the last entry is old enough and a database has changed since then. */
   async record(tx: Transaction): Promise<void> {
     const [stored, updated] = await Promise.all([
       tx.get(this.#keys.times.key({})),
@@ -40,10 +40,11 @@ export class StoreTimes {
     const last = entries.at(-1);
     if (last !== undefined && decodeVersionstamp(updated).compare(last.versionstamp) <= 0) return;
     const versionstamp = lastStampOf(await tx.readVersion());
-    // Read after the version: all its changes were committed before this time.
+    // The clock is read after the version, so all changes up to the version were committed before
+    // `timeMs`.
     const timeMs = Math.floor(this.#clock.nowMs());
     if (timeMs < this.#minMs()) return;
-    // The time may be before that of the last entry, if a clock was set back.
+    // The difference is negative if a clock was set back.
     if (last !== undefined && Math.abs(timeMs - last.timeMs) < ENTRY_INTERVAL_MS) return;
     tx.set(this.#keys.times.key({}), encodeTimeTable(withEntry(entries, { timeMs, versionstamp })));
   }
@@ -57,8 +58,8 @@ export class StoreTimes {
   }
 
   /**
-   * Returns the latest known sequence up to which all changes are older than the time; the first
-   * sequence for an unknown time. Considers only entries after the versionstamp.
+   * Returns the latest known sequence up to which all changes are older than `timeMs`, or the first
+   * sequence if the time is unknown. Considers only entries after the versionstamp `after`.
    */
   async sequenceBefore(tx: ReadTransaction, timeMs: number, after?: Versionstamp): Promise<string> {
     const entries = await this.entries(tx, after);
@@ -66,13 +67,13 @@ export class StoreTimes {
     return entry === undefined ? FIRST_SEQUENCE : formatSequence(entry.versionstamp);
   }
 
-  /** Whether no change can have happened since the time. */
+  /** Whether the time is in the future, even if clocks differ by the tolerated amount. */
   isFuture(timeMs: number): boolean {
     return timeMs > this.#clock.nowMs() + CLOCK_DIFFERENCE_MS_MAX;
   }
 }
 
-/** The highest versionstamp of the commits up to this version. */
+/** Returns the highest versionstamp of the commits up to this version. */
 function lastStampOf(version: bigint): Versionstamp {
   const bytes = new Uint8Array(VERSIONSTAMP_BYTES).fill(0xff);
   new DataView(bytes.buffer).setBigUint64(0, version);

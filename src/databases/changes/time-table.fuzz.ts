@@ -1,4 +1,6 @@
-/** A reader that starts at a time never misses a change made since, whatever clocks have shown. */
+/**
+ * Checks that a reader that starts at a time receives every later change, even if clocks are set.
+ */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { Versionstamp } from "../../kv/index.ts";
@@ -75,7 +77,7 @@ test("a clock that was ahead has no effect on a database whose times were reset 
   expect(stepOf(entryBefore(known, timeMs) as TimeEntry)).toBe(998);
 });
 
-test("the distance of entries is at most a fifth of their age", () => {
+test("the gap between two entries is at most a fifth of their age", () => {
   let table: readonly TimeEntry[] = [];
   const versionstamp = stamp(1);
   for (let step = 1; step <= 60_000; step++) {

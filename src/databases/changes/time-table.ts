@@ -1,19 +1,19 @@
 /**
  * The versions of a store at earlier times, oldest first. An entry states that all changes up to
- * its versionstamp were committed before its time, so a reader that starts there receives every
- * later change.
+ * its versionstamp were committed before its time. A reader that starts at this versionstamp
+ * therefore receives every later change.
  *
- * The versionstamps ascend. The times may not, because clocks are set and nodes have different
- * ones: the time of an entry counts only if no earlier entry has a later time. Thus a clock that
+ * The versionstamps ascend. The times may not ascend, because clocks are set and differ between
+ * nodes. A search by time therefore stops at the first entry with a later time. Thus a clock that
  * was ahead for some time makes readers start too early, but not too late.
  */
 import type { TimeEntry } from "../records/time-record.ts";
 
-/** Interval between two entries. */
+/** Minimum interval between two entries. */
 export const ENTRY_INTERVAL_MS = 5 * 60_000;
 /**
- * Maximum number of entries. It keeps all entries of the last hour; the gaps between older ones are
- * at most a fifth of their age.
+ * Maximum number of entries. Enough for all entries of the last hour, and for gaps between older
+ * entries of at most a fifth of their age.
  */
 export const ENTRIES_MAX = 100;
 
@@ -29,14 +29,15 @@ export function withEntry(
   while (table.length > countMax) {
     const at = leastMissed(table);
     const [removed, next] = [table[at] as TimeEntry, table[at + 1] as TimeEntry];
-    // Without the removed entry, the next one must not be found by an earlier time.
+    // The merged entry has the later of both times, so that a search by an earlier time does not
+    // find it.
     const timeMs = Math.max(removed.timeMs, next.timeMs);
     table.splice(at, 2, { timeMs, versionstamp: next.versionstamp });
   }
   return table;
 }
 
-/** Returns the last entry that may serve readers of changes since the time. */
+/** Returns the last entry from which a reader of the changes since `timeMs` may start. */
 export function entryBefore(entries: readonly TimeEntry[], timeMs: number): TimeEntry | undefined {
   let found: TimeEntry | undefined;
   for (const entry of entries) {
@@ -47,9 +48,9 @@ export function entryBefore(entries: readonly TimeEntry[], timeMs: number): Time
 }
 
 /**
- * Index of the entry whose removal leaves the smallest gap, relative to the gap's age. An entry
- * with a later time than its successor is kept as long as possible: merged into the successor, its
- * time would apply to databases whose times were reset in between.
+ * Returns the index of the entry whose removal leaves the smallest gap, relative to the gap's age.
+ * Keeps an entry with a later time than its successor as long as possible: the merged entry would
+ * have this later time, also for databases whose times were reset between the two entries.
  */
 function leastMissed(entries: readonly TimeEntry[]): number {
   const nowMs = (entries.at(-1) as TimeEntry).timeMs;

@@ -25,7 +25,10 @@ const idsSince = (timeMs: number) =>
     return (await changes.page(tx, { since })).entries.map(({ id }) => id);
   });
 
-/** Writes a document each hour, after adding an entry. */
+/**
+ * For each id, adds an entry to the time table, writes the document, and advances the clock by an
+ * hour.
+ */
 async function writeHourly(...ids: string[]): Promise<void> {
   for (const id of ids) {
     await record();
@@ -35,7 +38,7 @@ async function writeHourly(...ids: string[]): Promise<void> {
   }
 }
 
-test("a time gives the changes since then, and perhaps some before", async () => {
+test("a start time returns all changes since then, and possibly some earlier ones", async () => {
   await writeHourly("a", "b", "c");
   expect(await idsSince(START_MS - 1)).toEqual(["a", "b", "c"]);
   expect(await idsSince(START_MS + HOUR_MS + 10 * MINUTE_MS)).toEqual(["b", "c"]);
@@ -46,7 +49,7 @@ test("a time gives the changes since then, and perhaps some before", async () =>
   expect(await idsSince(-1e15)).toEqual(["a", "b", "c"]);
 });
 
-test("clocks may differ by a minute", async () => {
+test("a start time tolerates clocks that differ by a minute", async () => {
   await writeHourly("a", "b");
   // The entry before `b` was added at this time, by a node whose clock may be behind.
   expect(await idsSince(START_MS + HOUR_MS)).toEqual(["a", "b"]);
@@ -54,7 +57,7 @@ test("clocks may differ by a minute", async () => {
   expect(await idsSince(START_MS + HOUR_MS + MINUTE_MS)).toEqual(["b"]);
 });
 
-test("an entry is added only after a change, and after an interval", async () => {
+test("an entry is added only if a database has changed and the interval has passed", async () => {
   const versions = async () => {
     const entries = await store.kv.read((tx) => store.registry.times.entries(tx));
     return entries.map(({ timeMs }) => (timeMs - START_MS) / MINUTE_MS);
@@ -74,7 +77,7 @@ test("an entry is added only after a change, and after an interval", async () =>
   expect(await versions()).toEqual([0, 60, 65]);
 });
 
-test("periods count each document at its latest change", async () => {
+test("each document is counted in the period of its latest change", async () => {
   await store.edit(interactive("before"));
   await writeHourly("a", "b");
   const [written] = await store.edit(interactive("c"));
@@ -89,7 +92,7 @@ test("periods count each document at its latest change", async () => {
   ]);
 });
 
-test("a reset forgets the times of one database only", async () => {
+test("a reset discards the times of one database and keeps those of others", async () => {
   await writeHourly("a", "b");
   await store.kv.transact((tx) => store.registry.create(tx, "books"));
   const ofBooks = () =>
@@ -119,7 +122,7 @@ test("a clock that was ahead makes readers start early until the times are reset
   expect(await idsSince(nowMs)).toEqual(["e"]);
 });
 
-test("times are unknown in a removed database, and a new one has none of its changes", async () => {
+test("a removed database cannot be reset, and a re-created database has no times", async () => {
   await writeHourly("a");
   await reset();
   await store.kv.transact((tx) => store.registry.remove(tx, "films"));

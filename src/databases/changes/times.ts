@@ -7,9 +7,9 @@ import type { AssertExists } from "../transaction-state.ts";
 import type { ChangesFeed } from "./changes-feed.ts";
 import type { StoreTimes } from "./store-times.ts";
 
-/** Changes of a period that lasts until the next one, or until now. */
+/** Number of changes in a period. A period lasts until the next period begins, or until now. */
 export interface ChangePeriod {
-  /** 0 for changes before the first known time. */
+  /** Start of the period; 0 for changes before the first known time. */
   readonly beganMs: number;
   readonly changeCount: number;
 }
@@ -30,8 +30,8 @@ export class Times {
   }
 
   /**
-   * Returns a sequence that precedes all changes since the time, as late as is known: the last
-   * sequence for a time in the future, the first one for an unknown time.
+   * Returns the latest known sequence that precedes all changes since the time: the last sequence
+   * for a future time, the first sequence for an unknown time.
    */
   async sequenceSince(tx: ReadTransaction, timeMs: number): Promise<string> {
     const { storeTimes, changes } = this.#parts;
@@ -43,7 +43,10 @@ export class Times {
     return this.#parts.storeTimes.sequenceBefore(tx, timeMs, await this.#resetAt(tx));
   }
 
-  /** Returns the periods with changes, oldest first; a document counts at its latest change. */
+  /**
+   * Returns the periods with changes, oldest first. A document is counted in the period of its
+   * latest change.
+   */
   async periods(tx: ReadTransaction): Promise<readonly ChangePeriod[]> {
     const { counts, storeTimes } = this.#parts;
     const entries = await storeTimes.entries(tx, await this.#resetAt(tx));
@@ -57,14 +60,14 @@ export class Times {
     ]);
     let beganMs = 0;
     const periods = [all, ...after].map((count, index) => {
-      // A clock that was set back does not begin earlier periods.
+      // Keeps the start times ascending if a clock was set back.
       beganMs = Math.max(beganMs, entries[index - 1]?.timeMs ?? 0);
       return { beganMs, changeCount: count - (after[index] ?? 0) };
     });
     return periods.filter(({ changeCount }) => changeCount > 0);
   }
 
-  /** Forgets the times up to now. */
+  /** Discards the known times of this database up to now. */
   async reset(tx: Transaction): Promise<void> {
     const { keys, assertExists } = this.#parts;
     await assertExists(tx);

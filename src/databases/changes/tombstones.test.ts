@@ -22,13 +22,13 @@ beforeEach(async () => {
   store = await openStore({ runtime: { ...runtime, clock } });
 });
 
-/** Advances the clock by an hour, at the end of which an entry is added. */
+/** Advances the clock by an hour, then adds an entry to the time table. */
 async function pass(): Promise<void> {
   nowMs += HOUR_MS;
   await store.kv.transact((tx) => store.registry.times.record(tx));
 }
 
-/** Writes documents that are deleted from the start. */
+/** Writes documents whose only revision is a deletion. */
 const tombstones = (...ids: string[]) =>
   store.edit(...ids.map((id) => replicated(id, [`1-${id}`], { deleted: true })));
 
@@ -46,7 +46,7 @@ const step = (
   });
 };
 
-/** Purges documents that were deleted this long ago. Returns their number. */
+/** Purges documents that were deleted at least `ageMs` ago. Returns their number. */
 async function purge(ageMs: number): Promise<number> {
   let count = 0;
   let done: PurgedTombstones = { documentCount: 0, rest: [], isLast: false };
@@ -111,7 +111,7 @@ describe("a purge by age", () => {
     expect(document).toMatchObject({ deleted: false });
   });
 
-  test("does not purge while no times are known", async () => {
+  test("purges nothing while no times are known", async () => {
     await tombstones("a");
     nowMs += 1_000 * HOUR_MS;
     expect(await purge(0)).toBe(0);
@@ -149,7 +149,7 @@ describe("a purge by age", () => {
     expect(await ids()).toEqual([]);
   });
 
-  test("leaves the rest of a document alone if it is created again between transactions", async () => {
+  test("does not purge the rest of a document that is created again between transactions", async () => {
     const many = Array.from({ length: 1_500 }, (_, index) =>
       replicated("many", [`1-${index.toString(16).padStart(32, "0")}`], { deleted: true }),
     );

@@ -1,7 +1,7 @@
 /**
  * Tombstones, the deleted documents of a database: the age at which they are purged
- * (`_auto_purge`), and the change up to which that was done. A later deletion has a later place in
- * the update sequence, so each change is read once.
+ * (`_auto_purge`), and the sequence up to which they have been purged. A deletion moves the
+ * document to the end of the update sequence, so each change is read once.
  */
 import { utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { ReadTransaction, Transaction, Versionstamp } from "../../kv/index.ts";
@@ -21,9 +21,9 @@ const PAGE_ROWS = 1_000;
 const PURGED_DOCUMENTS_MAX = 100;
 const PURGED_REVISIONS_MAX = 1_000;
 
-/** Tombstones among some changes. */
+/** Tombstones in one page of changes. */
 interface TombstonePage {
-  /** With all leaves. */
+  /** Tombstones, each with all its leaves. */
   readonly tombstones: readonly Purge[];
   /** Sequence of the change that precedes each tombstone, by document id. */
   readonly before: ReadonlyMap<string, string>;
@@ -35,9 +35,9 @@ interface TombstonePage {
 /** Tombstones purged in one transaction. */
 export interface PurgedTombstones {
   readonly documentCount: number;
-  /** Leaves of documents that were purged in part, for the next transaction. */
+  /** Remaining leaves of partially purged documents, for the next transaction. */
   readonly rest: readonly Purge[];
-  /** Whether all documents deleted before the time are purged. */
+  /** Whether all documents deleted before `beforeMs` have been purged. */
   readonly isLast: boolean;
 }
 
@@ -75,8 +75,9 @@ export class Tombstones {
   }
 
   /**
-   * Counts the tombstones older than the time in the next page of changes. `after` is the sequence
-   * that the previous call returned. Default: after those that have been purged.
+   * Counts the tombstones older than `beforeMs` in the next page of changes. `after` is the
+   * `through` that the previous call returned. Default: the sequence up to which tombstones have
+   * been purged.
    */
   async count(
     tx: ReadTransaction,
@@ -88,8 +89,8 @@ export class Tombstones {
   }
 
   /**
-   * Purges the next tombstones that are older than the time, as many as one transaction may, or
-   * first the `rest` that the previous call returned.
+   * Purges as many tombstones older than `beforeMs` as one transaction may purge. If the previous
+   * call returned a `rest`, purges that instead.
    */
   async purge(
     tx: Transaction,
@@ -105,7 +106,8 @@ export class Tombstones {
     const page = await this.#page(tx, since, beforeMs);
     const done = await this.#purge(tx, page.tombstones, context);
     const begun = new Set(done.purged.map(({ id }) => id));
-    // A document that was purged in part has moved to the end of the update sequence.
+    // Partially purged documents have moved to the end of the update sequence, so the next page may
+    // begin after their old positions.
     const next = done.rest.find(({ id }) => !begun.has(id));
     const through = next === undefined ? page.through : (page.before.get(next.id) as string);
     if (through !== since) this.#setPurgedThrough(tx, through);
@@ -124,7 +126,7 @@ export class Tombstones {
     return purges.length === 0 ? { purged: [], rest: [] } : this.#parts.purge(tx, purges, context);
   }
 
-  /** Sequence up to which tombstones were purged. */
+  /** Returns the sequence up to which tombstones have been purged. */
   async #purgedThrough(tx: ReadTransaction): Promise<string> {
     const value = await tx.get(this.#parts.keys.tombstonesPurged.key({}));
     return value === undefined ? FIRST_SEQUENCE : formatSequence(decodeVersionstamp(value));
@@ -143,8 +145,8 @@ export class Tombstones {
     if (until === FIRST_SEQUENCE || deletedCount === 0) {
       return { tombstones: [], before, through: since, isLast: true };
     }
-    // Snapshot reads, because a page must not conflict with writers of its other documents. Those
-    // that are purged are read again.
+    // Snapshot reads, because a page must not conflict with writers of documents that are not
+    // purged. The purge itself reads its documents again, without a snapshot.
     const page = await changes.page(tx.snapshot, { since, until, limit: PAGE_ROWS });
     const tombstones: Purge[] = [];
     let revisionCount = 0;
@@ -163,7 +165,7 @@ export class Tombstones {
     return { tombstones, before, through, isLast: page.stoppedBy === "exhausted" };
   }
 
-  /** Returns those of the purges whose document is still deleted. */
+  /** Returns the purges whose documents are still deleted. */
   async #stillDeleted(tx: Transaction, purges: readonly Purge[]): Promise<readonly Purge[]> {
     const loaded = await this.#parts.reader.loadMany(
       tx,
@@ -176,7 +178,7 @@ export class Tombstones {
   }
 }
 
-/** Number of documents without remaining leaves. */
+/** Returns the number of documents without remaining leaves. */
 function finishedCount({ purged, rest }: PurgedPage): number {
   const unfinished = new Set(rest.map(({ id }) => id));
   return purged.filter(({ id }) => !unfinished.has(id)).length;

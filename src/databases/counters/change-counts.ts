@@ -68,8 +68,8 @@ export class ChangeCounts {
   }
 
   /**
-   * Called before the reads of a batch. Draws the user version of the partial count, which precedes
-   * the user versions of the changes.
+   * Called before the reads of a batch. Assigns the user version of the partial count first, so
+   * that the partial count precedes the changes.
    */
   async begin(tx: Transaction, state: TransactionState, editCount: number): Promise<void> {
     const isBoundary = this.#random.integer(this.#spacing) < editCount;
@@ -118,8 +118,8 @@ export class ChangeCounts {
   }
 
   /**
-   * Moves a change: subtracts it from the partial count found by `prepareLeave`, and counts it at
-   * the end of the sequence.
+   * Subtracts a change from the partial count found by `prepareLeave`, because the change leaves
+   * its position.
    */
   leave(place: Key | undefined, deltas: CounterDeltas): void {
     if (place !== undefined) deltas.addAt(place, -1);
@@ -130,8 +130,8 @@ export class ChangeCounts {
   }
 
   /**
-   * Called after the changes of a batch. The same key may be written again with another count; the
-   * last one is committed.
+   * Writes the partial count; called after the changes of each batch. A later call in the same
+   * transaction replaces the value under the same key.
    */
   finish(tx: Transaction, state: TransactionState): void {
     const { share } = state;
@@ -142,7 +142,7 @@ export class ChangeCounts {
     share.isWritten = true;
   }
 
-  /** Number of changes after the versionstamp, or of all changes if it is undefined. */
+  /** Returns the number of changes after the versionstamp, or of all changes if it is undefined. */
   async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
     if (versionstamp === undefined) {
       const counters = ["documents", "deletedDocuments"] as const;
@@ -152,7 +152,9 @@ export class ChangeCounts {
     return (await this.countsAfter(tx, [versionstamp]))[0] as number;
   }
 
-  /** Like `countAfter`, for ascending versionstamps; reads each partial count once. */
+  /**
+   * Like `countAfter`, for several versionstamps in ascending order. Reads each partial count once.
+   */
   async countsAfter(
     { snapshot }: ReadTransaction,
     versionstamps: readonly Versionstamp[],
@@ -189,7 +191,8 @@ export class ChangeCounts {
   }
 
   /**
-   * The last boundary before a change, or the change's own position if boundaries cannot be read.
+   * Returns the last boundary before a change, or the change's own position if boundaries cannot be
+   * read.
    */
   async #boundaryBefore(
     tx: Transaction,

@@ -107,7 +107,7 @@ interface Stretch {
   readonly key: Key;
   /** Total of all partial counts in the stretch. */
   count: number;
-  /** Total of the partial counts that will be added to the boundary's own. */
+  /** Total of the partial counts that will be added to the boundary's own partial count. */
   joined: number;
 }
 

@@ -24,7 +24,7 @@ export class CounterDeltas {
     else known.delta += delta;
   }
 
-  /** Must be called at most once. */
+  /** Adds the collected amounts to the counters. Must be called at most once. */
   apply(tx: Transaction): void {
     for (const [counter, delta] of this.#named) {
       if (delta !== 0) tx.add(this.#keys.counter.key(counterElement(counter)), BigInt(delta));

@@ -6,8 +6,8 @@ import { AttachmentStore } from "../attachments/attachment-store.ts";
 import { CONTEXT, interactive, openStore, replicated, seededRandom } from "../store.fixture.ts";
 
 test("rejected edits of one document are checked without reloading it", async () => {
-  // If a random number is low, a batch also merges partial counts, which takes additional reads.
-  // Always drawing the highest number prevents that.
+  // With a low random number, a batch also merges partial counts, which takes additional reads. The
+  // highest number prevents that.
   const random: Random = {
     ...seededRandom(1),
     integer: (limit) => limit - 1,
@@ -29,7 +29,7 @@ test("rejected edits of one document are checked without reloading it", async ()
   expect(await readFor(200)).toBe(await readFor(1));
 });
 
-test("edits after a rejected one are checked against all previous edits of the batch", async () => {
+test("edits after a rejected edit are checked against all previous edits of the batch", async () => {
   const store = await openStore();
   const hash = (digit: string) => digit.repeat(32);
   const outcomes = await store.edit(

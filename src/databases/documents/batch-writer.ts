@@ -38,7 +38,7 @@ export interface BatchWriterParts {
   readonly hooks: readonly DatabaseHook[];
 }
 
-/** The transaction, database and writer of a batch. */
+/** The transaction, database and author of a batch. */
 export interface Batch {
   readonly tx: Transaction;
   readonly state: TransactionState;
@@ -191,7 +191,7 @@ export class BatchWriter {
   }
 
   /**
-   * Calls the hooks in order. Each hook receives the edit with the changes made by the preceding
+   * Calls the `beforeWrite` hooks in order. Each hook receives the edit as changed by the preceding
    * hooks.
    */
   async #askHooks(batch: Batch, edit: DocumentEdit, judged: Writable): Promise<Preparation> {
@@ -248,7 +248,10 @@ function writtenDocument(outcome: WriteOutcome): string[] {
   return isDocument ? [outcome.id] : [];
 }
 
-/** The position that a document leaves when it is written. */
+/**
+ * Returns the document's stored position in the update sequence, from which the write will remove
+ * it.
+ */
 function storedPlace(entry: Preparation): Versionstamp | undefined {
   if ("kind" in entry) return undefined;
   const { place } = entry.judged.loaded;

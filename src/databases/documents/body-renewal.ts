@@ -14,8 +14,8 @@ import type { AssertExists } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
 /**
- * Maximum size per transaction, read and written: a document may have a thousand leaves, and a
- * transaction of FoundationDB is limited to 10 MB and 5 s.
+ * Maximum total size of the bodies that one transaction reads and writes. A document may have a
+ * thousand leaves, and a transaction of FoundationDB is limited to 10 MB and 5 s.
  */
 const RENEWED_BYTES_MAX = 2_000_000;
 
@@ -79,8 +79,8 @@ export class BodyRenewal {
   }
 
   /**
-   * Seals the body again if necessary. Returns its new number of chunks, or `undefined` if it was
-   * not rewritten.
+   * Seals the leaf's body again if necessary. Returns its new number of chunks, or `undefined` if
+   * the body was not rewritten.
    */
   async #renewLeaf(tx: Transaction, id: string, leaf: LeafNode): Promise<number | undefined> {
     const sealed = this.#sealOf(id, leaf);

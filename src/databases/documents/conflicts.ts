@@ -1,11 +1,12 @@
 /**
- * Documents with conflicts: with two or more leaves that are not deleted. The writer of a document
- * keeps a row for each of them, and their number per database in the registry.
+ * Documents with conflicts, that is, with two or more leaves that are not deleted. The writer of
+ * such a document maintains its conflict row, and the number of these rows per database in the
+ * registry.
  *
- * Databases written in an older format have no rows, and get none while that format is written.
- * Afterwards their changes are searched page by page (`search`). Meanwhile a writer may meet a
- * document whose conflict has no row, so rows are read before a document with a conflict is
- * written, and only existing ones are subtracted.
+ * Databases written in an older format have no conflict rows until the store uses the newer format.
+ * Then their changes are searched for conflicts page by page (`search`). Until this search is
+ * complete, a conflict may have no row. A row is therefore read before a document with a conflict
+ * is written, and only an existing row is subtracted from the number.
  */
 import type { Clock, Page } from "../../base/index.ts";
 import {
@@ -32,12 +33,15 @@ import type { LeafNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
-/** Whether the format of the store has rows of conflicts. */
+/** Returns whether the format of the store contains conflict rows. */
 export type KeepsConflicts = (tx: ReadTransaction) => Promise<boolean>;
 
 /** Default number of changes that one transaction of a search reads. */
 const SEARCH_PAGE_ROWS = 1_000;
-/** Maximum number of documents that the transaction loads: each may have a large revision tree. */
+/**
+ * Maximum number of documents that one transaction of a search loads. Each document may have a
+ * large revision tree.
+ */
 const SEARCH_DOCUMENTS_MAX = 50;
 
 export interface Conflict extends ConflictRecord {
@@ -73,7 +77,7 @@ export class Conflicts {
     this.#areKept = parts.areKept;
   }
 
-  /** Loads documents that will be written, each with its row. */
+  /** Loads documents that will be written, and checks which of them have a conflict row. */
   async load(tx: Transaction, ids: readonly string[]): Promise<LoadedDocument[]> {
     const loaded = await this.#reader.loadMany(tx, ids);
     if (!(await this.#areKept(tx))) {
@@ -92,7 +96,7 @@ export class Conflicts {
     return loaded;
   }
 
-  /** Updates row and counters of a document whose tree has changed. */
+  /** Updates the conflict row and the number of conflicts for a document whose tree has changed. */
   update(
     tx: Transaction,
     {
@@ -121,7 +125,7 @@ export class Conflicts {
     loaded.conflictRow = row;
   }
 
-  /** Returns rows in byte order of the ids, after `afterId`. */
+  /** Returns conflict rows in byte order of the ids, starting after `afterId`. */
   async page(
     tx: ReadTransaction,
     { afterId, limit }: { readonly afterId?: string | undefined; readonly limit: number },
@@ -136,7 +140,7 @@ export class Conflicts {
     return { entries, stoppedBy: page.stoppedBy };
   }
 
-  /** The row of a document; undefined if it has no conflict. */
+  /** Returns the conflict row of a document, or `undefined` if it has no row. */
   async find(tx: ReadTransaction, id: string): Promise<ConflictRecord | undefined> {
     const value = await tx.get(this.#keys.conflict.key({ id }));
     return value && decodeConflict(value);
@@ -156,7 +160,7 @@ export class Conflicts {
     return !(await this.count(tx)).isComplete && (await this.#areKept(tx));
   }
 
-  /** Declares that there are no changes to search, in a database that has none. */
+  /** Marks the search as complete in a new database, which has no changes to search. */
   async beginComplete(tx: Transaction): Promise<void> {
     if (await this.#areKept(tx)) this.#noteSearch(tx, "done");
   }
@@ -202,6 +206,6 @@ export class Conflicts {
 }
 
 function isConflicting({ leaves }: RevisionTree): boolean {
-  // Most documents have one leaf.
+  // Fast path: most documents have one leaf.
   return leaves.length > 1 && leaves.filter(({ leaf }) => !leaf.deleted).length > 1;
 }

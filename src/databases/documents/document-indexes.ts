@@ -19,7 +19,10 @@ import type { LeafNode, LeafState, RevisionTree } from "../revisions/revision-tr
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
 import type { Conflicts } from "./conflicts.ts";
 
-/** Counters affected by a change, its author, and what it must keep. */
+/**
+ * Context of a change: the counters that it affects, the job that writes it, and how long replaced
+ * bodies stay readable.
+ */
 export interface Counting {
   readonly deltas: CounterDeltas;
   /** The replication job that writes the change. */
@@ -66,7 +69,10 @@ export class DocumentIndexes {
     this.#conflicts = conflicts;
   }
 
-  /** Synchronous, like every other step of carrying out an edit. */
+  /**
+   * Updates the records derived from the document's tree. Synchronous, like every other step of
+   * carrying out an edit.
+   */
   update(
     tx: Transaction,
     state: TransactionState,
@@ -122,7 +128,7 @@ export class DocumentIndexes {
     state.written.set(id, loaded);
   }
 
-  /** Removes a document from the update sequence, with its tree. */
+  /** Removes a document from the update sequence, and its tree from the store. */
   #leave(tx: Transaction, id: string, loaded: LoadedDocument, { left, deltas }: Counting): void {
     const { place, chunkCount } = loaded;
     assert(
@@ -162,7 +168,7 @@ function changedLeaf({ generation, hash, leaf }: LeafNode): ChangedLeaf {
   return { generation, hash, deleted: leaf.deleted };
 }
 
-/** 1 for an existing document, 0 for a deleted or unknown one. */
+/** Returns 1 for an existing document, 0 for a deleted or unknown one. */
 function alive(deleted: boolean | undefined): number {
   return deleted === false ? 1 : 0;
 }

@@ -143,7 +143,7 @@ describe("a purge", () => {
     expect(infos.flatMap(({ revisions }) => revisions)).toHaveLength(hashes.length + 2);
   });
 
-  test("is reported to hooks as a deletion of purged documents, and as a write of remaining ones", async () => {
+  test("is reported to hooks as a deletion of purged documents, and as a write of remaining documents", async () => {
     const reported: Pick<Document, "id" | "revision" | "deleted">[] = [];
     const hook: DatabaseHook = {
       appliesTo: () => true,

@@ -68,7 +68,7 @@ export interface PurgedPage {
   readonly rest: readonly Purge[];
 }
 
-/** A document some of whose leaves are purged. */
+/** A document with leaves to be purged. */
 interface Purgeable {
   readonly id: string;
   readonly loaded: LoadedDocument;
@@ -132,13 +132,13 @@ export class DocumentPurger {
     };
   }
 
-  /** Number of purges so far. */
+  /** Returns the number of purges so far. */
   async count(tx: ReadTransaction): Promise<number> {
     const last = await this.#lastKey(tx.snapshot);
     return last === undefined ? 0 : this.#parts.keys.purge.unpack(last).number;
   }
 
-  /** Versionstamp of the last purge's transaction. */
+  /** Returns the versionstamp of the transaction that made the last purge. */
   async lastVersionstamp(tx: ReadTransaction): Promise<Versionstamp | undefined> {
     const range = this.#parts.keys.purge.range();
     const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
@@ -193,7 +193,10 @@ export class DocumentPurger {
     return found;
   }
 
-  /** Reads the leaves of a document one by one, since their lists of attachments may be large. */
+  /**
+   * Finds the leaves to be purged, as many as the budget permits. Reads their attachment lists one
+   * by one, because a list may be large.
+   */
   async #findLeaves(
     tx: Transaction,
     { id, revisions }: Purge,
@@ -236,7 +239,7 @@ export class DocumentPurger {
     return gone;
   }
 
-  /** Hooks see a purged document as deleted. */
+  /** Notifies the hooks. A document without remaining leaves appears to them as deleted. */
   async #announce({ tx, database, context }: Batch, { id, leaves }: Purgeable): Promise<void> {
     for (const hook of this.#parts.hooks) {
       if (hook.afterWrite === undefined) continue;
@@ -269,7 +272,7 @@ export class DocumentPurger {
     return this.#endKey(tx, { reverse: true });
   }
 
-  /** Key of the first purge record or, with `reverse`, of the last. */
+  /** Returns the key of the first purge record or, with `reverse`, of the last. */
   async #endKey(tx: ReadTransaction, order: { readonly reverse: boolean }) {
     const range = this.#parts.keys.purge.range();
     return (await tx.getRangePage(range, { limit: 1, ...order })).entries[0]?.key;

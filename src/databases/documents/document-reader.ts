@@ -56,7 +56,7 @@ export class DocumentReader {
     this.#sealOf = sealOf;
   }
 
-  /** The document as this transaction sees it, with an empty tree if it is unknown. */
+  /** Returns the document as this transaction sees it, with an empty tree if the id is unknown. */
   async load(tx: ReadTransaction, id: string): Promise<LoadedDocument> {
     const [loaded] = await this.loadMany(tx, [id]);
     return loaded as LoadedDocument;
@@ -112,8 +112,8 @@ export class DocumentReader {
   }
 
   /**
-   * Returns the documents at leaves, read concurrently and filtered for the reader; undefined for
-   * each that is hidden.
+   * Reads the documents at leaves concurrently, and filters them for the reader. The result
+   * contains `undefined` in place of each hidden document.
    */
   async documents(
     tx: ReadTransaction,
@@ -160,8 +160,8 @@ export class DocumentReader {
   }
 
   /**
-   * A superseded revision as visible to the reader; undefined if its body has been cleared or the
-   * revision is hidden.
+   * Returns a superseded revision as visible to the reader, or `undefined` if its body has been
+   * cleared or the revision is hidden.
    */
   async oldDocument(
     tx: ReadTransaction,
@@ -184,7 +184,7 @@ export class DocumentReader {
     return this.#readRule === undefined ? document : this.#readRule(document);
   }
 
-  /** The revisions of a document whose bodies are stored, including leaves. */
+  /** Yields the revisions of a document whose bodies are stored, including leaves. */
   async *storedBodies(
     tx: ReadTransaction,
     id: string,
@@ -207,7 +207,7 @@ export class DocumentReader {
     return keyText(await tx.getKey(firstGreaterOrEqual(key))) === keyText(key);
   }
 
-  /** The record of a leaf's body, as it is stored. */
+  /** Returns the record of a leaf's body in its stored form. */
   bodyChunks(tx: ReadTransaction, id: string, node: LeafNode): Promise<Value[]> {
     const keyOf = (chunk: number): Key => leafKey(this.#keys.body, id, node, chunk);
     return readChunks(tx, node.leaf.bodyChunkCount, keyOf);
@@ -255,7 +255,10 @@ async function valuesOf(tx: ReadTransaction, range: KeyRange): Promise<Value[]> 
 
 const NO_PLACE: Place = { kind: "none" };
 
-/** Reads the remaining chunks of a value. The first chunk contains their number. */
+/**
+ * Returns all chunks of a value, of which the first has already been read. Reads the others
+ * concurrently.
+ */
 export async function readRest(
   tx: ReadTransaction,
   first: Value,

@@ -32,8 +32,8 @@ import type { OldBodies } from "./old-bodies.ts";
  */
 const LEAVES_MAX = 1_000;
 /**
- * Number of attachments above which writing a document yields to the event loop, because it takes
- * some milliseconds.
+ * Number of attachments above which the writer of a document yields to the event loop, because the
+ * write takes some milliseconds.
  */
 const MANY_ATTACHMENTS = 500;
 const TOO_LARGE = "document_too_large";
@@ -273,8 +273,8 @@ export class DocumentWriter {
 }
 
 /**
- * Replaces the content by identical content that an earlier edit of this transaction references. A
- * read of the store would not find it.
+ * Replaces the content by identical content that an earlier edit of this transaction references.
+ * Such content cannot be found by a read of the store yet.
  */
 function sharedInTransaction(state: TransactionState, attachment: Attachment): Attachment {
   const { digest, encoding, encodedLength, contentId } = attachment;
@@ -296,7 +296,7 @@ export function isStale(state: TransactionState, { edit, judged, writeCount }: P
   return written !== judged.loaded || written.writeCount !== writeCount;
 }
 
-/** The leaves with attachments that the edit may replace. */
+/** Returns the leaves with attachments that the edit may replace. */
 function replacedLeaves(judged: Writable): readonly LeafNode[] {
   if (judged.kind === "replicated") return judged.loaded.tree.leaves.filter(hasAttachments);
   const { parent } = judged;
@@ -305,7 +305,10 @@ function replacedLeaves(judged: Writable): readonly LeafNode[] {
 
 const NO_ATTACHMENTS: ReadonlyMap<LeafNode, readonly Attachment[]> = new Map();
 
-/** The leaf that an interactive edit replaces; undefined for the first revision. */
+/**
+ * Returns the leaf that an interactive edit replaces, `undefined` for the first revision, or
+ * "conflict".
+ */
 function interactiveParent(
   { tree }: LoadedDocument,
   edit: DocumentEdit & { readonly mode: "interactive" },
@@ -313,16 +316,16 @@ function interactiveParent(
   const { winner } = tree;
   if (edit.parent !== undefined) {
     const leaf = tree.findLeaf(parseRevision(edit.parent)) ?? "conflict";
-    // As in CouchDB, an edit without a revision re-creates a deleted document.
+    // As in CouchDB, a deleted document can be re-created only by an edit that names no revision.
     return winner?.leaf.deleted === true ? "conflict" : leaf;
   }
   if (winner === undefined) return undefined;
-  // An edit that re-creates a deleted document does not contain the previous revision; it follows
-  // the deleted winner.
+  // An edit that re-creates a deleted document names no revision. The new revision follows the
+  // deleted winner.
   return winner.leaf.deleted && !edit.deleted ? winner : "conflict";
 }
 
-/** Whether a path would exceed the maximum number of leaves. */
+/** Whether the path would add a leaf beyond the maximum number of leaves. */
 function addsLeaf({ tree: { leaves } }: LoadedDocument, { start, hashes }: RevisionPath): boolean {
   if (leaves.length < LEAVES_MAX) return false;
   return !leaves.some(({ generation, hash }) => hashes[start - generation] === hash);
@@ -332,7 +335,10 @@ function tipOf({ start, hashes }: RevisionPath): RevisionParts {
   return { generation: start, hash: hashes[0] as string };
 }
 
-/** Leaves on the edit's own path come first. */
+/**
+ * Returns the attachments that stubs may refer to. The attachments of leaves on the edit's own path
+ * come first.
+ */
 function stubSource(
   judged: Writable,
   leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>,

@@ -1,4 +1,4 @@
-/** Documents as a reader sees them: hidden ones are left out. */
+/** Documents as a reader sees them, without hidden documents. */
 import type { ReadTransaction } from "../../kv/index.ts";
 import type { Document, Leaf, Revision } from "../document.ts";
 import { formatRevision, parseRevision } from "../revisions/revision.ts";
@@ -18,7 +18,9 @@ export interface WantedRevision {
 }
 
 export interface ReadRevisionOptions {
-  /** Whether to return the leaves that descend from the revision instead. */
+  /**
+   * Whether to return the leaves that descend from the revision, instead of the revision itself.
+   */
   readonly latest?: boolean;
   /**
    * Whether to include a superseded revision whose body is kept. Cannot be combined with `latest`.
@@ -40,8 +42,8 @@ export class Documents {
 
   /**
    * Returns the document at a leaf, or an empty list if the revision is not a leaf. With `latest`,
-   * returns the leaves that descend from it; with `superseded`, also a superseded revision whose
-   * body is kept.
+   * returns the leaves that descend from the revision. With `superseded`, also finds a superseded
+   * revision whose body is kept.
    */
   async readRevision(
     tx: ReadTransaction,
@@ -90,8 +92,8 @@ export class Documents {
   }
 
   /**
-   * Returns the winners of several documents, read together, in the order of the ids; undefined for
-   * one that has no leaves or is hidden.
+   * Returns the winners of several documents in the order of the ids; `undefined` for each document
+   * that has no leaves or is hidden. Reads them concurrently.
    */
   async winners(tx: ReadTransaction, ids: readonly string[]): Promise<(Document | undefined)[]> {
     const loaded = await this.#reader.loadMany(tx, ids);
@@ -104,7 +106,7 @@ export class Documents {
     return nodes.map((node) => (node === undefined ? undefined : documents[next++]));
   }
 
-  /** Returns all leaves, winner first. */
+  /** Returns the documents at all leaves, winner first. */
   async readLeaves(tx: ReadTransaction, id: string): Promise<Document[]> {
     const { tree } = await this.#reader.load(tx, id);
     const leaves = tree.leaves.map((node) => ({ id, node }));
@@ -116,7 +118,7 @@ export class Documents {
     return (await this.leavesOf(tx, [id]))[0] as Leaf[];
   }
 
-  /** The leaves of several documents, read together, in the order of the ids. */
+  /** Returns the leaves of several documents, in the order of the ids. Reads them concurrently. */
   async leavesOf(tx: ReadTransaction, ids: readonly string[]): Promise<Leaf[][]> {
     const loaded = await this.#reader.loadVisible(tx, ids);
     return loaded.map(({ tree: { leaves } }) =>
@@ -125,8 +127,8 @@ export class Documents {
   }
 
   /**
-   * The revision and its known ancestors, with the status of their bodies. Empty for an unknown
-   * revision.
+   * Returns the revision and its known ancestors, with the status of their bodies. Empty for an
+   * unknown revision.
    */
   async revisionStatuses(
     tx: ReadTransaction,
@@ -137,7 +139,9 @@ export class Documents {
     return statusesBelow(tree, revision, (node) => this.#reader.hasOldBody(tx, id, node));
   }
 
-  /** The revisions that each document's tree lacks, and leaves that may be their ancestors. */
+  /**
+   * Returns the revisions that each document's tree lacks, and leaves that may be their ancestors.
+   */
   async missingRevisions(
     tx: ReadTransaction,
     asked: readonly (readonly [id: string, revisions: readonly Revision[]])[],

@@ -1,4 +1,6 @@
-/** The records of a leaf: its body, its list of attachments, and references to their bytes. */
+/**
+ * Writes the records of a leaf: its body, its list of attachments, and references to their bytes.
+ */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import { type ContentDatabase, clearChunks } from "../attachments/content.ts";
@@ -81,8 +83,8 @@ export class LeafWriter {
   }
 
   /**
-   * Clears the records of a former leaf. `kept` are the attachments of the revision that follows
-   * it.
+   * Clears the records of a former leaf. `kept` are the attachments of its successor, whose content
+   * stays referenced.
    */
   drop(
     tx: Transaction,

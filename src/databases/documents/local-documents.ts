@@ -75,7 +75,7 @@ export class LocalDocuments {
     return { kind: "written", id, revision: `0-${revisionNumber}` };
   }
 
-  /** Removing a missing document is a conflict. */
+  /** Removes a local document. The outcome for a missing document is a conflict. */
   async remove(tx: Transaction, id: string, parent: Revision | undefined): Promise<WriteOutcome> {
     await this.#assertExists(tx);
     checkLocalId(id);
@@ -104,7 +104,8 @@ export class LocalDocuments {
   ): Promise<Page<LocalDocument>> {
     const all = this.#keys.local.range();
     const [low, high] = descending ? [endId, startId] : [startId, endId];
-    // In a descending range, the end is the lower bound, so `inclusiveEnd` applies to that.
+    // In a descending range, `endId` is the lower bound, so `inclusiveEnd` applies to the lower
+    // bound.
     const lowIsIn = !descending || inclusiveEnd;
     const highIsIn = descending || inclusiveEnd;
     let begin = low === undefined ? all.begin : this.#edge(low, !lowIsIn);
@@ -122,7 +123,7 @@ export class LocalDocuments {
     return { entries, stoppedBy: "row-limit" };
   }
 
-  /** Key before or after all chunks of a document. */
+  /** Returns the key before all chunks of a document or, with `behind`, after them. */
   #edge(id: string, behind: boolean): Key {
     const { begin, end } = this.#keys.local.range({ id: rangeBound(id) });
     return behind ? end : begin;

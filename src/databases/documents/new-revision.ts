@@ -1,10 +1,10 @@
 /**
  * The name of a new revision: an MD5 over all parts of the edit. The same edit of the same revision
- * gets the same name on every node, so nodes that both made it do not conflict.
+ * gets the same name on every node, so two nodes that make the same edit do not conflict.
  *
- * CouchDB hashes an Erlang term (`couch_db:new_revid`); this is a byte string that any language can
- * build. The format must never change: otherwise equal edits on nodes of different versions would
- * conflict.
+ * CouchDB hashes an Erlang term (`couch_db:new_revid`). This format is a byte string that any
+ * language can build. The format must never change: otherwise equal edits on nodes of different
+ * versions would conflict.
  */
 import { type Digests, md5HexOf } from "../../base/index.ts";
 import type { Attachment } from "../document.ts";

@@ -34,8 +34,8 @@ const step = fc.oneof(
   },
   {
     weight: 6,
-    // A small tree of names in which "2-ab" follows "1-a", so that paths overlap, and purged paths
-    // are written again.
+    // Paths in a small tree of revisions, in which "2-ab" follows "1-a", so that paths overlap, and
+    // purged paths are written again.
     arbitrary: fc.record({
       kind: fc.constant("graft" as const),
       id: fc.constant("d"),
@@ -65,8 +65,8 @@ interface Written {
 class Model {
   readonly #written = new Map<string, Written>();
   /**
-   * Entries of purged revisions are kept: if such a revision returns and is superseded again, the
-   * first entry determines its age.
+   * The times at which revisions were superseded. Entries of purged revisions are kept: if a purged
+   * revision is written and superseded again, the first entry determines its age.
    */
   #marks: { readonly key: string; readonly timeMs: number }[] = [];
 
@@ -94,7 +94,7 @@ class Model {
     this.#marks = this.#marks.filter(({ timeMs }) => timeMs >= beforeMs);
   }
 
-  /** Returns the record of a key: id and revision, separated by a space. */
+  /** Returns the record for a key. A key is an id and a revision, separated by a space. */
   of(key: string): Written | undefined {
     return this.#written.get(key);
   }
@@ -104,7 +104,7 @@ async function* once(bytes: Uint8Array): AsyncGenerator<Uint8Array> {
   yield bytes;
 }
 
-/** A store whose clock advances by a millisecond per step, with its model. */
+/** Opens a store with its model. The clock of the store advances by a millisecond per step. */
 async function openTried() {
   let nowMs = 1_000;
   const system = await openStore();
@@ -240,7 +240,7 @@ async function textOf(
   return text;
 }
 
-/** Number of rows of each kind in the database. */
+/** Counts the rows of each kind in the database. */
 async function rowCounts(store: OpenStore): Promise<Map<number, number>> {
   const counts = new Map<number, number>();
   const root = Subspace.fromTuple([1]);

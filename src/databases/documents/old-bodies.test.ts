@@ -22,7 +22,7 @@ async function openKeeping() {
   return {
     ...store,
     writeFirst,
-    /** The body of a leaf, and its attachments' bytes by name. */
+    /** Returns the body of a leaf, and its attachments' bytes by name. */
     async readLeaf(id: string) {
       const document = await store.read((tx, opened) => opened.documents.read(tx, id));
       if (document === undefined) return undefined;

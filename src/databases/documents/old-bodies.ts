@@ -4,7 +4,8 @@
  * bodies.
  *
  * CouchDB keeps such bodies until compaction, and applications read them with `?rev=`. The body of
- * a deletion is not kept, nor is a sealed one: a replaced credential must not stay readable.
+ * a deletion is not kept. A sealed body is not kept either, because a replaced credential must not
+ * stay readable.
  */
 import type { Runtime } from "../../base/index.ts";
 import type { KeyValue, ReadTransaction, Transaction } from "../../kv/index.ts";
@@ -36,7 +37,7 @@ export class ClearBudget {
   #left = CLEARED_CHUNKS_MAX;
   #isSpent = false;
 
-  /** Whether a body exceeded the budget. */
+  /** Whether a body has exceeded the budget. */
   get isSpent(): boolean {
     return this.#isSpent;
   }
@@ -118,7 +119,7 @@ export class OldBodies {
 
   /**
    * Clears the bodies of ancestors removed with a purged leaf, so that they stay unreadable if the
-   * history returns. A sweep clears those that exceed the budget.
+   * history is replicated again. Bodies beyond the budget are left to a sweep.
    */
   async forget(
     tx: Transaction,

@@ -27,7 +27,7 @@ import type { AssertExists } from "../transaction-state.ts";
 
 /** Maximum number of resolutions in the log of a database. */
 export const RESOLUTIONS_MAX = 10_000;
-/** Time without progress after which another node takes over. */
+/** Time without progress after which another node takes over the pass. */
 const TURN_MS = 60_000;
 /** Interval between two passes if the first one left conflicts unresolved. */
 const PASS_MS = 60_000;
@@ -78,7 +78,8 @@ export class Resolutions {
   async takeTurn(tx: Transaction): Promise<string | undefined> {
     const value = await tx.get(this.#keys.resolverTurn.key({}));
     const turn = value && decodeTurn(value);
-    // Nodes' clocks differ. A clock that was set back would otherwise delay the next pass.
+    // Absolute, because clocks of nodes differ: after a clock was set back, a negative difference
+    // would delay the next pass.
     const elapsedMs = Math.abs(this.#clock.nowMs() - (turn?.seenMs ?? 0));
     if (turn !== undefined && elapsedMs < (turn.isComplete ? PASS_MS : TURN_MS)) return undefined;
     const afterId = turn?.isComplete === false ? turn.afterId : "";
@@ -113,7 +114,7 @@ export class Resolutions {
     tx.set(this.#keys.unresolved.key({ id }), encodeUnresolved({ ...record, timeMs }));
   }
 
-  /** Appends to the log, and removes the oldest entry of a full one. */
+  /** Appends to the log, and removes the oldest entry if the log is full. */
   async append(tx: Transaction, resolution: Omit<ResolutionRecord, "timeMs">): Promise<void> {
     const [last] = (await this.page(tx, { limit: 1 })).entries;
     const number = (last?.number ?? 0) + 1;
@@ -124,7 +125,7 @@ export class Resolutions {
     }
   }
 
-  /** Returns resolutions before the one with the number, newest first. */
+  /** Returns resolutions with numbers below `before`, newest first. */
   async page(
     tx: ReadTransaction,
     { before, limit }: { readonly before?: number | undefined; readonly limit: number },
@@ -140,7 +141,7 @@ export class Resolutions {
     return { entries, stoppedBy: page.stoppedBy };
   }
 
-  /** Removes an entry from the log: it has been undone. */
+  /** Removes a resolution that has been undone from the log. */
   forget(tx: Transaction, number: number): void {
     tx.clear(this.#keys.resolution.key({ number }));
   }

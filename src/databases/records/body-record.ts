@@ -131,7 +131,7 @@ export function decodeAttachmentList(chunks: readonly Uint8Array[]): Attachment[
   }));
 }
 
-/** The 16 bytes of `md5-<base64>`. */
+/** Returns the 16 bytes of `md5-<base64>`. */
 export function digestBytes(digest: string): Uint8Array {
   const bytes = parseDigest(digest);
   assert(bytes !== undefined, "A stored digest must be md5- followed by 16 bytes in base64");

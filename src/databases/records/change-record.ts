@@ -28,7 +28,10 @@ export interface ChangeRecord {
   readonly complete: boolean;
 }
 
-/** `leaves` has the winner first. The record is valid until another one is begun. */
+/**
+ * Encodes the record of a change. `leaves` begins with the winner. The record is valid until
+ * another record is begun.
+ */
 export function encodeChangeRecord(id: string, leaves: readonly ChangedLeaf[]): Uint8Array {
   const listed = leaves.slice(0, LEAVES_MAX);
   const writer = new RecordWriter().byte(FORMAT).text(id);
@@ -56,7 +59,7 @@ export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
   return { id, leaves, complete };
 }
 
-/** Encodes the winner. The record is valid until another one is begun. */
+/** Encodes the winner. The record is valid until another record is begun. */
 export function encodeWinnerRecord({ generation, hash }: RevisionParts): Uint8Array {
   const writer = new RecordWriter().byte(FORMAT).integer(generation);
   writeHash(writer, hash);

@@ -1,6 +1,6 @@
 /**
- * Values above the store's limit, split into chunks: each under its own key, all but the last of
- * the same size.
+ * Values above the store's limit, split into chunks. Each chunk has its own key, and all chunks
+ * except the last have the same size.
  */
 import { concatBytes } from "../../base/index.ts";
 import type { SetOptions } from "../../kv/index.ts";
@@ -23,8 +23,8 @@ export function splitChunks(bytes: Uint8Array): Uint8Array[] {
 }
 
 /**
- * Splits a short head followed by `bytes` into chunks. All but the first chunk share the memory of
- * `bytes`.
+ * Splits a short head followed by `bytes` into chunks. All chunks except the first share the memory
+ * of `bytes`.
  */
 export function splitBehind(head: RecordWriter, bytes: Uint8Array): Uint8Array[] {
   const inFirst = bytes.subarray(0, CHUNK_BYTES - head.length);
@@ -36,8 +36,8 @@ export function splitBehind(head: RecordWriter, bytes: Uint8Array): Uint8Array[]
 }
 
 /**
- * Options for storing a chunk. All chunks but the first are marked as constant, because their bytes
- * do not change.
+ * Returns options for storing a chunk. All chunks except the first are marked as constant, because
+ * their bytes do not change.
  */
 export function ofChunk(chunk: number): SetOptions | undefined {
   return chunk === 0 ? undefined : CONSTANT;

@@ -25,7 +25,9 @@ export function decodeCounter(value: Uint8Array | undefined): number {
   return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
 }
 
-/** Reads a counter in a snapshot read, so that the transaction does not conflict with writers. */
+/**
+ * Reads a counter without a read conflict, so that the transaction does not conflict with writers.
+ */
 export async function readCounter(
   tx: ReadTransaction,
   keys: DatabaseKeys,
@@ -34,7 +36,7 @@ export async function readCounter(
   return decodeCounter(await tx.snapshot.get(keys.counter.key(counterElement(counter))));
 }
 
-/** A versionstamp as a value, completed by the commit: format (1), versionstamp (12). */
+/** Encodes a versionstamp as a value, which the commit completes: format (1), versionstamp (12). */
 export function encodeNewVersionstamp(userVersion: number): VersionstampedBytes {
   const bytes = new Uint8Array(1 + VERSIONSTAMP_BYTES);
   bytes[0] = FORMAT;

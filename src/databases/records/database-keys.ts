@@ -83,7 +83,7 @@ export function registryKeys(root: Subspace): RegistryKeys {
 /** Elements that identify a leaf. The hash is 16 bytes, or a string if it is foreign. */
 type LeafElements = { id: string; generation: number; hash: TupleItem };
 
-/** Id of a stored content, as part of a key. */
+/** Id of stored content, as part of a key. */
 type ContentElement = { content: Uint8Array };
 
 const ROWS = {
@@ -244,7 +244,7 @@ export interface DatabaseKeys extends KeysOf<typeof ROWS> {
   readonly indexes: Subspace;
 }
 
-/** The keys of a database in its subspace. */
+/** Returns the keys of a database in its subspace. */
 export function databaseKeysIn(database: Subspace): DatabaseKeys {
   const indexes = database.subspace(INDEXES);
   return { ...keysIn(database, ROWS), everything: database.range(), indexes };
@@ -266,7 +266,10 @@ export function leafElements(id: string, { generation, hash }: RevisionParts): L
   return { id, generation, hash: hashDigest(hash) ?? hash };
 }
 
-/** The key of a chunk of a leaf. Each read needs one, so no intermediate object is created. */
+/**
+ * Returns the key of a chunk of a leaf. Creates no intermediate object, because each read needs a
+ * key.
+ */
 export function leafKey(
   keys: DatabaseKeys["body"],
   id: string,

@@ -18,8 +18,8 @@ export interface DatabaseRecord {
   readonly instanceStartTime: number;
   readonly revisionLimit: number;
   /**
-   * Identifies the set of indexes that every write keeps up to date. Drawn again whenever the set
-   * changes; 0 without indexes.
+   * Identifies the set of indexes that every write keeps up to date. A new random id is assigned
+   * whenever the set changes; 0 without indexes.
    */
   readonly indexSet: number;
 }

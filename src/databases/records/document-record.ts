@@ -5,8 +5,9 @@
  *   number of leaves, then each leaf, winner first:
  *     generation, flags, body chunks, body bytes,
  *     and with attachments: chunks, bytes, encoded bytes
- *     number of hashes that no earlier leaf listed
- *     1 + the index, among all hashes of earlier leaves, of the parent of the last; 0 if unknown
+ *     number of hashes on the leaf's path that no earlier leaf listed,
+ *     parent of the last of these hashes: 0 if unknown, otherwise 1 + its index among all hashes
+ *     listed by earlier leaves,
  *     1 and the hashes, 16 bytes each;
  *     or, if one is not 32 hex digits, 0 and for each hash 0 and 16 bytes, or a length and a string
  *
@@ -40,7 +41,7 @@ export interface DocumentRecord {
   readonly chunkCount: number;
 }
 
-/** Valid until another record is begun. */
+/** Encoded record, valid until another record is begun. */
 export interface EncodedDocumentRecord {
   /** Chunk 0, whose versionstamp the commit completes. */
   readonly first: VersionstampedBytes;

@@ -38,7 +38,7 @@ export class RecordWriter {
     return this;
   }
 
-  /** A non-negative safe integer. */
+  /** Writes a non-negative safe integer. */
   integer(value: number): this {
     assert(
       Number.isSafeInteger(value) && value >= 0,
@@ -156,7 +156,7 @@ export class RecordReader {
     return bytes;
   }
 
-  /** Bytes as lower-case hex digits. */
+  /** Reads bytes as lower-case hex digits. */
   hex(byteCount: number): string {
     const begin = this.#at;
     this.#at += byteCount;

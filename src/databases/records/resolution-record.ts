@@ -1,8 +1,8 @@
 /**
- * The records of policies that resolve conflicts, and of what they did.
+ * The records of conflict policies, and of the resolutions that they made.
  *
  *   PolicyRecord       format (1), milliseconds since 1970 at which it was set, the policy as JSON
- *   TurnRecord         format (1), milliseconds since 1970 of the last sign of progress, 1 if the
+ *   TurnRecord         format (1), milliseconds since 1970 of the last progress, 1 if the
  *                      pass is complete and otherwise 0, id of the last document examined, or ""
  *   ResolutionRecord   format (1), milliseconds since 1970, id, kind of the policy, revision that
  *                      won, resulting revision, number of removed leaves, each: revision, revision

@@ -1,8 +1,8 @@
 /**
  * The record of the store's versions at earlier times.
  *
- *   TimeTable   format (1), number of entries, then for each: milliseconds since 1970, the
- *               versionstamp after all changes that were committed until then (12)
+ *   TimeTable   format (1), number of entries, then for each entry: milliseconds since 1970, and
+ *               the versionstamp after all changes that were committed before that time (12)
  */
 import { assert } from "../../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp } from "../../kv/index.ts";
@@ -10,7 +10,7 @@ import { RecordReader, RecordWriter } from "./record-bytes.ts";
 
 const FORMAT = 1;
 
-/** All changes up to the versionstamp were committed before the time. */
+/** An entry states that all changes up to the versionstamp were committed before the time. */
 export interface TimeEntry {
   readonly timeMs: number;
   readonly versionstamp: Versionstamp;

@@ -16,8 +16,8 @@ export interface MissingRevisions {
 }
 
 /**
- * The revision and its known ancestors, with the status of their bodies. `hasOldBody` is called for
- * ancestors.
+ * Returns the revision and its known ancestors, with the status of their bodies. `hasOldBody` is
+ * called for ancestors.
  */
 export async function statusesBelow(
   tree: RevisionTree,
@@ -40,7 +40,7 @@ async function statusOf(
   return { revision, status: isThere ? "available" : "missing" };
 }
 
-/** The revisions that are not in the tree, and leaves that may be their ancestors. */
+/** Returns the revisions that are not in the tree, and leaves that may be their ancestors. */
 export function missingFrom(tree: RevisionTree, revisions: readonly Revision[]): MissingRevisions {
   const missing: Revision[] = [];
   let generationMax = 0;

@@ -91,12 +91,14 @@ function grown(
   return tree;
 }
 
-/** All leaves with their known paths, in the tree's order. */
+/** Returns all leaves with their known paths, in the tree's order. */
 function dump(tree: RevisionTree): string {
   return JSON.stringify(tree.leaves.map((leaf) => [pathOf(leaf), leaf.leaf.deleted]));
 }
 
-/** The naive model: all edges of the paths. Leaves are nodes without an edge to a descendant. */
+/**
+ * Builds the naive model: all edges of the paths. Leaves are nodes without an edge to a descendant.
+ */
 function modelOf(nodes: readonly DrawnNode[], tips: readonly { node: number; length: number }[]) {
   const parents = new Map<string, string>();
   const seen = new Map<string, boolean>();

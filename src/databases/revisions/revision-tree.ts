@@ -1,14 +1,14 @@
 /**
  * The revision tree of one document.
  *
- * It is represented by its leaves, each of which refers to its ancestors; branches share them. A
- * revision id determines its whole history (its hash is derived from its parent's), so nodes are
- * identified by it. Grafting is a union of paths, so the order in which paths arrive does not
- * matter. Two paths can disagree on a revision's parent only with forged ids; the first one then
- * wins. Stemming drops ancestors beyond the limit, so the "tree" may have several roots, and a
- * later path can join them again.
+ * The tree is represented by its leaves. Each leaf refers to its ancestors, and branches share
+ * ancestors. A revision id determines the whole history of the revision, because its hash is
+ * derived from its parent's; nodes are therefore identified by revision ids. Grafting is a union of
+ * paths, so the order in which paths arrive does not matter. Two paths can disagree on a revision's
+ * parent only with forged ids; the first path then wins. Stemming drops ancestors beyond the limit,
+ * so the "tree" may have several roots, and a later path can join them again.
  *
- * A tree belongs to the transaction that loaded it and changes in place.
+ * A tree belongs to the transaction that loaded it, and changes in place.
  */
 import { assert } from "../../base/index.ts";
 import type { RevisionPath } from "../document.ts";
@@ -76,12 +76,12 @@ export class RevisionTree {
     return this.#find(generation, hash);
   }
 
-  /** The leaf with this name; undefined for an ancestor or an unknown revision. */
+  /** Returns the leaf with this name, or `undefined` for an ancestor or an unknown revision. */
   findLeaf({ generation, hash }: RevisionParts): LeafNode | undefined {
     return this.leaves.find((leaf) => leaf.generation === generation && leaf.hash === hash);
   }
 
-  /** The leaves that descend from the node, or the node itself if it is a leaf. */
+  /** Returns the leaves that descend from the node, or the node itself if it is a leaf. */
   leavesBelow(node: RevisionNode): LeafNode[] {
     if (node.leaf !== undefined) return [node as LeafNode];
     return this.leaves.filter((leaf) => {
@@ -108,8 +108,8 @@ export class RevisionTree {
   }
 
   /**
-   * Merges a path into the tree. `leaf` is the state of its first revision, required if that is
-   * new.
+   * Merges a path into the tree. `leaf` is the state of the path's first revision, and is required
+   * if that revision is new.
    */
   graft(path: RevisionPath, leaf: LeafState | undefined): void {
     const { start, hashes } = path;
@@ -133,7 +133,7 @@ export class RevisionTree {
     this.#sort();
   }
 
-  /** Removes ancestors that are more than `limit` revisions below every leaf. */
+  /** Keeps the latest `limit` revisions of every branch, and removes older ancestors. */
   stem(limit: number): void {
     assert(limit >= 1, "The limit must be at least one revision");
     // A path has at most `generation + 1` revisions.
@@ -157,8 +157,8 @@ export class RevisionTree {
   }
 
   /**
-   * The ancestors of `leaf` that no leaf in the tree shares, latest first. For a removed leaf, the
-   * ancestors removed together with it.
+   * Returns the ancestors of `leaf` that no leaf in the tree shares, latest first. If `leaf` has
+   * been removed, these are the ancestors that were removed with it.
    */
   ancestorsOnlyOf(leaf: LeafNode): RevisionNode[] {
     const ancestors: RevisionNode[] = [];
@@ -242,7 +242,7 @@ export class RevisionTree {
   }
 }
 
-/** A node and its known ancestors, `lengthMax` revisions at most. */
+/** Returns the path of a node and its known ancestors, `lengthMax` revisions at most. */
 export function pathOf(
   node: RevisionNode,
   lengthMax: number = Number.POSITIVE_INFINITY,
@@ -256,7 +256,7 @@ export function pathOf(
   return { start: node.generation, hashes };
 }
 
-/** CouchDB's order of leaves: the winner is the smallest. */
+/** Compares leaves in CouchDB's order: the winner is the smallest. */
 export function compareLeaves(left: LeafNode, right: LeafNode): number {
   if (left.leaf.deleted !== right.leaf.deleted) return left.leaf.deleted ? 1 : -1;
   if (left.generation !== right.generation) return right.generation - left.generation;

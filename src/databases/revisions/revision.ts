@@ -20,8 +20,8 @@ export interface RevisionParts {
 }
 
 /**
- * Foreign hashes (not 32 hex digits) are arbitrary strings. The limit keeps keys that contain one,
- * and a long document id, below the store's limit.
+ * Foreign hashes (not 32 hex digits) are arbitrary strings. The limit keeps a key that contains
+ * such a hash and a long document id below the store's limit.
  */
 export const HASH_BYTES_MAX = 500;
 
@@ -43,7 +43,7 @@ export function isRevision(text: string): boolean {
   return isDigest(hash) || isForeignHash(hash);
 }
 
-/** Throws STORE_REVISION_INVALID. */
+/** Parses a revision. Throws STORE_REVISION_INVALID. */
 export function parseRevision(revision: Revision): RevisionParts {
   if (!REVISION_READ.test(revision)) throw revisionInvalid(revision);
   const dash = revision.indexOf("-");
@@ -53,7 +53,7 @@ export function parseRevision(revision: Revision): RevisionParts {
   };
 }
 
-/** The path with its hashes in stored form. Throws STORE_REVISION_INVALID. */
+/** Returns the path with its hashes in stored form. Throws STORE_REVISION_INVALID. */
 export function canonicalPath(path: RevisionPath): RevisionPath {
   const { start, hashes } = path;
   if (
@@ -67,12 +67,15 @@ export function canonicalPath(path: RevisionPath): RevisionPath {
   return { start, hashes: hashes.map(canonicalHash) };
 }
 
-/** Whether a hash in stored form is one of the usual 16 bytes. */
+/** Whether a hash in stored form denotes 16 bytes, as usual. */
 export function isDigest(hash: string): boolean {
   return hash.length === 32 && isLowerCaseHex(hash);
 }
 
-/** The 16 bytes of a hash of the usual form, not to be changed; undefined for a foreign one. */
+/**
+ * Returns the 16 bytes of a usual hash, which must not be changed, or `undefined` for a foreign
+ * hash.
+ */
 export function hashDigest(hash: string): Uint8Array | undefined {
   if (hash !== lastHash) {
     lastDigest = hash.length === 32 ? hexDecode(hash) : undefined;
@@ -81,11 +84,14 @@ export function hashDigest(hash: string): Uint8Array | undefined {
   return lastDigest;
 }
 
-/** Cached: a write of a revision needs the digest for each of its records. */
+/**
+ * The last hash and its digest, cached because a write of a revision needs the digest for each of
+ * its records.
+ */
 let lastHash = "";
 let lastDigest: Uint8Array | undefined;
 
-/** CouchDB's order of hashes within a generation. */
+/** Compares hashes in CouchDB's order within a generation. */
 export function compareHashes(left: string, right: string): number {
   if (left === right) return 0;
   const areDigests = HEX_HASH.test(left) && HEX_HASH.test(right);

@@ -2,9 +2,9 @@
 import type { JsonText } from "../../base/index.ts";
 
 /**
- * The rights of a user, which decide whether they may read or write here.
+ * The rights of a user, which decide whether the user may read or write here.
  *
- * Related types: `User` (`api`) is the sender of a request and how they were authenticated.
+ * Related types: `User` (`api`) is the sender of a request and how the sender was authenticated.
  * `WriteContext` (`hooks.ts`) is the author of a write and how the edits are judged. `Requester`
  * (`replicator`) is the user who starts or cancels a transient job.
  */

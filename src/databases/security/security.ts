@@ -15,7 +15,7 @@ export const SECURITY_ADMIN_ONLY: JsonText =
  */
 export const SECURITY_BYTES_MAX = 1024 * 1024;
 
-/** Returns `undefined` until a security object is set. */
+/** Returns the stored security object, or `undefined` if none was set. */
 export async function readSecurity(
   tx: ReadTransaction,
   keys: DatabaseKeys,
@@ -26,7 +26,7 @@ export async function readSecurity(
   return decodeSecurity(await readRest(tx, first, chunkCountOf(first), keyOf));
 }
 
-/** Throws STORE_SECURITY_TOO_LARGE. */
+/** Stores the security object. Throws STORE_SECURITY_TOO_LARGE. */
 export function writeSecurity(tx: Transaction, keys: DatabaseKeys, text: JsonText): void {
   const bytes = utf8Encode(text);
   if (bytes.length > SECURITY_BYTES_MAX) {
