@@ -8,7 +8,7 @@ export interface ChildProgram {
   stop(): void;
 }
 
-/** Runs the current script with these arguments. Messages go to `listener`. */
+/** Runs the current script as a child process. Passes the child's messages to `listener`. */
 export function startChildProgram(
   arguments_: readonly string[],
   environment: Readonly<Record<string, string>>,
