@@ -133,7 +133,7 @@ function repeatedIn(text: string, depthMax = Number.POSITIVE_INFINITY): string |
   return outlineJson(text, { depthMax, findsRepeats: true }).repeatedName;
 }
 
-test("values that were not requested are not retained", () => {
+test("values below the requested depth take no memory", () => {
   const options = { findsRepeats: true, nestingMax: 9, valueCountMax: 1_000_000 };
   const roomOf = (text: string): number =>
     scanJson(utf8Encode(text), { ...options, depthMax: 1, isPortable: true }).rows.length;

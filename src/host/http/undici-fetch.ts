@@ -67,8 +67,8 @@ export function openUndiciFetch({
       const { url, connection = {} } = request;
       if (guard !== undefined) {
         const overrides = connectTo();
-        // Parses the URL only if there are overrides, because parsing is slow. Most nodes have
-        // none.
+        // Parses the URL only if there are overrides, because parsing is slow. Most nodes have no
+        // overrides.
         const target = overrides.length === 0 ? undefined : targetOf(overrides, serverOf(url));
         guard.checkRequest(url, connection.proxyUrl ?? (target && urlOfAddress(target)));
       }

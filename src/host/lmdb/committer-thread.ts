@@ -85,8 +85,9 @@ function run(port: NonNullable<typeof parentPort>): void {
   }
 
   /**
-   * Returns the memory of requests that have all been copied. It is returned immediately, because
-   * this thread allocates so few objects that it rarely collects garbage.
+   * Returns `memory` to the engine when all requests in it have been committed. Otherwise the
+   * memory would stay allocated for long, because this thread allocates so few objects that it
+   * rarely collects garbage.
    */
   function release(memory: ArrayBufferLike): void {
     const openCount = (openCounts.get(memory) as number) - 1;

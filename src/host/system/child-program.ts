@@ -42,7 +42,7 @@ export function parentListener(): ((message: unknown) => void) | undefined {
   };
 }
 
-/** Calls back once when the parent exits. Never for a program that is not a child. */
+/** Calls `callback` once, when the parent exits. Has no effect in a program that is not a child. */
 export function onParentGone(callback: () => void): void {
   if (process.channel === undefined) return;
   process.once("disconnect", callback);
