@@ -13,6 +13,6 @@ test("stays at the maximum for any number of failures", () => {
   expect(backoff({ min: 0, max: 100 }, 1e9)).toBe(0);
 });
 
-test("is the shortest pause if there was no failure", () => {
+test("returns the shortest pause after zero failures", () => {
   expect(backoff(LIMITS, 0)).toBe(3);
 });

@@ -15,13 +15,13 @@ test("a producer waits while the queue is full, by count or by weight", async ()
   expect(queue.length).toBe(1);
 });
 
-test("an item heavier than the whole queue passes alone", async () => {
+test("an empty queue accepts an item heavier than its bound", async () => {
   const queue = new BoundedQueue<string>({ itemCountMax: 2, weightMax: 10 });
   await queue.push("heavy", 1000);
   expect(await queue.takeUpTo(1)).toEqual(["heavy"]);
 });
 
-test("a closed queue returns its items, then nothing", async () => {
+test("a closed queue returns its remaining items, then undefined", async () => {
   const queue = new BoundedQueue<number>({ itemCountMax: 10 });
   await queue.push(1);
   queue.close();
@@ -30,7 +30,7 @@ test("a closed queue returns its items, then nothing", async () => {
   await expect(queue.push(2)).rejects.toThrow("closed");
 });
 
-test("a failure reaches both sides immediately", async () => {
+test("a failure rejects the calls of producers and consumers immediately", async () => {
   const queue = new BoundedQueue<number>({ itemCountMax: 1 });
   const taking = queue.takeUpTo(1);
   queue.fail(new Error("broken"));
@@ -38,7 +38,7 @@ test("a failure reaches both sides immediately", async () => {
   await expect(queue.push(1)).rejects.toThrow("broken");
 });
 
-test("batches are announced in the order of their items, whichever consumer takes them", async () => {
+test("`onTaken` receives the items in queue order across all consumers", async () => {
   const queue = new BoundedQueue<number>({ itemCountMax: 100 });
   const order: number[] = [];
   const takers = Array.from({ length: 4 }, async () => {

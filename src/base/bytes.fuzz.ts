@@ -61,7 +61,7 @@ test("isLowerCaseHex accepts exactly the strings of lower-case hexadecimal digit
   );
 });
 
-test("copies that share memory neither overlap nor change the original", () => {
+test("copies in a shared slab neither overlap nor change the original", () => {
   fc.assert(
     fc.property(fc.array(fc.uint8Array({ maxLength: 5_000 })), (sources) => {
       const copies = sources.map((source) => cutBytes(source, 0, source.length));

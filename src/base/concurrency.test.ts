@@ -43,7 +43,7 @@ test("a semaphore admits waiting tasks when it grows, and runs fewer tasks after
   await all;
 });
 
-test("runInTurns runs as many tasks concurrently as the limit allows at the time, until none is left", async () => {
+test("runInTurns runs as many tasks concurrently as the current limit allows, until all tasks are done", async () => {
   const steps = openSteps();
   let left = 10;
   const turns = new Semaphore(2);
@@ -67,7 +67,7 @@ test("runInTurns runs as many tasks concurrently as the limit allows at the time
   expect(turns.isIdle).toBe(true);
 });
 
-test("a failing task aborts the others, and no other begins", async () => {
+test("a failing task aborts the other tasks, and no more tasks are started", async () => {
   let begunCount = 0;
   let fail = (_error: Error): void => {};
   const failed = new Promise<never>((_, reject) => {

@@ -127,7 +127,7 @@ export class Semaphore {
     }
   }
 
-  /** Begins a turn, which ends with `leave`. Returns a promise if it has to wait. */
+  /** Begins a turn, which ends with `leave`. Returns a promise if the caller has to wait for it. */
   enter(): Promise<void> | undefined {
     if (this.#count >= this.#countMax) return new Promise((resolve) => this.#waiting.push(resolve));
     this.#count++;

@@ -6,8 +6,8 @@
 type Failure = { readonly jobId: string; readonly error: string; readonly reason: string };
 
 /**
- * A command of an operator for a job. `why` is the stated reason; `requestId` is the API request's,
- * if any.
+ * A command of an operator for a job. `why` is the stated reason; `requestId` is the id of the API
+ * request, if any.
  */
 type Decision = {
   readonly jobId: string;
@@ -19,7 +19,7 @@ type Decision = {
 };
 
 export interface Events {
-  /** An alert was discarded because its receiver has been unreachable too long. */
+  /** An alert was discarded because its receiver had been unreachable for too long. */
   "alerts.dropped": {
     readonly alertId: string;
     readonly kind: string;
@@ -97,7 +97,7 @@ export interface Events {
     readonly documentId: string;
     readonly reason: string;
   };
-  /** Documents were purged some time after their deletion, or counted in a dry run. */
+  /** Old tombstones were purged, or only counted in a dry run. */
   "databases.tombstones-purged": {
     readonly database: string;
     readonly documentCount: number;
@@ -253,7 +253,7 @@ export interface Events {
     readonly requestId: string | undefined;
     readonly error: string;
   };
-  /** Jobs that wait for this one (`after`) were not released; this is retried. */
+  /** The jobs that wait for job `name` (`after`) could not be released. The release is retried. */
   "replication.release-failed": { readonly name: string; readonly error: string };
   /** The watcher of a source lost its connection; it reconnects after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };

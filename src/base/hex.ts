@@ -21,7 +21,10 @@ export function hexDecode(text: string): Uint8Array | undefined {
   return writeHex(text, bytes, 0) ? bytes : undefined;
 }
 
-/** Writes the decoded bytes at `offset`. Returns false, having written garbage, if invalid. */
+/**
+ * Writes the decoded bytes at `offset`. Returns false at the first invalid pair of digits; earlier
+ * bytes have then been written.
+ */
 export function writeHex(text: string, bytes: Uint8Array, offset: number): boolean {
   for (let index = 0; index < text.length; index += 2) {
     const high = VALUES[text.charCodeAt(index)] ?? -1;

@@ -8,8 +8,8 @@ export interface Seal {
    */
   seal(plain: Uint8Array, place: string): Uint8Array;
   /**
-   * Decrypts. Throws SECRETS_KEY_MISSING, or SECRETS_DAMAGED if the bytes were not sealed for
-   * `place`.
+   * Decrypts `sealed`. Throws SECRETS_KEY_MISSING, or SECRETS_DAMAGED if the bytes were not sealed
+   * for `place`.
    */
   open(sealed: Uint8Array, place: string): Uint8Array;
   /** Whether the bytes were sealed with the current key. */

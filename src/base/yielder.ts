@@ -1,4 +1,4 @@
-/** Lets long work yield to the event loop. Awaiting resolved promises is not enough for that. */
+/** Lets long work yield to the event loop, which awaiting a resolved promise does not do. */
 import type { Clock } from "./runtime.ts";
 
 /** Longest time without yielding. Yielding costs little in comparison. */

@@ -1,6 +1,6 @@
 /**
- * The ordered transactional key-value layer: FoundationDB's semantics on every engine. `buffered`
- * has transactions that buffer their writes, for engines that do not.
+ * The ordered transactional key-value layer: FoundationDB's semantics on every engine. The folder
+ * `buffered` adds transactions that buffer their writes to engines that lack them.
  */
 export type { StoreCommit } from "./buffered/buffered-transaction.ts";
 export { BufferedTransaction } from "./buffered/buffered-transaction.ts";

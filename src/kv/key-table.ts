@@ -1,6 +1,6 @@
 /**
- * Declares the keys of a layer as one table, which yields their packing, their ranges and the rows
- * of `docs/keyspace.md`.
+ * Declares the keys of a layer as one table. Packing, ranges and the rows of `docs/keyspace.md` are
+ * derived from the table.
  *
  *     const ROWS = {
  *       job: keyRow<{ type: string; id: string }>(2, ["type", "id"], "JobFacts", "lock, schedule"),
@@ -85,8 +85,8 @@ export class Keys<Of extends Elements> {
   }
 
   /**
-   * Returns the range of keys whose last given element is at most this one, and whose elements
-   * before it are equal.
+   * Returns the range of keys whose leading elements equal those of `first`, except that the last
+   * of these may be smaller.
    */
   rangeUntil(first: First<Of>): KeyBounds {
     const tuple = this.#tuple(first);
@@ -94,7 +94,7 @@ export class Keys<Of extends Elements> {
     return { begin, end: this.#subspace.range(tuple).end };
   }
 
-  /** As `rangeUntil`, but without the keys that have the last given element itself. */
+  /** As `rangeUntil`, but the last element of `first` must be smaller in the key. */
   rangeBefore(first: First<Of>): KeyBounds {
     const tuple = this.#tuple(first);
     const { begin } = this.#subspace.range(tuple.slice(0, -1));
@@ -110,8 +110,8 @@ export class Keys<Of extends Elements> {
   }
 
   /**
-   * Packs the elements up to the first one that is not a member. An undefined element is an error:
-   * a range of fewer elements would contain unrelated keys.
+   * Returns the key's number and the leading elements that are given. An undefined element is an
+   * error: a range of fewer elements would contain unrelated keys.
    */
   #tuple(elements: First<Elements>): TupleItem[] {
     const tuple: TupleItem[] = [this.#row.number];

@@ -95,17 +95,17 @@ export class KeyValueStore {
   }
 
   /**
-   * From now on, a transaction commits writes only if `check` accepts the row. The transaction
-   * reads the row, so it conflicts with a change of it. If `check` throws, the store has failed for
-   * this process.
+   * Sets a condition for all later commits: a transaction may write only if `check` accepts the
+   * row. The row is read in the transaction, so a concurrent change of the row is a conflict. If
+   * `check` throws, the store has failed for this process.
    */
   fence(fence: Fence): void {
     this.#fence = fence;
   }
 
   /**
-   * Runs `body` in a transaction and commits it, repeatedly after conflicts. Resolves with the
-   * result of the committed attempt.
+   * Runs `body` in a transaction and commits it. After a conflict, runs `body` again in a new
+   * transaction. Resolves with the result of the committed attempt.
    */
   transact<T>(body: (tx: Transaction) => Promise<T>, options: TransactOptions = {}): Promise<T> {
     return this.#run(options, (run) => this.#transact(body, options, run));
@@ -352,7 +352,7 @@ class Run {
     this.#reject?.(reason);
   }
 
-  /** Cancels the run after the commit in progress, whose outcome becomes the result. */
+  /** Cancels the run, but not a commit in progress, whose outcome becomes the result. */
   giveUpAfterCommit(reason: unknown): void {
     this.#givenUp ??= { reason };
     this.#controller?.abort(reason);

@@ -114,7 +114,7 @@ export async function listRemovals(tx: ReadTransaction, limit: number): Promise<
   return entries.map(({ key, value }) => decodeRemoval(key, value));
 }
 
-/** Fires after the next commit that queues a removal. */
+/** Returns a watch that fires after the next commit that queues a removal. */
 export function watchRemovals(tx: Transaction) {
   return tx.watch(REMOVALS.pack([QUEUED]));
 }

@@ -1,6 +1,6 @@
 /**
  * The format in which a store is written: a number stored at a key, which only increases. Nodes of
- * different versions share a store because each writes only rows of this format.
+ * different versions can share a store, because all of them write rows of this format.
  */
 import { utf8Decode, utf8Encode } from "../base/index.ts";
 import type { Key, ReadTransaction, Transaction, Value } from "./transaction.ts";
@@ -20,8 +20,8 @@ export class StoreFormat {
   }
 
   /**
-   * Whether rows of this format are written. A transaction that reads "no" conflicts with the one
-   * that enables the format.
+   * Whether rows of format `number` may be written. A transaction that reads "no" conflicts with
+   * the one that enables the format.
    */
   async includes(tx: ReadTransaction, number: number): Promise<boolean> {
     // Formats are never disabled, so "yes" is final.

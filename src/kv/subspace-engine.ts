@@ -156,7 +156,10 @@ class PrefixedReads implements ReadTransaction {
     return this.#reads.readVersion();
   }
 
-  /** A selector with an offset might leave the prefix. */
+  /**
+   * Adds the prefix to a bound. A selector whose offset is not 1 is resolved first, because it
+   * could refer to a key outside the prefix.
+   */
   async #bound(bound: Key | KeySelector): Promise<Key | KeySelector> {
     if (bound instanceof Uint8Array) return this.bounds.wrap(bound);
     if (bound.offset === 1) return this.bounds.wrapSelector(bound);

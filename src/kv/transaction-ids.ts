@@ -45,7 +45,7 @@ export class TransactionIds {
     this.#random = runtime.random.fork("kv.transaction-ids");
   }
 
-  /** Draws a new id and returns its key. */
+  /** Generates an id and returns its key. */
   draw(): Uint8Array {
     return IDS.pack([Math.floor(this.#clock.nowMs()), this.#random.bytes(ID_BYTES)]);
   }

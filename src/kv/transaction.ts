@@ -35,7 +35,7 @@ export interface RangeOptions {
   readonly lengthsOnly?: boolean;
 }
 
-/** Reads. Serializable unless they go through `snapshot`. */
+/** Read operations. They are serializable, except those of `snapshot`. */
 export interface ReadTransaction {
   /** The same reads without read conflicts. */
   readonly snapshot: ReadTransaction;
@@ -65,7 +65,7 @@ export interface SetOptions {
   readonly isConstant?: boolean;
 }
 
-/** Reads and writes. Writes become visible to other transactions atomically, with the commit. */
+/** Read and write operations. Writes become visible to other transactions atomically, at commit. */
 export interface Transaction extends ReadTransaction {
   set(key: Key, value: Value, options?: SetOptions): void;
   clear(key: Key): void;
@@ -101,12 +101,12 @@ export interface Transaction extends ReadTransaction {
   nextUserVersion(): number;
   /**
    * Returns a watch for the first change of the key's value after this transaction's commit. The
-   * commit arms the watch; if the commit fails, the watch is void.
+   * commit arms the watch. If the commit fails, the watch fires immediately.
    */
   watch(key: Key): Watch;
   /**
-   * Runs once after a successful commit, in order of registration. Effects of a retried attempt are
-   * dropped.
+   * Registers an effect, which runs once after a successful commit, in order of registration.
+   * Effects of a retried attempt are dropped.
    */
   afterCommit(effect: (commit: Commit) => void): void;
 }
@@ -127,6 +127,6 @@ export interface Watch {
    * Resolves when the key may have changed; rejects with `signal.reason`, or when the store closes.
    */
   fired(signal?: AbortSignal): Promise<void>;
-  /** Cancels the watch. Idempotent, also after it fired. */
+  /** Cancels the watch. Has no effect if it has already fired or been cancelled. */
   cancel(): void;
 }

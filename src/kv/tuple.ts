@@ -82,7 +82,7 @@ const ESCAPE = 0xff;
 /** Maximum length of an integer, because its length is encoded in one byte. */
 const INTEGER_BYTES_MAX = 255;
 
-/** Buffer shared by all packing, which is synchronous. */
+/** Buffer shared by all calls that pack, because packing is synchronous. */
 const packBuffer = new PackBuffer();
 const numberBytes = new Uint8Array(8);
 const numberView = new DataView(numberBytes.buffer);

@@ -25,7 +25,7 @@ export class Versionstamp {
     return new Versionstamp(copyBytes(bytes), true);
   }
 
-  /** The complete versionstamp at the end of longer bytes. */
+  /** The complete versionstamp in the last 12 bytes. */
   static endOf(bytes: Uint8Array): Versionstamp {
     return Versionstamp.at(bytes, bytes.length - VERSIONSTAMP_BYTES);
   }
@@ -54,7 +54,7 @@ export class Versionstamp {
     return made;
   }
 
-  /** The same commit with another user version. */
+  /** Returns a versionstamp with the same commit version and another user version. */
   withUserVersion(userVersion: number): Versionstamp {
     assert(this.complete, "The versionstamp must be complete to change its user version");
     const bytes = copyBytes(this.bytes);

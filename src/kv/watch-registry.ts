@@ -109,8 +109,8 @@ type WatchState =
   | { readonly state: "closed"; readonly error: KeyValueError };
 
 /**
- * A watch of one caller. It is armed until it fires, is cancelled or the store closes; each of
- * these states is final.
+ * A watch of one caller. It is armed until it fires, it is cancelled or the store closes. It is
+ * never armed again.
  */
 class ArmedWatch implements Watch {
   readonly #remove: () => void;

@@ -1,7 +1,7 @@
 /**
  * Looks up values in a JSON text by path. For two values in a document of 6 MB
- * (`bench/base/long-json.mjs`), the event loop is blocked for at most 17 ms instead of 40, and the
- * 13 MB of a parsed value are not needed.
+ * (`bench/base/long-json.mjs`), the event loop is blocked for at most 17 ms. `JSON.parse` blocks it
+ * for 40 ms, and its result takes 13 MB of memory.
  */
 
 import type { Yielder } from "../yielder.ts";

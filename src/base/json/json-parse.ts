@@ -1,7 +1,7 @@
 /**
  * `JSON.parse` for long texts that yields to the event loop. For 400,000 strings in 6 MB
- * (`bench/base/long-json.mjs`), the loop is blocked for at most 25 ms instead of 44 to 76; the
- * total time doubles.
+ * (`bench/base/long-json.mjs`), the event loop is blocked for at most 25 ms, compared with 44 to 76
+ * ms for `JSON.parse`. The total time is twice as long.
  */
 import { utf8Encode, utf8Slice } from "../bytes.ts";
 import type { Yielder } from "../yielder.ts";

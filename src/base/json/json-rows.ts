@@ -6,12 +6,15 @@ import { hasByte, utf8Slice } from "../bytes.ts";
  * their container, in order.
  */
 export const ROW_LENGTH = 5;
-/** Offsets of the name's quotes; unused in an array and for the outermost value. */
+/**
+ * Fields of a row. `NAME_START` and `NAME_END` enclose the name with its quotes; they are unused in
+ * an array and for the outermost value.
+ */
 export const NAME_START = 0;
 export const NAME_END = 1;
 export const VALUE_START = 2;
 export const VALUE_END = 3;
-/** Index of the row after all nested values. */
+/** Field with the index of the row after all nested values. */
 export const NEXT = 4;
 
 export const BACKSLASH = 0x5c;

@@ -25,7 +25,7 @@ const spaced = fc
   .tuple(fc.json(), fc.constantFrom(undefined, 1, "\t"))
   .map(([text, space]) => JSON.stringify(JSON.parse(text), null, space));
 
-/** Member names, some beginning like those of the protocol. */
+/** Member names, some with an initial underscore as in CouchDB's protocol. */
 const name = fc.tuple(fc.constantFrom("", "_", "x"), fc.string()).map((parts) => parts.join(""));
 
 /** Strings, some with escaped characters. */
@@ -133,7 +133,7 @@ function repeatedIn(text: string, depthMax = Number.POSITIVE_INFINITY): string |
   return outlineJson(text, { depthMax, findsRepeats: true }).repeatedName;
 }
 
-test("values that were not requested are not retained", () => {
+test("values below the requested depth take no memory", () => {
   const options = { findsRepeats: true, nestingMax: 9, valueCountMax: 1_000_000 };
   const roomOf = (text: string): number =>
     scanJson(utf8Encode(text), { ...options, depthMax: 1, isPortable: true }).rows.length;
@@ -169,7 +169,7 @@ test("duplicate names are found among many names, checked in steps", async () =>
 });
 
 test("names chosen to collide in a hash table are still checked", async () => {
-  // The hash function of the table: FNV-1a, of which it uses the low bits.
+  // The table's hash function, FNV-1a. The table uses its low bits.
   const hashOf = (text: string) => {
     let hash = 0x811c9dc5;
     for (const char of text) hash = Math.imul(hash ^ char.charCodeAt(0), 0x01000193);

@@ -3,8 +3,8 @@
  *
  * `JSON.parse` and `JSON.stringify` change documents: `12345678901234567890` loses digits, `1.0`
  * becomes `1`, and a member named `__proto__` may vanish. Document bodies are therefore stored and
- * forwarded as text. These functions split a text, or its UTF-8 encoding, into members or elements
- * without changing a byte of them.
+ * forwarded as text. The functions in this file split a text, or its UTF-8 encoding, into members
+ * or elements without changing a byte of them.
  */
 import { takeBytes } from "../byte-slab.ts";
 import { concatBytes, utf8Encode, utf8Slice } from "../bytes.ts";

@@ -186,7 +186,10 @@ export function sortMembers(value: unknown): unknown {
   return objectOf(sorted.map(([name, item]) => [name, sortMembers(item)]));
 }
 
-/** Returns the same text for values that differ only in white space, escapes and member order. */
+/**
+ * Returns a canonical text, which is equal for values that differ only in white space, escapes and
+ * member order.
+ */
 export function canonicalJson(text: JsonText): JsonText {
   return printJson(sortMembers(parseJson(text)));
 }

@@ -28,7 +28,10 @@ interface Step {
   readonly count: number;
 }
 
-/** Records a position every few kilobytes, since a row per element takes too much memory. */
+/**
+ * A long array with access by index. Records a position every few kilobytes, because a row per
+ * element would take too much memory.
+ */
 export class LongJsonArray {
   readonly #bytes: Uint8Array;
   readonly #yielder: Yielder;
@@ -65,7 +68,7 @@ export class LongJsonArray {
     return new JsonValue(this.#bytes, row, 0);
   }
 
-  /** Scans to a later element, or to the end. */
+  /** Scans from a recorded position to a later element, or to the end of the array. */
   async #scanFrom({ at }: Step): Promise<ScannedJson | ScanPause> {
     let stopAt = (at ?? 0) + STEP_BYTES;
     const from = at === undefined ? undefined : fromElement(this.#pause as ScanPause, at);

@@ -1,7 +1,7 @@
 /**
- * Copies all rows of a store that is not in use into an empty store, on any engines. Rows have the
- * same format on every engine, but each engine counts its own versions, which order a database's
- * changes.
+ * Copies all rows of a store into an empty store. No node may use the source meanwhile. The engines
+ * may differ: they have the same row format, but each engine assigns its own versions, by which a
+ * database's changes are ordered.
  *
  * FoundationDB cannot read at one version for more than five seconds. The source is therefore read
  * in pages, each at its own version, and read a second time at the end. A difference means that a
@@ -41,7 +41,7 @@ export interface CopyStoreParts {
   readonly clock: Clock;
   readonly source: KeyValueStore;
   readonly target: CopyTarget;
-  /** Time within which a running node writes at least once. */
+  /** Maximum interval between two writes of a running node. */
   readonly quietMs: number;
   /** Reports the number of rows copied so far. */
   readonly onRows?: (rowCount: number) => void;
@@ -65,7 +65,10 @@ export const COPY_KEY_SHAPES: readonly KeyShape[] = [
   { key: '0xfe "copy"', value: "1", note: "exists while a store is being copied into the cluster" },
 ];
 
-/** Copies and compares. Rejects with KV_UNAVAILABLE and deletes the target on failure. */
+/**
+ * Copies the store and compares the copy with it. On failure, deletes the target and rejects with
+ * KV_UNAVAILABLE.
+ */
 export async function copyStore(parts: CopyStoreParts): Promise<CopySummary> {
   const { clock, source, target, quietMs, onRows } = parts;
   const version = Number(await source.read((tx) => tx.readVersion()));
@@ -92,7 +95,7 @@ export async function copyStore(parts: CopyStoreParts): Promise<CopySummary> {
   return { rowCount: copied.rowCount, byteCount: copied.byteCount };
 }
 
-/** A store in a FoundationDB cluster. A marker shows that it is incomplete. */
+/** Copy target in a FoundationDB cluster. A marker key identifies an incomplete copy. */
 export class ClusterCopyTarget implements CopyTarget {
   readonly #kv: KeyValueStore;
   #state: "closed" | "begun" | "finished" = "closed";

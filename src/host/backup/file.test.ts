@@ -26,7 +26,7 @@ async function write(name = "whole"): Promise<string> {
   return file;
 }
 
-test("a written backup can be read, but only by its owner", async () => {
+test("returns the rows of a backup, and lets only its owner read the file", async () => {
   const file = await write();
   const rows: KeyValue[] = [];
   const summary = await readBackup(file, { rows: (read) => rows.push(...read) });
@@ -85,7 +85,7 @@ test("reordered or missing blocks are refused", async () => {
   }
 });
 
-test("a failing backup leaves nothing, and an existing one is not overwritten", async () => {
+test("a failed backup leaves no file, and an existing backup is not overwritten", async () => {
   const file = join(directory, "whole");
   function* broken(): Generator<readonly KeyValue[]> {
     yield page("a", 4);

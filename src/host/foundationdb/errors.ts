@@ -20,7 +20,7 @@ const CODES: Readonly<Record<number, KeyValueErrorCode>> = {
  */
 const OTHER_VERSION = new Set([1009, 1037, 1039, 1042, 1051, 1078, 1213]);
 
-/** Errors that only a programming error can cause. */
+/** Errors caused by mistakes in the calling code. */
 const PROGRAMMER_ERRORS: Readonly<Record<number, string>> = {
   1036: "A versionstamped key or value must not be read in the same transaction",
   2000: "The operation was not valid",

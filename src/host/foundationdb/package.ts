@@ -1,6 +1,7 @@
 /**
- * Declares the calls of the `foundationdb` package that are used, which clients support from 6.3
- * on. The package is an optional peer dependency, loaded when a FoundationDB store is opened.
+ * Declares the functions used from the `foundationdb` package. Client libraries support them since
+ * version 6.3. The package is an optional peer dependency, loaded when a FoundationDB store is
+ * opened.
  */
 import { isMainThread } from "node:worker_threads";
 import { assert } from "../../base/index.ts";
@@ -78,8 +79,8 @@ export async function loadFdbPackage(
   try {
     const loaded = (await import(PACKAGE)) as { readonly default?: FdbPackage } & FdbPackage;
     const fdb = loaded.default ?? loaded;
-    // With one argument, the package requires the version that it was built with, which older
-    // clients do not support.
+    // Without the second argument, the package requests the header version that it was built with,
+    // which older client libraries do not support.
     fdb.setAPIVersion(apiVersion, headerVersion);
     return fdb;
   } catch (error) {

@@ -354,7 +354,7 @@ class FoundationDbWatch implements Watch {
         throw new KeyValueError("KV_CLOSED", { closed: "watch" }, { cause: error });
       }
       // A lost watch counts as a change, so the caller reads again. With too many watches, the next
-      // watch would also be lost, so this one waits first.
+      // watch would also be lost, so this function pauses first.
       if (!isTooManyWatches(error)) return;
       const ends = signal === undefined ? cancelled : AbortSignal.any([cancelled, signal]);
       await this.#monitor.pause(ends);

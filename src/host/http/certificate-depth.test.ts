@@ -2,7 +2,10 @@ import type { PeerCertificate } from "node:tls";
 import { expect, test } from "vitest";
 import { certificateDepth } from "./certificate-depth.ts";
 
-/** A certificate with `othersCount` issuers, the last self-signed, as in `getPeerCertificate`. */
+/**
+ * A certificate with `othersCount` issuers, the last of which is self-signed, in the form that
+ * `getPeerCertificate` returns.
+ */
 function chain(othersCount: number, issuerCertificate?: object): PeerCertificate {
   const own: Record<string, unknown> = {};
   let current = own;

@@ -1,6 +1,9 @@
 import type { DetailedPeerCertificate, PeerCertificate } from "node:tls";
 
-/** Number of issuers above a peer's own certificate, counted as in OpenSSL and Erlang. */
+/**
+ * Number of intermediate certificates between a peer's own certificate and the root, counted as in
+ * OpenSSL and Erlang.
+ */
 export function certificateDepth(certificate: PeerCertificate): number {
   let depth = -1;
   let current = certificate as DetailedPeerCertificate;

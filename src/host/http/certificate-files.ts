@@ -16,8 +16,9 @@ const SYSTEM_FILES = [
 ];
 
 /**
- * Shared by all connections of a pool, because parsing the system's bundle takes milliseconds.
- * Without a system bundle, the bundle of Node.js is used.
+ * Returns the TLS context shared by all connections of a pool. It is shared because parsing the
+ * system's certificate bundle takes milliseconds. Without a system bundle, the bundle of Node.js is
+ * used.
  */
 export function secureContext(settings: TlsSettings): SecureContext {
   const { certificateFile, keyFile, password } = settings;

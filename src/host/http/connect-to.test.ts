@@ -13,7 +13,7 @@ test.each([
   expect(targetOf(overrides(text), { host: "a.example", port: 443 })).toEqual(target);
 });
 
-test("a wildcard matches subdomains only, and the first match counts", () => {
+test("a wildcard matches subdomains only, and the first matching override is used", () => {
   const known = overrides("b.a.example:443:10.0.0.1:1", "*.a.example:443:10.0.0.2:2");
   expect(targetOf(known, { host: "b.a.example", port: 443 })?.port).toBe(1);
   expect(targetOf(known, { host: "d.c.a.example", port: 443 })?.port).toBe(2);
@@ -37,7 +37,7 @@ test.each([
   expect(parseConnectTo(text)).toBeUndefined();
 });
 
-test("an address becomes a URL", () => {
+test("formats an address as a URL", () => {
   expect(urlOfAddress({ host: "fd00::1", port: 443 })).toBe("http://[fd00::1]:443");
   expect(urlOfAddress({ host: "a.example", port: 80 })).toBe("http://a.example:80");
 });

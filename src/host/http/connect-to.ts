@@ -19,7 +19,7 @@ export interface ConnectTo {
   readonly target: ServerAddress;
 }
 
-/** Returns undefined for a text of another form. */
+/** Parses an override. Returns undefined if the text is invalid. */
 export function parseConnectTo(text: string): ConnectTo | undefined {
   const form = /^(\*\.)?([^:*[\]]+):(\d{1,5}):([^:[\]]+|\[[^[\]]+\]):(\d{1,5})$/;
   const [, wildcard, name = "", port, target = "", targetPort] = form.exec(text) ?? [];

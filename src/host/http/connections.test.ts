@@ -34,7 +34,7 @@ test("each new connection displaces another one, even if displaced ones have not
   ]);
 });
 
-test("a flood displaces its own connections", () => {
+test("a flood from one address displaces its own connections", () => {
   const flood = Array(4).fill("10.0.0.2");
   expect(connect(3, ["10.0.0.1", ...flood])).toEqual([true, false, false, true, true]);
 });

@@ -32,8 +32,9 @@ export class EgressGuard {
   }
 
   /**
-   * Throws an EgressRefusedError if the rules forbid the server of `url`, or that of `viaUrl`, to
-   * which the request connects instead (such as a proxy).
+   * Throws an EgressRefusedError if the rules forbid a connection for `url`. If the request
+   * connects to another server instead, such as a proxy, `viaUrl` is the URL of that server, and
+   * the rules must permit both.
    */
   checkRequest(url: string, viaUrl: string | undefined): void {
     this.#check(url, viaUrl === undefined);

@@ -12,7 +12,7 @@ function rules({ allow = [], deny = [] }: { allow?: string[]; deny?: string[] })
   return new EgressRules(allow.map(rule), deny.map(rule));
 }
 
-/** The refusal of a URL's host or, if it is a name, of its address. */
+/** Returns the reason why the rules refuse the host of `url` or its resolved address. */
 function refusal(of: EgressRules, url: string, address?: string): string | undefined {
   const { hostname, port, protocol } = new URL(url);
   const usualPort = protocol === "https:" ? 443 : 80;
@@ -201,7 +201,7 @@ test("deny takes precedence over allow, and allow permits only what it lists", (
   );
 });
 
-test("a name resolved by a proxy is allowed by its name alone", () => {
+test("a host name that a proxy resolves must match a rule by name", () => {
   const target = { host: "other.example", port: 80 };
   const ranges = rules({ allow: ["10.0.0.0/8"] });
   expect(ranges.refusalOfHost(target, true)).toBe(undefined);

@@ -103,8 +103,8 @@ export class EgressRules {
   /**
    * Returns the reason why the rules refuse a host by its name (or literal address), or undefined.
    * With `isResolvedHere`, a name that matches no rule may pass, because its addresses are checked
-   * later against the ranges in `allow`. A proxy resolves names itself, so there the name must
-   * match.
+   * later against the ranges in `allow`. If a proxy resolves the name, `isResolvedHere` is false,
+   * and the name itself must match a rule.
    */
   refusalOfHost(target: EgressTarget, isResolvedHere: boolean): string | undefined {
     const { host, port } = target;
@@ -166,7 +166,7 @@ function matches(
   return target.host.endsWith(hosts.end);
 }
 
-/** Whether a rule covers only hosts that a default rule denies. */
+/** Whether a default rule (`denied`) covers all hosts of an allow rule (`allowed`). */
 function names({ hosts: allowed }: EgressRule, { hosts: denied }: EgressRule): boolean {
   if (allowed.kind === "name" && denied.kind === "name") return allowed.name === denied.name;
   if (allowed.kind !== "range" || denied.kind !== "range") return false;

@@ -77,7 +77,7 @@ const SERVER_OPTIONS = {
   requestTimeout: 0,
 };
 
-/** Number of times that overdue headers are checked for during one timeout. */
+/** Number of checks for overdue headers per stall timeout. */
 const CHECKS_PER_STALL = 12;
 
 function serverOptions({ stallMs }: Connections) {
@@ -263,7 +263,10 @@ function badRequest(reason: string): ApiResponse {
 /** Response to a request whose query string cannot be decoded. */
 export const QUERY_UNREADABLE = badRequest("The query string is not UTF-8 encoded");
 
-/** Headers that are lists, that proxies append to, or that affect no response. */
+/**
+ * Headers that may be repeated: lists, headers that proxies append to, and headers that affect no
+ * response.
+ */
 const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
   ...["accept", "accept-charset", "accept-encoding", "accept-language", "cookie"],
   ...["cache-control", "connection", "expect", "pragma", "te", "trailer", "upgrade"],
@@ -272,9 +275,10 @@ const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Returns the name of a single-value header that occurs twice, if any. A proxy and this server
- * could interpret the duplicates differently: `Host`, `Authorization`, or the header in which a
- * proxy names the user. Some clients repeat an equal `Content-Type`, which is unambiguous.
+ * Returns the name of a single-value header that occurs twice, if any. Duplicates are a security
+ * risk, because a proxy and this server could use different ones, for example of `Host`,
+ * `Authorization` or the header in which a proxy names the user. Some clients send `Content-Type`
+ * twice with the same value, which is unambiguous.
  */
 function repeatedHeader(rawHeaders: readonly string[]): string | undefined {
   const values = new Map<string, string>();
@@ -367,7 +371,10 @@ async function send(
 /** Combines the writes of one event-loop turn, so that a short response is one packet. */
 class GatheredWrites {
   readonly #outgoing: ServerResponse;
-  /** The corked socket. Corking the response can suppress its `drain` event in Node.js 22. */
+  /**
+   * The corked socket. The response itself is not corked, because this can suppress its `drain`
+   * event in Node.js 22.
+   */
   #socket: Socket | null = null;
 
   constructor(outgoing: ServerResponse) {
@@ -384,7 +391,7 @@ class GatheredWrites {
   release(): void {
     const socket = this.#socket;
     this.#socket = null;
-    // Once the response has ended, everything has been flushed.
+    // The response's `end` has already uncorked the socket.
     if (!this.#outgoing.writableEnded) socket?.uncork();
   }
 }

@@ -1,7 +1,7 @@
 /** Distinguishes failures of a proxy from those of the server behind it. */
 import { type buildConnector, type Dispatcher, Pool } from "undici";
 
-/** Maximum number of bytes read from a rejection; more than the part that is shown. */
+/** Maximum number of bytes read from a rejection's body. Error messages show fewer. */
 const BODY_BYTES_MAX = 4_096;
 /** Time limit for a rejection's body, since a proxy may keep the connection open. */
 const BODY_MS_MAX = 1_000;
@@ -50,7 +50,7 @@ export function toProxy(connect: Connector): Connector {
     });
 }
 
-/** Connections to a proxy that open tunnels. */
+/** Pool of connections to a proxy, for CONNECT tunnels. */
 export class TunnelPool extends Pool {
   override async connect(options: never): Promise<never> {
     let answer: Dispatcher.ConnectData;
@@ -76,7 +76,7 @@ async function beginningOf({ socket, headers }: Dispatcher.ConnectData): Promise
       if (Buffer.concat(pieces).length >= length) break;
     }
   } catch {
-    // The connection broke: the part that arrived describes the rejection.
+    // The connection broke. The part received describes the rejection.
   } finally {
     clearTimeout(timer);
     socket.on("error", () => {}).destroy();

@@ -49,7 +49,7 @@ interface OpenDispatcher {
 export interface UndiciDispatchersParts {
   /** Maximum idle time of a connection. */
   readonly idleMsMax: () => number;
-  /** Overrides of addresses; the same array while unchanged. */
+  /** Returns the address overrides; the same array while they are unchanged. */
   readonly connectTo: () => readonly ConnectTo[];
   readonly guard: EgressGuard | undefined;
 }
@@ -173,7 +173,7 @@ function openDispatcher(
     clientFactory: (url, options) => new TunnelPool(url, options as Pool.Options),
     factory: (origin, options: Pool.Options) => {
       const { connect } = options;
-      // undici opens a pool to an HTTP proxy for plain HTTP, and one to the server for TLS.
+      // `origin` is the proxy if an HTTP proxy forwards plain HTTP, otherwise the server.
       const isForwarded = new URL(origin).protocol === "http:" && protocol === "http:";
       if (!isForwarded || typeof connect !== "function") return new Pool(origin, options);
       return new Pool(origin, { ...options, connect: toProxy(connect) });
@@ -183,7 +183,10 @@ function openDispatcher(
   });
 }
 
-/** Connects to `target` for requests to `host`, and expects the certificate of that host. */
+/**
+ * Returns a connector that connects to `target` instead of `host`, but expects the certificate of
+ * `host`.
+ */
 function connectorTo(
   target: ServerAddress,
   host: string,
@@ -194,12 +197,15 @@ function connectorTo(
     ...options,
     checkServerIdentity: (_target, certificate) => check(host, certificate),
   });
-  // Keeps the member `host`, which determines the name that is sent with SNI.
+  // Does not change the member `host`, which determines the SNI name.
   return (asked, callback) =>
     connect({ ...asked, hostname: target.host, port: String(target.port) }, callback);
 }
 
-/** Reads the system's certificate bundle only for TLS origins. */
+/**
+ * Returns the default TLS options, or no options for an origin without TLS, so that the system's
+ * certificate bundle is not read.
+ */
 function defaultOptions(origin: string | URL): TlsOptions {
   return new URL(origin).protocol === "https:" ? tlsOptions(DEFAULT_TLS) : {};
 }

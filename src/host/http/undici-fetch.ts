@@ -40,9 +40,15 @@ export interface UndiciFetchOptions {
    * request.
    */
   readonly idleMsMax?: () => number;
-  /** Egress rules, called per request and connection; the same object while unchanged. */
+  /**
+   * Returns the egress rules; the same object while they are unchanged. Called for each request and
+   * each connection.
+   */
   readonly egressRules?: () => EgressRules;
-  /** Overrides of addresses, called per request; the same array while unchanged. */
+  /**
+   * Returns the address overrides; the same array while they are unchanged. Called for each
+   * request.
+   */
   readonly connectTo?: () => readonly ConnectTo[];
   /** Resolver used if there are egress rules. Default: the system's resolver. */
   readonly resolve?: Resolve;
@@ -61,8 +67,8 @@ export function openUndiciFetch({
       const { url, connection = {} } = request;
       if (guard !== undefined) {
         const overrides = connectTo();
-        // Parses the URL only if there are overrides, because parsing is slow. Most nodes have
-        // none.
+        // Parses the URL only if there are overrides, because parsing is slow. Most nodes have no
+        // overrides.
         const target = overrides.length === 0 ? undefined : targetOf(overrides, serverOf(url));
         guard.checkRequest(url, connection.proxyUrl ?? (target && urlOfAddress(target)));
       }
@@ -157,7 +163,7 @@ function failureOf({ method, url, signal, connection }: FetchRequest, error: unk
   const fault = connection?.proxyUrl === undefined ? undefined : faultOfProxy(error);
   let cause = error instanceof errors.UndiciError || hasCode(error) ? error.code : undefined;
   if (connection?.proxyUrl !== undefined) cause = fault ?? cause ?? "PROXY_FAILED";
-  // Errors of the request body come from the caller and are more specific.
+  // An error without a code comes from the request body, which the caller provides.
   if (cause === undefined) return error;
   const shownUrl = stripCredentials(url).replace(/\?.*$/s, "");
   const way = connection?.proxyUrl && {

@@ -103,7 +103,7 @@ function webResponse(
   return new Response(streamOf(body, controller, settle), { status, headers: shown });
 }
 
-/** Reads the pieces at the pace of the consumer, who may cancel. */
+/** Returns a stream that pulls the pieces on demand. Cancelling the stream aborts the request. */
 function streamOf(
   pieces: AsyncIterable<Uint8Array | string>,
   controller: AbortController,
@@ -117,8 +117,7 @@ function streamOf(
         try {
           const { done, value } = await iterator.next();
           const { signal } = controller;
-          // The feed of an aborted request ends normally. Throws, so that the caller does not
-          // mistake the feed for complete.
+          // The feed of an aborted request ends like a complete one, so throw an error here.
           if (signal.aborted && !(signal.reason instanceof ServerStoppingError))
             throw signal.reason;
           if (done !== true) {

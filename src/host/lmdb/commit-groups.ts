@@ -15,12 +15,12 @@ import type { PackedRequest } from "./messages.ts";
 const GROUP_COUNT_MAX = 1_024;
 const GROUP_BYTES_MAX = 16_000_000;
 /**
- * Maximum number of mutations in a group, those of a thousand new documents. Each mutation may
+ * Maximum number of mutations in a group: enough for a thousand new documents. Each mutation may
  * dirty a separate page, which is held in memory until the group is written.
  */
 const GROUP_MUTATIONS_MAX = 4_000;
 
-/** Size up to which a request is short: changes of jobs, and single documents. */
+/** Maximum size of a short request, such as a change of a job or a single document. */
 const SHORT_MUTATIONS_MAX = 200;
 const SHORT_BYTES_MAX = 65_536;
 
@@ -34,8 +34,8 @@ export class CommitGroups {
   }
 
   /**
-   * Removes and returns the next group, in the order of arrival; undefined if no request waits. A
-   * request that exceeds the bounds is the last of its group.
+   * Removes and returns the next group, in order of arrival; undefined if no requests are waiting.
+   * The request that reaches a bound is the last of its group.
    */
   next(): PackedRequest[] | undefined {
     const isShortNext = this.#long.length === 0 || (this.#short.length > 0 && !this.#wasShort);

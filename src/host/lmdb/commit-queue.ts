@@ -37,7 +37,7 @@ const SENT_AT_ONCE_BYTES = 131_072;
 const SPARE_COUNT_MAX = 2;
 const SPARE_BYTES_MAX = 4 * 1_024 * 1_024;
 
-/** Exclusive upper bound of the numbers of requests, which are reused. */
+/** Exclusive upper bound of request numbers. Numbers are reused after an overflow. */
 const NUMBERS = 2 ** 32;
 
 /** Callbacks to the engine. */

@@ -65,7 +65,7 @@ function run(port: NonNullable<typeof parentPort>): void {
     }
   }
 
-  /** Commits one group, and then those that wait or have arrived meanwhile. */
+  /** Commits one group, then schedules the next one. Stops when no requests are waiting. */
   function commitNext(): void {
     const group = groups.next();
     isRunning = group !== undefined;
@@ -75,7 +75,7 @@ function run(port: NonNullable<typeof parentPort>): void {
       return;
     }
     const outcome = committer.commit(group);
-    // Notifies other processes first, since waking them takes longer.
+    // Notifies other processes before responding to this one, because waking them takes longer.
     ringBell();
     answer(outcome);
     for (const { mutations } of group) release(mutations.buffer);
@@ -85,8 +85,9 @@ function run(port: NonNullable<typeof parentPort>): void {
   }
 
   /**
-   * Returns the memory of requests that have all been copied. It is returned immediately, because
-   * this thread allocates so few objects that it rarely collects garbage.
+   * Returns `memory` to the engine when all requests in it have been committed. Otherwise the
+   * memory would stay allocated for long, because this thread allocates so few objects that it
+   * rarely collects garbage.
    */
   function release(memory: ArrayBufferLike): void {
     const openCount = (openCounts.get(memory) as number) - 1;

@@ -175,7 +175,7 @@ export class LmdbCommitter {
    * redo record therefore never becomes visible.
    */
   #mayBeCommitted({ isBegun, version, mark }: Group): boolean {
-    // Before the transaction has begun, nothing was written.
+    // The transaction failed before its first write.
     if (!isBegun) return false;
     let isCommitted = false;
     try {
@@ -204,7 +204,7 @@ export class LmdbCommitter {
     return readLastVersion(this.#database);
   }
 
-  /** Returns whether any request was applied. */
+  /** Applies the requests without conflicts. Returns whether there were any. */
   #applyAll(group: Group, committedAtMs: number, tree: Tree): boolean {
     const { requests, version, mark, outcomes } = group;
     const resolver = this.#resolver as Resolver;

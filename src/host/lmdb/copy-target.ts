@@ -11,7 +11,7 @@ export class LmdbCopyTarget implements CopyTarget {
     this.#directory = directory;
   }
 
-  /** Accepts any version, because the import skips versions itself. */
+  /** Accepts any version, because `finish` sets the store's version above it. */
   async begin(): Promise<void> {
     this.#import = new LmdbImport({ directory: this.#directory });
   }

@@ -1,7 +1,7 @@
 /**
  * Reads bytes from LMDB as plain Uint8Arrays. The library would return Buffers, whose `slice`
- * shares memory; converting them takes most of the time of a range read. Removes the first byte of
- * keys, which the layout adds (`layout.ts`).
+ * shares memory, and converting them would take most of the time of a range read. Also removes the
+ * byte that the layout adds at the start of each key (`layout.ts`).
  */
 import { cutBytes } from "../../base/index.ts";
 import { VALUE_BYTES_MAX } from "../../kv/index.ts";

@@ -22,8 +22,9 @@ import { redoLostCommits } from "./redo.ts";
 import { faultOfFile } from "./whole-file.ts";
 
 /**
- * Virtual address space of the map. The file grows as needed, and with a large map, it never has to
- * be moved while other processes read. If unavailable, a smaller map is used, which LMDB grows.
+ * Virtual address space of the map. The file grows as needed. A large map never has to be moved
+ * while other processes read. If the address space is unavailable, a smaller map is used, and LMDB
+ * grows it.
  */
 const MAP_BYTES = 2 ** 40;
 
@@ -52,7 +53,8 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
 
 /** LMDB options for the store at `path`. */
 export function environmentOptions(path: string, mapBytes: number = MAP_BYTES) {
-  // Not a literal, because lmdb's type declarations lack the encoders its manual describes.
+  // Returned by a function, because TypeScript would reject the encoders in an object literal. They
+  // are documented, but missing from lmdb's type declarations.
   return {
     path,
     // By default, a path with a dot in its last segment denotes a file.

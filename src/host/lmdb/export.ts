@@ -19,8 +19,8 @@ export interface StoreExport {
 }
 
 /**
- * Exports a store, including all commits acknowledged before. Throws KV_UNAVAILABLE if there is no
- * readable store.
+ * Exports a store, including all commits acknowledged before the call. Throws KV_UNAVAILABLE if
+ * there is no readable store.
  */
 export function exportLmdbStore(directory: string): StoreExport {
   checkLmdbStore(directory);

@@ -37,7 +37,10 @@ export interface LmdbImportOptions {
   readonly keepAs?: string | undefined;
 }
 
-/** Writes a transaction per page; `finish` renames the store. Call `close` in `finally`. */
+/**
+ * A store being filled from rows, with one transaction per page. `finish` renames the store. Call
+ * `close` in a `finally` block.
+ */
 export class LmdbImport {
   readonly #options: LmdbImportOptions;
   readonly #draft: string;

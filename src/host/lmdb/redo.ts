@@ -13,11 +13,10 @@
  * treat the data as written and never write it. Therefore, if the head of a record shows that the
  * next version has already been attempted, the process rewrites the roots first.
  *
- * Commit rates compared with raw LMDB (`node bench/kv/commits.mjs`, medians): one writer commits
- * 1.9 times as often (range 0.9 to 4.0), but 0.7 times (0.3 to 1.1) without redo records. With 64
- * writers, which share their syncs, the rate is 0.38 to 0.56 times that of LMDB, and 0.28 to 0.40
- * times without redo records. A PUT takes 0.7 times as long as without redo records
- * (`bench/databases/single-writes.mjs`, on a disk that syncs in milliseconds).
+ * Commit rates relative to raw LMDB (`node bench/kv/commits.mjs`, medians): for one writer 1.9
+ * (range 0.9 to 4.0), and 0.7 (0.3 to 1.1) without redo records. For 64 writers, which share their
+ * syncs, 0.38 to 0.56, and 0.28 to 0.40 without redo records. A PUT takes 0.7 times as long as
+ * without redo records (`bench/databases/single-writes.mjs`, on a disk that syncs in milliseconds).
  *
  * docs/decisions/0121-one-wait-for-the-disk.md
  */

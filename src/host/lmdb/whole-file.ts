@@ -7,8 +7,8 @@
  * its last page, because pages that were allocated and freed again are never written. Such pages
  * are on the free list, a separate tree: transaction → count and page numbers.
  *
- * The file size alone does not distinguish a healthy file from a truncated copy, which would end
- * the process with a bus error. Neither would magic, version and a checksum of our own.
+ * A truncated copy would end the process with a bus error. Neither the file size nor a header with
+ * magic number, version and checksum distinguishes it from a healthy file.
  * `test/kv/lmdb-damaged-files.test.ts` has both kinds of files.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";

@@ -84,7 +84,10 @@ interface LongMember {
   readonly bytes: Uint8Array;
 }
 
-/** Long members in the order of the JSON text; of members with the same name, only the last. */
+/**
+ * Returns the long members in the order of the JSON text. If several members have the same name,
+ * only the last one counts.
+ */
 function longMembers(text: Uint8Array): LongMember[] {
   const whole = outlineJson(text, { depthMax: 1 });
   const members = new Map<string, LongMember>();

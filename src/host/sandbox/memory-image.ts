@@ -43,7 +43,7 @@ export class MemoryImage {
     return this.#memory.buffer.byteLength > this.#memoryBytes;
   }
 
-  /** Replaces the image by the current contents. */
+  /** Replaces the image with the current contents. */
   take(): void {
     const bytes = new Uint8Array(this.#memory.buffer);
     this.#memoryBytes = bytes.length;

@@ -9,14 +9,14 @@ export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "sha
    * may be long.
    */
   readonly code: Uint8Array<ArrayBuffer> | undefined;
-  /** A JSON array of arguments, or individual arguments. */
+  /** The arguments of each run, as one JSON array or as one UTF-8 text per argument. */
   readonly runs: readonly (JsonText | readonly Uint8Array<ArrayBuffer>[])[];
 }
 
 export type SandboxAnswer =
   | {
       readonly kind: "results";
-      /** Results of completed runs, in order; runs after the end of the time slice have none. */
+      /** Results of the runs that were completed within the time slice, in order. */
       readonly results: readonly SandboxResult[];
       readonly logged: readonly string[];
     }

@@ -79,7 +79,7 @@ export class SandboxPool implements Sandbox {
     return results;
   }
 
-  /** Runs as many of the first runs as fit into a time slice, and returns their results. */
+  /** Executes the call's runs in order until the time slice ends. Returns the results so far. */
   async #slice(call: SandboxCall): Promise<readonly SandboxResult[]> {
     const { codeId, runs, timeoutMs, share = COMMON_SHARE, signal } = call;
     const answer = await this.#functions.call({

@@ -104,7 +104,10 @@ export const SANDBOX_PRELUDE = String.raw`
     return error instanceof Error ? error.name + ": " + error.message : String(error);
   }
 
-  /** Evaluates a program, which may begin with an anonymous function, to its last value. */
+  /**
+   * Returns the value of a program's last statement. The program may begin with an anonymous
+   * function.
+   */
   function evaluateProgram(source) {
     try {
       return evaluate(source);

@@ -36,7 +36,7 @@ export interface Numbered {
   readonly number: number;
 }
 
-/** Sent once, before the first response. */
+/** Message that a thread sends once it has started, before its first response. */
 export interface Ready {
   readonly kind: "ready";
 }
@@ -179,7 +179,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     });
   }
 
-  /** Terminates the thread if it exceeds the time limit. */
+  /** Sends a call to a thread. Terminates the thread if the call exceeds its time limit. */
   async #send(
     thread: Thread<Request, Answer>,
     { waiting, number, answered }: Current<Request, Answer>,

@@ -13,6 +13,6 @@ export function builtFile(importer: string, name: string): string {
 
 /**
  * Options of threads and processes that run compiled code. They do not inherit the flags of this
- * program: none are needed, and some (`--input-type`) even prevent a start.
+ * program: compiled code needs none of them, and some (`--input-type`) would prevent its start.
  */
 export const BUILT_FILE_OPTIONS: { readonly execArgv: string[] } = { execArgv: [] };

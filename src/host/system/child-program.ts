@@ -8,7 +8,7 @@ export interface ChildProgram {
   stop(): void;
 }
 
-/** Runs the current script with these arguments. Messages go to `listener`. */
+/** Runs the current script as a child process. Passes the child's messages to `listener`. */
 export function startChildProgram(
   arguments_: readonly string[],
   environment: Readonly<Record<string, string>>,
@@ -42,7 +42,7 @@ export function parentListener(): ((message: unknown) => void) | undefined {
   };
 }
 
-/** Calls back once when the parent exits. Never for a program that is not a child. */
+/** Calls `callback` once, when the parent exits. Has no effect in a program that is not a child. */
 export function onParentGone(callback: () => void): void {
   if (process.channel === undefined) return;
   process.once("disconnect", callback);

@@ -20,7 +20,7 @@ function openLog(format: LogFormat = "json") {
   };
 }
 
-test("a line has the level by name, the time, the event and its members", () => {
+test("a line contains the name of the level, the time, the event and its members", () => {
   const { log, json } = openLog();
   log.event("replication.outage", { origin: "https://a" });
   log.event("replication.crashed", { jobId: "j", error: "e", reason: "r", pauseSec: 3 });
@@ -31,7 +31,7 @@ test("a line has the level by name, the time, the event and its members", () => 
   for (const { time } of json()) expect(new Date(time).toISOString()).toBe(time);
 });
 
-test("runs of healthy jobs are logged as details", () => {
+test("routine events of healthy jobs have the level debug", () => {
   const { log, json, setLevel } = openLog();
   setLevel("debug");
   const started = { jobId: "j", replicationId: "r" };
@@ -73,7 +73,7 @@ test("the level can change at any time", () => {
   expect(json()).toMatchObject([{ level: "debug", failureCount: 2 }]);
 });
 
-test("repeated errors are one line a minute, with a count", () => {
+test("a repeated error is logged once a minute, with a count", () => {
   const { log, json, pass } = openLog();
   const crash = (jobId: string, reason = "away") =>
     log.event("replication.crashed", { jobId, error: "http_request_failed", reason, pauseSec: 1 });

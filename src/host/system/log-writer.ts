@@ -32,7 +32,10 @@ export function logFormat(setting: LogFormat | "auto", isTerminal: boolean): Log
   return isTerminal ? "pretty" : "json";
 }
 
-/** A repeated warning is written once a minute, with the number of suppressed lines. */
+/**
+ * Returns a trace that logs events. Writes a repeated warning once a minute, with the number of
+ * suppressed lines.
+ */
 export function createLogWriter({
   level,
   format,
@@ -66,7 +69,10 @@ export function createLogWriter({
   };
 }
 
-/** Whether a run starts after one that succeeded, or ends without a final outcome. */
+/**
+ * Whether the event is routine: a run starts after a successful run, or a run ends and its job
+ * stays pending or parked.
+ */
 function isRoutine(name: EventName, fields: object): boolean {
   if (name === "replication.started") {
     return (fields as Events["replication.started"]).hasSucceeded;

@@ -5,7 +5,10 @@ import { monitorEventLoopDelay } from "node:perf_hooks";
 const RESOLUTION_MS = 100;
 const NANOSECONDS_PER_MS = 1_000_000;
 
-/** Starts measuring. Calls return the memory and the mean event-loop delay since the last call. */
+/**
+ * Starts measuring. The returned function returns the current memory usage, and the mean event-loop
+ * delay since its previous call.
+ */
 export function processMeter(): () => {
   readonly memoryBytes: number;
   readonly eventLoopDelayMs: number;

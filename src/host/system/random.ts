@@ -1,6 +1,6 @@
 /**
- * Randomness from the operating system. `fork` returns the same source, because only repeatable
- * numbers need separate streams.
+ * Randomness from the operating system. `fork` returns the same source, because separate streams
+ * are useful only for reproducible numbers.
  */
 import { randomFillSync, randomInt } from "node:crypto";
 import type { Random } from "../../base/index.ts";

@@ -1,4 +1,7 @@
-/** Limits repeated warnings: written immediately, then once a minute with a count. */
+/**
+ * Rate limit for repeated warnings. The first one is written immediately. Later ones are written
+ * once a minute, with a count.
+ */
 
 const INTERVAL_MS = 60_000;
 /** Maximum number of kinds of warnings tracked. Additional kinds are not limited. */

@@ -11,8 +11,8 @@ export type ServiceState = "READY=1" | "STOPPING=1";
 export type NotifyServiceManager = (state: ServiceState, onError: (error: Error) => void) => void;
 
 /**
- * Returns a notifier for the service manager in `environment`, if any. Removes the variable, so
- * that child processes do not notify on behalf of this process.
+ * Returns a notifier for the service manager that `environment` names in `NOTIFY_SOCKET`, if any.
+ * Removes this variable, so that child processes cannot notify on behalf of this process.
  */
 export function notifierOf(environment: Record<string, string | undefined>): NotifyServiceManager {
   const { NOTIFY_SOCKET } = environment;

@@ -1,7 +1,7 @@
 /**
  * A transaction over a store whose snapshots are read synchronously. Writes are buffered, reads see
- * the buffer, and the read set is recorded for conflict detection at commit. Shared by the engines
- * that have no such layer themselves.
+ * the buffer, and the read set is recorded for conflict detection at commit. Shared by the LMDB and
+ * memory engines; FoundationDB's client provides these features itself.
  */
 import { assert, type Clock, compareBytes, type Page } from "../../base/index.ts";
 import type { CommitEffect, EngineTransaction } from "../engine.ts";
@@ -49,8 +49,8 @@ export interface BufferedStore {
   /** Awaited before the first read, to inject delays and faults. */
   readonly beforeSnapshot?: () => Promise<void>;
   /**
-   * Where to yield, for a store with synchronous reads: before a transaction's first row and before
-   * each page of a range.
+   * Current event-loop turn, for a store with synchronous reads. If it is over, the transaction
+   * yields before its first row and before each page of a range.
    */
   readonly turn?: { readonly isOver: boolean; next(): Promise<void> };
   /**
@@ -495,7 +495,7 @@ class PendingWatch implements Watch {
   async fired(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
     assert(this.#state.kind !== "waiting", "A watch must be awaited only after its transaction");
-    // If the outcome of the commit is unknown, the version to watch from is unknown, too, so the
+    // If the commit failed or its outcome is unknown, there is no version to watch from, so the
     // watch fires immediately.
     if (this.#state.kind === "armed") await this.#state.watch.fired(signal);
   }

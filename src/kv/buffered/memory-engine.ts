@@ -134,11 +134,14 @@ export class MemoryEngine implements Engine {
   }
 }
 
-/** The rows by key text, without the keys' bytes, and the writes of the last seconds. */
+/**
+ * Stored rows, indexed by key text, and the writes of the last seconds. The bytes of keys are not
+ * stored.
+ */
 export class MemoryStorage {
   /**
-   * Registries that currently have watches. Each commit checks only these, and few of a thousand
-   * simulated nodes have watches at a time.
+   * Registries that currently have watches. A commit checks no other registries, because only a few
+   * of a thousand simulated nodes have watches at a time.
    */
   readonly watched = new Set<WatchRegistry>();
   readonly #rows = new SortedMap<Value>();

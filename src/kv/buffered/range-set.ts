@@ -11,8 +11,8 @@ export class RangeSet {
   add(begin: string, end: string): void {
     if (begin >= end) return;
     const bounds = this.#bounds;
-    // A position in `bounds` with an even index is outside all ranges, one with an odd index inside
-    // a range. Touching bounds are merged.
+    // An even position in `bounds` is outside all ranges, and an odd position is inside a range.
+    // Touching bounds are merged.
     let from = lowerBound(bounds, begin);
     let to = upperBound(bounds, end);
     let newBegin = begin;

@@ -87,7 +87,7 @@ function mergedPage(
     });
     const last = stored.entries[stored.entries.length - 1];
     const exhausted = stored.stoppedBy === "exhausted" || last === undefined;
-    // The part of the range covered by this page.
+    // Bounds of the part of the range that this page covers.
     const settledFrom = reverse && !exhausted ? last.key : from;
     const settledTo = !reverse && !exhausted ? keyAfter(last.key) : to;
     const writes = buffer.within(settledFrom, settledTo, reverse);

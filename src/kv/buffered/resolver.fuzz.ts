@@ -1,6 +1,6 @@
 /**
- * Compares the resolver with the simplest implementation: is any write after the read version
- * within the read set?
+ * Compares the resolver with a naive implementation, which compares every write after the read
+ * version with the read set.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -17,8 +17,8 @@ const interval: fc.Arbitrary<TextInterval> = fc.oneof(
 );
 const intervals = fc.array(interval, { maxLength: 4 });
 /**
- * Unrelated keys. Their number makes the resolver leave them unsorted until they have been searched
- * often.
+ * Unrelated keys that make a transaction large. The resolver sorts the keys of a large transaction
+ * only after many searches.
  */
 const others = Array.from({ length: 70 }, (_, n): TextInterval => {
   return { begin: `other ${n * 7919}`, end: undefined };
@@ -39,7 +39,7 @@ function written(writes: readonly TextInterval[]): Writes {
   return { count: writes.length, read: () => writes };
 }
 
-test("a transaction conflicts exactly if something it read was written since", () => {
+test("a transaction conflicts exactly if a key that it read was written after its read version", () => {
   fc.assert(
     fc.property(
       fc.array(commit, { maxLength: 24 }),
@@ -72,7 +72,7 @@ test("a transaction conflicts exactly if something it read was written since", (
   );
 });
 
-test("old commits are dropped, and transactions that read before them are too old", () => {
+test("old commits are dropped, and a transaction with an earlier read version is too old", () => {
   const resolver = new Resolver(0);
   const key = { begin: "a", end: undefined };
   for (let version = 1; version <= 100; version++) {

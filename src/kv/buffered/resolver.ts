@@ -1,7 +1,7 @@
 /**
- * Decides whether a transaction may commit: not if a key that it read was written after its read
- * version. The resolver knows the writes of the last seconds by key. It has forgotten older writes,
- * so a transaction with an older read version is too old.
+ * Decides whether a transaction may commit. A transaction must not commit if a key that it read was
+ * written after its read version. The resolver knows the writes of the last seconds by key. It has
+ * forgotten older writes, so a transaction with an older read version is too old.
  *
  * Writes are kept in two generations. New writes are added to the younger generation. When the
  * whole elder generation may be forgotten, it is dropped, and the younger generation becomes the
@@ -67,8 +67,8 @@ export class Resolver {
 }
 
 /**
- * Number of writes from which a transaction is kept unsorted. The writes of a smaller transaction
- * are added to the map immediately.
+ * Minimum number of writes of a transaction whose keys are kept unsorted. The writes of a smaller
+ * transaction are added to the map immediately.
  */
 const WAITING_COUNT_MIN = 64;
 
@@ -121,8 +121,8 @@ class Generation {
       });
       if (isWritten) return true;
     }
-    // Checks the newest range first, and stops at the first range that is not after the read
-    // version.
+    // Checks the newest range first, and stops at the first range that was written at or before the
+    // read version.
     for (let index = this.#ranges.length - 1; index >= 0; index--) {
       const range = this.#ranges[index] as WrittenRange;
       if (range.version <= readVersion) return false;

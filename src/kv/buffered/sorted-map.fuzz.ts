@@ -1,4 +1,4 @@
-/** Compares the sorted map, its clones and the range set with the simplest equivalents. */
+/** Compares the sorted map, its clones and the range set with naive implementations. */
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { RangeSet } from "./range-set.ts";
@@ -58,7 +58,7 @@ test("a sorted map matches a sorted list, and a clone does not see later changes
   );
 });
 
-test("a set of ranges contains what was added, in disjoint pieces", () => {
+test("a range set contains the added keys as disjoint ranges", () => {
   const letter = fc.constantFrom(..."abcdefgh");
   fc.assert(
     fc.property(fc.array(fc.tuple(letter, letter)), letter, letter, (ranges, from, to) => {

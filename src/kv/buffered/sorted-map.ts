@@ -1,10 +1,10 @@
 /**
- * A map with sorted string keys and cheap copies: a B+ tree whose nodes a map and its clones share
- * until one of them writes. A write copies only the nodes on the way to its leaf. Used for the
- * memory engine's snapshots and for a transaction's writes.
+ * A map with sorted string keys and cheap copies, implemented as a B+ tree. A map and its clones
+ * share nodes. A write copies only the shared nodes on the path to its leaf. Used for the memory
+ * engine's snapshots and for a transaction's writes.
  *
- * Each map has a token, and each node has the token of the map that may change it in place. Cloning
- * draws a new token.
+ * Each map has a token, and each node has the token of the map that may change it in place. After
+ * cloning, both maps have new tokens, so neither may change the shared nodes.
  *
  * Leaves that are half empty after deletes are not merged; only an empty leaf is removed (Johnson
  * and Shasha, *B-trees with inserts and deletes: why free-at-empty is better than merge-at-half*,

@@ -24,7 +24,7 @@ function expectFilled(values: readonly Uint8Array[], first: number): void {
   }
 }
 
-test("each copy is separate from those of other transactions", () => {
+test("copies of two transactions do not overlap", () => {
   const pool = new SlabPool();
   const first = new ValueArena(pool);
   const second = new ValueArena(pool);
@@ -34,7 +34,7 @@ test("each copy is separate from those of other transactions", () => {
   expectFilled(ofSecond, 100);
 });
 
-test("a released slab serves the next transaction, and only one", () => {
+test("a released slab is reused by exactly one other transaction", () => {
   const pool = new SlabPool();
   const before = new ValueArena(pool);
   const slabs = new Set(copies(before, 0).map(({ buffer }) => buffer));
@@ -49,7 +49,7 @@ test("a released slab serves the next transaction, and only one", () => {
   expectFilled(ofSecond, 2);
 });
 
-test("without a pool every copy is allocated", () => {
+test("without a pool, each copy has its own memory", () => {
   const values = copies(new ValueArena(undefined), 0);
   expect(new Set(values.map(({ buffer }) => buffer)).size).toBe(VALUE_COUNT);
 });

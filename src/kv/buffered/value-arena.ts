@@ -48,8 +48,8 @@ export class ValueArena {
   }
 
   /**
-   * Returns a constant value itself or, if values outlive the transaction, a copy: a stored row
-   * would otherwise keep the buffer around the value alive.
+   * Returns a constant value without copying it. If values outlive the transaction, returns a copy
+   * instead, because a stored row would keep the whole underlying buffer alive.
    */
   constant(value: Value): Value {
     return this.#pool === undefined ? copyBytes(value) : value;

@@ -17,7 +17,7 @@ function operated(...operations: [AtomicOperation, Uint8Array][]) {
   };
 }
 
-test("a thousand additions to one counter become one", () => {
+test("a thousand additions to one counter are merged into one", () => {
   const ones = Array.from({ length: 1000 }, () => ["add", littleEndian64(1n)] as const);
   const { count, after } = operated(
     ...ones.map(([kind, one]): [AtomicOperation, Uint8Array] => [kind, one]),
@@ -26,7 +26,7 @@ test("a thousand additions to one counter become one", () => {
   expect(after(littleEndian64(-7n))).toEqual(littleEndian64(993n));
 });
 
-test("several minima or maxima become one", () => {
+test("successive max or byteMin operations are merged into one", () => {
   const bytes = (...values: number[]) => new Uint8Array(values);
   expect(operated(["max", bytes(3)], ["max", bytes(9)], ["max", bytes(5)]).after(bytes(7))).toEqual(
     bytes(9),
@@ -34,7 +34,7 @@ test("several minima or maxima become one", () => {
   expect(operated(["byteMin", bytes(3)], ["byteMin", bytes(2)]).after(bytes(7))).toEqual(bytes(2));
 });
 
-test("operations of different kinds or lengths are kept", () => {
+test("operations of different kinds or lengths are not merged", () => {
   const mixed = operated(
     ["add", littleEndian64(5n)],
     ["max", littleEndian64(3n)],

@@ -1,6 +1,6 @@
 /**
- * Buffered writes of a transaction, by key, as its own reads see them. Cleared ranges are kept
- * separately; an entry is always newer than a clear that covers it.
+ * Buffered writes of a transaction, by key. The transaction's own reads take them into account.
+ * Cleared ranges are stored separately; an entry is always newer than a clear that covers it.
  */
 import { assert, replaceAll } from "../../base/index.ts";
 import { BEHIND_LAST_KEY, keyText } from "../key-bytes.ts";
