@@ -61,7 +61,7 @@ export class JobDataStore {
     return this.#request.getLater(tx, job);
   }
 
-  /** Data and requests of several jobs, in the given order. */
+  /** Returns data and requests of several jobs, in the given order. */
   async getMany(
     tx: ReadTransaction,
     jobs: readonly { readonly name: JobName; readonly facts: Pick<JobFacts, "hasRequest"> }[],
@@ -158,7 +158,10 @@ class JsonRows {
     return rows && this.#form.decode(job, decodeData(rows));
   }
 
-  /** Most objects have one row, and every write includes the first row. */
+  /**
+   * Returns the rows of an object, given its first row. Most objects have only one row, which every
+   * write includes.
+   */
   async #read(
     tx: ReadTransaction,
     job: JobName,
@@ -168,7 +171,7 @@ class JsonRows {
     return first.length < DATA_CHUNK_BYTES ? [first] : this.#rows(tx, job);
   }
 
-  /** Values of several jobs, in the given order. */
+  /** Returns the values of several jobs, in the given order. */
   async getMany(
     tx: ReadTransaction,
     jobs: readonly JobName[],

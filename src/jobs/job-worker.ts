@@ -36,11 +36,11 @@ export interface JobWorkerParts extends WorkerRingParts {
   /** Labels of the worker. Default: none. */
   readonly labels?: Labels;
   readonly leaseMs: number;
-  /** Announced to other nodes of the store. */
+  /** Program of the worker, announced to other nodes of the store. */
   readonly program?: Program | undefined;
 }
 
-/** One registration. */
+/** A registration as a worker. */
 export interface Membership {
   readonly id: WorkerId;
   /** Aborts when the worker must abandon all its jobs without further writes. */
@@ -121,8 +121,8 @@ export class JobWorker {
   }
 
   /**
-   * Rejects when the lease is lost. Also checks the clock, because after a pause of the whole
-   * process it reveals the loss before any message does.
+   * Rejects when the lease is lost. Also checks the clock: after a pause of the whole process, the
+   * clock reveals the loss before any message does.
    */
   async #watchLease(id: WorkerId, lease: Lease, over: AbortSignal): Promise<void> {
     const { clock } = this.#parts.runtime;

@@ -106,8 +106,8 @@ export async function assembleNode(
 }
 
 /**
- * Replication ids must not change between starts, so they do not include a port chosen by the
- * system.
+ * Returns the parts of replication ids. Replication ids must not change between starts, so they do
+ * not include a port chosen by the system.
  */
 function replicationIds({ digests }: Runtime, config: ServerConfig, serverUuid: string) {
   const hostName = config.nodeName.replace(/^.*@/, "");

@@ -92,7 +92,7 @@ export class RequestTimes {
   }
 }
 
-/** A histogram without requests; all members are 0. */
+/** Returns the figures of an empty histogram: all members are 0. */
 export function emptyDistribution(): Distribution {
   return distributionOf(createHistogram());
 }

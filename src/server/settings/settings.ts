@@ -183,7 +183,7 @@ export function sectionOf(section: string, { former, ...common }: SectionFacts =
   };
 }
 
-/** The items of a comma-separated text. */
+/** Returns the items of a comma-separated text. */
 export function listed(text: string): readonly string[] {
   return text
     .split(",")

@@ -41,7 +41,8 @@ export interface AuthenticationParts {
   readonly lockout: LoginLockout;
   readonly clock: Clock;
   /**
-   * Whether every user has administrator rights if no administrator is configured ("admin party").
+   * Whether every client has administrator rights if no administrator is configured ("admin
+   * party").
    */
   readonly allowsParty: boolean;
 }

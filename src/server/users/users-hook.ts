@@ -38,8 +38,8 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
       if (edit.id.startsWith("_design/")) return { edit };
       const isAdmin = isDatabaseAdmin(await database.security(tx), context);
       const live = (await database.documents.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
-      // Named users may write only their own documents, and the error must not reveal which others
-      // exist. Anonymous users may sign up.
+      // Named users may write only their own documents, and the error must not reveal which other
+      // documents exist. Anonymous users may sign up.
       if (!isAdmin && context.userName !== null && !mayWriteOwn(edit, context, live)) {
         return { rejected: "not_found", reason: "missing" };
       }
@@ -187,7 +187,10 @@ function passwordHashFault(members: Members, limits: PasswordLimits): string | u
   return hash && hashFault(hash, limits);
 }
 
-/** An administrator of `_users` may not grant access to all jobs of the server. */
+/**
+ * Returns the reason why an edit is forbidden if it grants access to all jobs of the server. Only
+ * server administrators may grant it.
+ */
 function readerFault(
   { roles }: Members,
   old: Members | undefined,
