@@ -1,7 +1,7 @@
 /**
- * CouchDB session: one `POST /_session` for all jobs of a user, instead of a password in each
- * request, which the server would have to hash each time (`couch_replicator_auth_session`). For
- * servers without sessions, the password is sent with each request.
+ * Logs in to a CouchDB session: one `POST /_session` for all jobs of a user, instead of a password
+ * in each request, which the server would have to hash each time (`couch_replicator_auth_session`).
+ * For servers without sessions, the password is sent with each request.
  */
 
 import type { Runtime } from "../base/index.ts";

@@ -10,7 +10,7 @@ const BYTES = Buffer.from(TEXT);
 const signal = new AbortController().signal;
 const request = { method: "GET" as const, url: "http://a/db", headers: {}, signal };
 
-/** The response of a server that sends these bytes in two pieces. */
+/** Returns the response of a server that sends these bytes in two pieces. */
 function answering(encoding: string, bytes: Uint8Array, headers = {}): Promise<FetchResponse> {
   const response = {
     status: 200,
@@ -51,7 +51,7 @@ test.each(["gzip", "deflate", "br"])(
   },
 );
 
-test("limits count decoded bytes", async () => {
+test("length limits apply to decoded bytes", async () => {
   const bomb = gzipSync(Buffer.alloc(10_000_000));
   expect(bomb.length).toBeLessThan(20_000);
   expect(await readBytes(await answering("gzip", bomb), 100_000)).toBeUndefined();
@@ -99,7 +99,7 @@ test.each([
   },
 );
 
-test("a request that names its encodings gets the response undecoded", async () => {
+test("a request that names the encodings it accepts gets the response undecoded", async () => {
   const bytes = gzipSync(BYTES);
   const response = await answering("gzip", bytes, { "accept-encoding": "gzip" });
   expect(await readBytes(response, 1000)).toEqual(new Uint8Array(bytes));

@@ -79,7 +79,7 @@ test("a redirect loop ends with an error that shows no password", async () => {
   expect(seen).toHaveLength(11);
 });
 
-test("a one-time body is not sent twice: the next one goes to the new location, without credentials", async () => {
+test("a one-time body is not sent twice, and the next request goes to the new URL without credentials", async () => {
   const { seen, fetch } = server({
     "http://a/db/one?x=1": [307, "http://b/other/db/one?x=1"],
     "http://b/other/db/three": [307, "http://b/back/db/three"],
