@@ -48,7 +48,7 @@ interface LoginClaim {
   readonly isOpened?: boolean;
 }
 
-/** Credentials that pass immediately: those that were never tried, this one, or all of them. */
+/** Credentials that pass immediately: those never tried, the given one, or all. */
 export type GateOpening = "untried" | { readonly credential: string } | "any";
 
 /** The response to a rejected login, without secrets. */
@@ -209,8 +209,7 @@ export function closedGate(
 }
 
 /**
- * Whether the server has locked the account, or has rejected a credential that was not replaced
- * since then.
+ * Whether the server has locked the account, or has rejected a credential that was not replaced.
  */
 export function hasRejection({ refused, lockout }: LoginRecord): boolean {
   return lockout !== undefined || refused.some(({ isReplaced }) => !isReplaced);

@@ -168,7 +168,7 @@ export class GroupQueue {
     return [];
   }
 
-  /** Returns up to `limit` jobs of groups in a queue that are due at `dueBySec`. */
+  /** Returns up to `limit` grouped jobs in a queue that are due at `dueBySec`. */
   async due(
     tx: ReadTransaction,
     queue: Queue,
@@ -265,7 +265,8 @@ export class GroupQueue {
     const nowSec = this.#nowSec();
     const taken: JobName[] = [];
     for (const { key, id, head } of due.slice(0, countMax)) {
-      // Stops when another group is next, as if each job were accepted separately.
+      // Stops taking jobs as soon as another group is next, as if each job were accepted
+      // separately.
       const isOthersTurn = next !== undefined && compareStandings(next, standing) < 0;
       if (taken.length > 0 && isOthersTurn) break;
       tx.addReadConflictKey(key);

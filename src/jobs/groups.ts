@@ -65,7 +65,9 @@ export class Groups {
     this.#counts = counts;
   }
 
-  /** Sets how usage decays. Existing usage is kept. Writes nothing if unchanged. */
+  /**
+   * Sets how usage decays. Existing usage is kept. Writes nothing if the fair share is unchanged.
+   */
   async setFairShare(tx: Transaction, type: JobType, fairShare: FairShare): Promise<void> {
     checkFairShare(fairShare);
     const { generation, ...stored } = await this.fairShare(tx, type);
@@ -319,8 +321,8 @@ export class Groups {
 
   /**
    * Returns the due time of the group's first pending job, possibly in the past, or `undefined` if
-   * no job is pending. Jobs that require labels are included only after an acceptor has found one
-   * due.
+   * no job is pending. In queues of jobs that require labels, the group must be ready; otherwise
+   * its jobs there are ignored.
    */
   async firstDueSec(
     tx: ReadTransaction,

@@ -15,8 +15,8 @@ import type { JobData, JobFacts, JobTerms, RunningFacts, TypeTimeout } from "./j
 import { type Labels, NO_LABELS } from "./labels.ts";
 
 /**
- * Format of a job. A job with a request, labels or both has one of the next formats, so that a node
- * without support for these values refuses the job instead of losing them.
+ * Format of a job. A job with a request, labels or both has one of the next three formats. A node
+ * without support for these values therefore refuses the job instead of losing them.
  */
 const FORMAT = 3;
 const WITH_REQUEST = 1;

@@ -5,8 +5,8 @@
  *                       │ expelled, or the lease was not renewed in time
  *                       └► all jobs stop → leave → register again
  *
- * The caller supplies the function that runs jobs. It accepts jobs under the given worker id and
- * stops immediately when `expelled` aborts.
+ * The caller supplies the function that runs jobs. This function accepts jobs under the given
+ * worker id and stops immediately when `expelled` aborts.
  */
 import { errorCode, runTogether } from "../base/index.ts";
 import type { JobType } from "./job.ts";

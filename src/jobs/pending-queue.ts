@@ -68,7 +68,9 @@ export class PendingQueue {
     this.#groups = groups;
   }
 
-  /** Adds a job and wakes waiting acceptors, unless they will try again before it is due. */
+  /**
+   * Adds a job. Wakes waiting acceptors, unless they will try again anyway before the job is due.
+   */
   async enter(tx: Transaction, job: JobName, plan: JobPlan): Promise<void> {
     const { scheduledAtSec, group } = plan;
     const announcedSec = this.#runtime.clock.nowMs() / 1000 + LOOK_AGAIN_SEC;

@@ -160,7 +160,7 @@ class Batches {
     this.#forgetIdle(key, queue);
   }
 
-  /** Sends a request unbatched. Resolves when its response has begun or failed. */
+  /** Sends a request unbatched. Resolves when its response has begun or the request has failed. */
   #sendAlone({ request, resolve, reject }: Member): Promise<void> {
     return this.#fetch(request).then(resolve, reject);
   }

@@ -1,6 +1,6 @@
 /**
- * Decodes responses that a server or proxy compressed although the client did not accept it, so
- * that all code that reads, limits or charges a body counts decoded bytes.
+ * Decodes responses that a server or proxy compressed although the client did not accept
+ * compression. All code that reads, limits or charges a body therefore counts decoded bytes.
  */
 import { type Compression, OperationalError } from "../../base/index.ts";
 import { type Fetch, type FetchResponse, RequestFailedError } from "../fetch.ts";

@@ -84,7 +84,7 @@ test("a 429 delays only requests of the same endpoint and method", async () => {
   expect(slept).toEqual([24, 29, 20]);
 });
 
-test("an estimate is dropped if its interval reaches zero, or if it is old and there are over 1,000", () => {
+test("an estimate is dropped if its interval reaches zero, or if it is old and over 1,000 exist", () => {
   const limits = new RateLimits();
   limits.observe("GET http://a/db/", 429, 0);
   expect(limits.list()).toEqual([{ endpointUrl: "http://a/db/", intervalMs: 24 }]);

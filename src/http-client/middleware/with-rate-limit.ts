@@ -17,8 +17,8 @@ export interface Estimate {
 }
 
 /**
- * Minimum interval. An interval that shrinks further is dropped. Also the smallest step by which
- * intervals shrink.
+ * Minimum interval. An interval that would shrink to zero is dropped. Also the smallest step by
+ * which intervals shrink.
  */
 const INTERVAL_MS_MIN = 20;
 const BACKOFF_FACTOR = 1.2;

@@ -4,7 +4,7 @@ import { withRedirects } from "./with-redirects.ts";
 
 const SECRETS = { authorization: "Basic eA==", cookie: "AuthSession=y", "x-token": "z" };
 
-/** Responds by URL; a URL may redirect to another one. */
+/** Creates a server with these redirects by URL. It responds to all other requests with 200. */
 function server(redirects: Readonly<Record<string, [status: number, location: string]>>) {
   const seen: FetchRequest[] = [];
   const fetch: Fetch = async (request) => {

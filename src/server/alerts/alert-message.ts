@@ -9,9 +9,9 @@ const NAMED_MAX = 5;
 /** Maximum length of a name in a message for people. */
 const NAME_LENGTH_MAX = 200;
 /**
- * Time after which Alertmanager resolves an alert by itself. A breach is resolved explicitly and
- * must not end earlier. Other alerts are never resolved explicitly. They last for some minutes,
- * because Alertmanager does not send alerts that have already ended on arrival.
+ * Time after which an alert expires in Alertmanager. Alerts about a breach are resolved explicitly,
+ * so they must not expire earlier. Other alerts are never resolved explicitly. They last for some
+ * minutes, because Alertmanager does not send alerts that have already ended on arrival.
  */
 const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 

@@ -44,7 +44,7 @@ export class AlertSender implements Service {
   #failureCount = 0;
   /** Monotonic time until which each group of alerts is held back. */
   readonly #heldUntilMs = new Map<string, number>();
-  /** Monotonic time of the next attempt. */
+  /** Monotonic time of the next attempt to send. */
   #nextTryMs = 0;
   #nextSilentMs = 0;
   /**

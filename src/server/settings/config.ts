@@ -342,7 +342,7 @@ export function readConfig(options: ServeOptions, given: Environment): ServerCon
       headerVersion: read(START_SETTINGS.headerVersion) || undefined,
       prefix: read(START_SETTINGS.prefix) || undefined,
     },
-    // With separate replication processes, this one does not replicate.
+    // If there are separate replication processes, this process does not replicate.
     nodeTypes: replicationProcesses === 0 ? types : withoutReplication(types),
     replicationProcesses,
     publicUrl: environment.TANDEM_PUBLIC_URL,

@@ -153,7 +153,10 @@ export class Configuration implements SettingTexts {
     }
   }
 
-  /** Reloads if another process has changed the local file. Returns whether it has. */
+  /**
+   * Reloads the files if another process has changed the local file. Returns whether they were
+   * reloaded.
+   */
   reloadIfChanged(): boolean {
     if (this.#fileTime() === this.#modifiedAtMs) return false;
     this.reload();

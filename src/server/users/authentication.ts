@@ -68,7 +68,7 @@ export class Authentication {
 
   /**
    * Returns the user who sent the request. Throws a ProtocolError for wrong credentials, and for
-   * missing ones where they are required.
+   * missing credentials if they are required.
    */
   async authenticate(request: ApiRequest): Promise<User> {
     if (this.#isParty() && !asksLoopbackHost(request)) throw strangeHost();

@@ -74,9 +74,9 @@ function hasName(id: string, { userName }: SecuritySubject): boolean {
 }
 
 /**
- * Returns the reason why an edit is forbidden because of a conflict, if it is. Only administrators
- * may cause or change a conflict. Only server administrators may delete a leaf of a conflict,
- * because the roles and password of the next winner then take effect.
+ * Returns the reason why an edit is forbidden because of a conflict, or `undefined` if it is not.
+ * Only administrators may cause or change a conflict. Only server administrators may delete a leaf
+ * of a conflict, because the roles and password of the next winner then take effect.
  */
 function conflictFault(
   edit: DocumentEdit,
@@ -188,8 +188,8 @@ function passwordHashFault(members: Members, limits: PasswordLimits): string | u
 }
 
 /**
- * Returns the reason why an edit is forbidden if it grants access to all jobs of the server. Only
- * server administrators may grant it.
+ * Returns the reason for rejecting an edit that grants access to all jobs of the server. Only
+ * server administrators may grant this access.
  */
 function readerFault(
   { roles }: Members,
