@@ -37,7 +37,7 @@ export class SessionLogin implements GrantSource {
   readonly #url: string;
   readonly #credentials: BasicCredentials;
 
-  /** `origin` is that of the server, such as `https://example.com:6984`. */
+  /** `origin` is the server's origin, such as `https://example.com:6984`. */
   constructor(parts: SessionLoginParts, origin: string, credentials: BasicCredentials) {
     this.#parts = parts;
     this.#url = `${origin}/_session`;

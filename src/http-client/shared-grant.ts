@@ -6,7 +6,7 @@ import { abortable, type Runtime } from "../base/index.ts";
 import { type FetchResponse, RequestFailedError } from "./fetch.ts";
 import { SecretsInUse } from "./secrets-in-use.ts";
 
-/** Times are in milliseconds of the monotonic clock. */
+/** Headers obtained by a login. Times are in milliseconds of the monotonic clock. */
 export interface Grant {
   /** Headers sent with each request; names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
@@ -39,7 +39,7 @@ export function loginFailed({
   return new RequestFailedError({ method: "POST", url, cause, text: secrets.redact(text) });
 }
 
-/** Obtains a grant. Rejects if the server does not respond or asks to retry later. */
+/** Source of grants. `obtain` rejects if the server does not respond or asks to retry later. */
 export interface GrantSource {
   obtain(): Promise<GrantOutcome>;
   /**

@@ -139,7 +139,7 @@ export class TokenLogin implements GrantSource {
 
   #ask({ form, authorization }: TokenRequest): Promise<{
     readonly status: number;
-    /** The response; undefined if it is too long. */
+    /** Body of the response; undefined if it is too long. */
     readonly text: string | undefined;
   }> {
     const { clock, fetch, connection, userAgent } = this.#parts;

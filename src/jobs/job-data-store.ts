@@ -1,6 +1,6 @@
 /**
- * Data and requests of jobs, stored as JSON in chunks: the values of the current run, and the
- * values set for the next run during a run.
+ * Data and requests of jobs, stored as JSON in chunks. During a run, a job can have a second set of
+ * values for its next run.
  */
 import type { ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobData, JobFacts, JobName } from "./job.ts";

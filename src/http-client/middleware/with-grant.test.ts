@@ -120,7 +120,7 @@ test("a one-time body is not sent twice; the next request uses a new session", a
   expect(couch.logins()).toHaveLength(2);
 });
 
-test("a cookie in a response replaces the session", async () => {
+test("a session cookie in a response replaces the current session", async () => {
   const server = openServer(({ url }) =>
     url.endsWith("/_session")
       ? { status: 200, headers: { "set-cookie": "AuthSession=first; Path=/" } }

@@ -34,7 +34,7 @@ test.each([301, 302, 307, 308])(
   },
 );
 
-test("303 sends a GET without the body", async () => {
+test("a 303 causes a GET without the body", async () => {
   const { seen, fetch } = server({ "http://a/db/": [303, "/other?x=1"] });
   const headers = { accept: "application/json", "content-type": "application/json" };
   await fetch(request("http://a/db/", { method: "POST", body: "{}", headers }));

@@ -5,7 +5,7 @@
 import { withoutIdentity } from "../connection.ts";
 import { type Fetch, type FetchRequest, isStream, RequestFailedError } from "../fetch.ts";
 
-/** A longer chain is a loop. CouchDB has no limit. */
+/** Maximum number of redirects. A longer chain is treated as a loop. CouchDB has no limit. */
 const REDIRECTS_MAX = 10;
 /** Headers sent only to the origin of the request, not to a different origin after a redirect. */
 const CREDENTIAL_HEADERS = ["authorization", "cookie", "proxy-authorization"];
