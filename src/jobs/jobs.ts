@@ -199,7 +199,7 @@ export class Jobs {
    *
    *   absent, finished   becomes pending with this data, time, group and labels
    *   pending            receives these values; nothing is written if they are unchanged
-   *   running            runs again after this run, with these values; its group changes immediately
+   *   running            runs again afterwards, with these values; its group changes immediately
    *
    * If a request is passed, it replaces the existing one.
    *

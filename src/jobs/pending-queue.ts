@@ -263,9 +263,7 @@ export class PendingQueue {
     return [];
   }
 
-  /**
-   * Returns due jobs after a random id, or, if there are none, the last due jobs before this id.
-   */
+  /** Returns due jobs after a random id, or the last due jobs before it if no job follows it. */
   async #anywhereIn(
     tx: Transaction,
     queue: Queue,
