@@ -18,7 +18,8 @@ export interface Receiver {
 }
 
 /**
- * Returns the HMAC of the body. The body includes the time of sending, so the signature covers it.
+ * Returns the signature of the body: an HMAC. In the format `tandem`, the body includes the time of
+ * sending, so the signature covers the time too.
  */
 export function signatureOf(body: string, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
