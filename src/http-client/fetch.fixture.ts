@@ -7,7 +7,7 @@ export interface Reply {
   readonly body?: string;
 }
 
-/** Responds with `answer` and records the requests. */
+/** Creates a server that responds with `answer` and records the requests. */
 export function openServer(answer: (request: FetchRequest) => Reply | Promise<Reply>) {
   const requests: FetchRequest[] = [];
   return {

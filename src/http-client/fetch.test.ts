@@ -9,7 +9,7 @@ function answer(pieces: readonly string[], failure?: Error): FetchResponse {
   return { status: 200, headers: new Map(), body: body(), discard: () => {} };
 }
 
-/** Records its calls. `onPiece` returns `waiting`. */
+/** Returns an observer that records its calls. Its `onPiece` returns `waiting`. */
 function openObserver(name: string, reported: string[], waiting?: Promise<void>) {
   return {
     onPiece: (byteCount: number) => {

@@ -49,11 +49,11 @@ export type RequestFailure = {
   readonly method: string;
   readonly url: string;
   readonly cause: string;
-  /** Text of the response, or what is wrong with it; without credentials. */
+  /** Text of the response, or a description of what is wrong with it. Contains no credentials. */
   readonly text?: string | undefined;
   /** The proxy of the request, without credentials. */
   readonly proxy?: string | undefined;
-  /** Whether the proxy failed, and not the server behind it. */
+  /** Whether the proxy failed rather than the server behind it. */
   readonly isFaultOfProxy?: boolean | undefined;
 };
 
@@ -82,18 +82,20 @@ export class EgressRefusedError extends OperationalError {
   }
 }
 
-/** Callbacks while a body is read. */
+/** Callbacks for reading a body. */
 export interface BodyObserver {
   /**
    * Called for each piece of the body. If it returns a promise, the reader receives the piece when
-   * the promise resolves; a rejection ends the reading.
+   * the promise resolves. If the promise rejects, reading fails with the same error.
    */
   onPiece?(byteCount: number): Promise<void> | undefined;
   /** Called once when reading ends, for whatever reason. */
   onEnd?(): void;
 }
 
-/** The same response with `observer` attached, called after previously attached observers. */
+/**
+ * Returns the same response with `observer` attached. Observers attached earlier are called first.
+ */
 export function observeBody(response: FetchResponse, observer: BodyObserver): FetchResponse {
   const { status, headers, body } = response;
   const observed =
@@ -104,8 +106,8 @@ export function observeBody(response: FetchResponse, observer: BodyObserver): Fe
 }
 
 /**
- * One iterator for all observers: a generator for each would cost more than the rest of a short
- * response.
+ * A body with one iterator that calls all observers. A generator for each observer would cost more
+ * than the rest of a short response.
  */
 class ObservedBody implements AsyncIterable<Uint8Array> {
   readonly source: AsyncIterable<Uint8Array>;
@@ -136,7 +138,10 @@ export function isStream(body: RequestBody | undefined): boolean {
   return typeof body === "object" && !(body instanceof Uint8Array);
 }
 
-/** The whole body, or `undefined` if it is longer than `byteCountMax`; the rest is not read. */
+/**
+ * Reads the whole body. Returns `undefined` if it is longer than `byteCountMax`; the rest is not
+ * read.
+ */
 export async function readBytes(
   { body }: Pick<FetchResponse, "body">,
   byteCountMax: number,
@@ -145,7 +150,7 @@ export async function readBytes(
   return isWhole ? bytes : undefined;
 }
 
-/** The first `byteCountMax` bytes of the body; the rest is not read. */
+/** Reads and returns the first `byteCountMax` bytes of the body; the rest is not read. */
 export async function readBeginning(
   { body }: Pick<FetchResponse, "body">,
   byteCountMax: number,
@@ -156,7 +161,7 @@ export async function readBeginning(
 /** Maximum length of a short text, such as an error or a token. */
 const TEXT_BYTES_MAX = 1_048_576;
 
-/** The beginning of the body as text, up to 1 MiB. Invalid UTF-8 becomes U+FFFD. */
+/** Reads the beginning of the body as text, up to 1 MiB. Invalid UTF-8 becomes U+FFFD. */
 export async function readText(response: Pick<FetchResponse, "body">): Promise<string> {
   return decoder.decode(await readBeginning(response, TEXT_BYTES_MAX));
 }

@@ -14,7 +14,9 @@ import {
 
 const SEC = 1_000;
 
-/** The gate of one account. With `try`, an admitted login ends immediately with the verdict. */
+/**
+ * Creates the gate of one account. With `try`, an admitted login ends immediately with the verdict.
+ */
 function openAccount() {
   let record: LoginRecord = LOGIN_RECORD_EMPTY;
   let count = 0;
@@ -45,7 +47,7 @@ function openAccount() {
   };
 }
 
-test("a refused password waits for 75 s, then twice as long each time, up to an hour", () => {
+test("a refused password has to wait for 75 s, then twice as long each time, up to an hour", () => {
   const account = openAccount();
   const times: number[] = [];
   for (let nowMs = 0; nowMs < 5 * 3_600 * SEC; nowMs += SEC) {
@@ -65,7 +67,7 @@ test("different passwords of one account share a limit of one attempt per 75 s",
   expect(times).toEqual([0, 75, 150, 225, 330, 405, 480, 555]);
 });
 
-test("an accepted password passes while others are refused", () => {
+test("an accepted password passes while other passwords are refused", () => {
   const account = openAccount();
   expect(account.try("wrong", "refused", 0)).toBe("refused");
   expect(account.try("right", "accepted", 75 * SEC)).toBe("accepted");
@@ -74,7 +76,7 @@ test("an accepted password passes while others are refused", () => {
   expect(account.try("right", "accepted", 78 * SEC)).toBe("accepted");
 });
 
-test("a locked account blocks logins for 75 s, then twice as long, until one is accepted", () => {
+test("a locked account blocks logins for 75 s, then twice as long each time, until a login is accepted", () => {
   const account = openAccount();
   expect(account.try("right", "accepted", 0)).toBe("accepted");
   expect(account.try("right", "locked", SEC)).toBe("locked");
@@ -85,7 +87,7 @@ test("a locked account blocks logins for 75 s, then twice as long, until one is 
   expect(account.try("right", "accepted", 227 * SEC)).toBe("accepted");
 });
 
-test("a new credential passes once, unless two have failed", () => {
+test("a new credential passes once, unless two logins have failed", () => {
   const account = openAccount();
   expect(account.try("wrong-0", "refused", 0)).toBe("refused");
   account.open();
@@ -118,7 +120,7 @@ test("an opening for one credential remains until that credential is tried, and 
   expect(account.try("new", "refused", 2 * SEC)).toBe(76 * SEC);
 });
 
-test("an accepted credential of a user replaces the rejected ones, which keep their pauses", () => {
+test("an accepted credential of a user replaces the rejected credentials, whose pauses continue", () => {
   const account = openAccount();
   expect(account.try("wrong", "refused", 0)).toBe("refused");
   account.open({ credential: "right" });
@@ -130,7 +132,7 @@ test("an accepted credential of a user replaces the rejected ones, which keep th
   expect(account.closed(undefined, 76 * SEC)).toMatchObject({ untilMs: (75 + 150) * SEC });
 });
 
-test("a closed gate is reported with its reason, for all rejected credentials or for one", () => {
+test("a closed gate is reported with its reason, for all rejected credentials or for one of them", () => {
   const account = openAccount();
   expect(account.closed(undefined, 0)).toBeUndefined();
   expect(account.admit("wrong", 0).kind).toBe("admitted");

@@ -44,13 +44,11 @@ export interface LoginRecord {
 interface LoginClaim {
   readonly id: string;
   readonly untilMs: number;
-  /** Whether a user had just supplied a credential. */
+  /** Whether the login was admitted because a user had just supplied a credential. */
   readonly isOpened?: boolean;
 }
 
-/**
- * Which credentials pass immediately: only those never tried, only this one, or also rejected ones.
- */
+/** Credentials that pass immediately: those never tried, the given one, or all. */
 export type GateOpening = "untried" | { readonly credential: string } | "any";
 
 /** The response to a rejected login, without secrets. */
@@ -59,13 +57,13 @@ export interface LoginAnswer {
   readonly text: string;
 }
 
-/** A gate at which a login has to wait. */
+/** State of a gate at which a login has to wait. */
 export interface ClosedGate {
   /** Whether the server rejected a password, or has temporarily locked the account. */
   readonly status: "refused" | "locked";
   /** Time of the next permitted attempt. */
   readonly untilMs: number;
-  /** Whether this very credential was rejected. */
+  /** Whether the credential of this login was rejected. */
   readonly isRefused: boolean;
 }
 
@@ -74,8 +72,8 @@ interface RefusedCredential {
   readonly count: number;
   readonly atMs: number;
   /**
-   * Whether a credential supplied by a user was accepted since. Jobs may then no longer use this
-   * one.
+   * Whether a credential supplied by a user was accepted after this one was rejected. Jobs may then
+   * no longer use the rejected credential.
    */
   readonly isReplaced?: boolean;
 }
@@ -88,8 +86,8 @@ export const LOGIN_RECORD_EMPTY: LoginRecord = {
 };
 
 /**
- * Maximum failures within the window. CouchDB locks an account after five (`threshold`) in 300 s
- * (`max_lifetime`) by default; four never lock it.
+ * Maximum number of failures within the window. By default, CouchDB locks an account after five
+ * failures (`threshold`) in 300 s (`max_lifetime`), so four failures never lock it.
  */
 const FAILURES_MAX = 4;
 /** Window in which failures count; slightly longer than CouchDB's, since clocks differ. */
@@ -116,13 +114,13 @@ export type Admission =
   | {
       readonly kind: "closed";
       readonly untilMs: number;
-      /** Whether this very credential was rejected before. */
+      /** Whether the credential of this login was rejected before. */
       readonly isRefused: boolean;
     };
 
 /**
- * Decides whether a login may be tried now. `id` identifies the attempt; repeating the call with it
- * is idempotent.
+ * Decides whether a login may be tried now. `id` identifies the attempt. Calling this again with
+ * the same `id` is idempotent.
  */
 export function admitLogin(
   stored: LoginRecord,
@@ -142,7 +140,7 @@ export function admitLogin(
   return { kind: "admitted", record: { ...kept, claims } };
 }
 
-/** Returns the record, updated with the outcome of an attempt. */
+/** Returns the record after an attempt with this outcome. */
 export function settleLogin(
   stored: LoginRecord,
   { credential, id, verdict }: { credential: string; id: string; verdict: LoginVerdict },
@@ -183,8 +181,8 @@ export function settleLogin(
 }
 
 /**
- * Returns the gate if this credential has to wait because the server rejected a login. Without a
- * credential: if all rejected credentials have to wait.
+ * Returns the gate if this credential has to wait because the server rejected a login. If no
+ * credential is passed, returns the gate if all rejected credentials have to wait.
  */
 export function closedGate(
   stored: LoginRecord,
@@ -197,7 +195,8 @@ export function closedGate(
   if (refused.length === 0 && lockout === undefined) return undefined;
   const rejected = refused.filter(({ isReplaced }) => !isReplaced).map((one) => one.credential);
   const asked = credential === undefined ? rejected : [credential];
-  // After a lockout no credential passes, whether known or not.
+  // After a lockout no credential passes. If no credential was rejected, an arbitrary one is
+  // checked.
   const untilMs = smallest(
     (asked.length === 0 ? [""] : asked).map((one) => nextAttemptMs(record, one)),
   );
@@ -209,7 +208,9 @@ export function closedGate(
   };
 }
 
-/** Whether the server has rejected a credential that was not replaced since. */
+/**
+ * Whether the server has locked the account, or has rejected a credential that was not replaced.
+ */
 export function hasRejection({ refused, lockout }: LoginRecord): boolean {
   return lockout !== undefined || refused.some(({ isReplaced }) => !isReplaced);
 }
@@ -218,7 +219,7 @@ function isRefused({ refused }: LoginRecord, credential: string): boolean {
   return refused.some((one) => one.credential === credential);
 }
 
-/** Returns the record, updated because a user has supplied a credential for the account. */
+/** Returns the record after a user has supplied a credential for the account. */
 export function openGate(record: LoginRecord, opening: GateOpening): LoginRecord {
   const isWeaker = opening === "untried" && record.opened !== undefined;
   return isWeaker || record.opened === "any" ? record : { ...record, opened: opening };
@@ -230,7 +231,10 @@ export function isIdle(stored: LoginRecord, nowMs: number): boolean {
   return failures.length + claims.length + refused.length === 0 && lockout === undefined;
 }
 
-/** Earliest time of a login with this credential, if nothing else happens. */
+/**
+ * Returns the earliest time at which a login with this credential is permitted, according to the
+ * record.
+ */
 function nextAttemptMs(record: LoginRecord, credential: string): number {
   const { failures, claims, refused, accepted, lockout, opened } = record;
   const own = refused.find((one) => one.credential === credential);
@@ -287,7 +291,7 @@ export interface LoginGates {
   report(login: Login, verdict: LoginVerdict, answer?: LoginAnswer): Promise<void>;
 }
 
-/** Thrown if a login was not tried because the server might lock the account. */
+/** Thrown if a login was not attempted because the server might lock the account. */
 export class LoginGatedError extends OperationalError {
   override readonly name = "LoginGatedError";
   declare readonly details: {

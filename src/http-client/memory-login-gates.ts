@@ -20,7 +20,7 @@ export class MemoryLoginGates implements LoginGates {
     this.#runtime = runtime;
   }
 
-  /** Rejects if the gate is closed instead of waiting, because a user can correct the password. */
+  /** Rejects immediately if the gate is closed, because a user can correct the password. */
   async enter(login: Login): Promise<SettleLogin> {
     const { clock, random } = this.#runtime;
     const id = randomHex(random);

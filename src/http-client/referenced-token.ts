@@ -6,14 +6,16 @@ import type { Clock } from "../base/index.ts";
 import type { GrantOutcome, GrantSource } from "./shared-grant.ts";
 
 const REREAD_MS = 10_000;
-/** Time for which the last token is used while none can be read. */
+/** Time for which the last token is used if no newer one can be read. */
 const UNREADABLE_MS_MAX = 60_000;
 
 export class ReferencedToken implements GrantSource {
   readonly #clock: Clock;
   readonly #read: () => string;
 
-  /** `read` returns the value of the `authorization` header. Throws if it cannot be read. */
+  /**
+   * `read` returns the value of the `authorization` header. It throws if the token cannot be read.
+   */
   constructor(clock: Clock, read: () => string) {
     this.#clock = clock;
     this.#read = read;

@@ -70,7 +70,7 @@ test("a secret of a few characters is hidden only as a word", () => {
   );
 });
 
-test("the longest of several secrets is hidden", () => {
+test("if several secrets match, the longest one is hidden", () => {
   expect(secrets("pass", "password").redact("password, pass")).toBe("*****, *****");
 });
 

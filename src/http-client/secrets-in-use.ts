@@ -104,7 +104,7 @@ export class SecretsInUse {
     return copied === 0 ? text : masked + text.slice(copied);
   }
 
-  /** Length of the longest secret at this position, or 0. */
+  /** Returns the length of the longest secret at this position, or 0. */
   #secretAt(text: string, at: number, isCut: boolean): number {
     let longest = 0;
     for (const secret of this.#byKey.get(keyOf(text, at)) ?? []) {
@@ -130,7 +130,7 @@ export class SecretsInUse {
   }
 }
 
-/** The first two characters at a position as a number. */
+/** Returns the first two characters at a position as a number. */
 function keyOf(text: string, at = 0): number {
   return text.charCodeAt(at) * 0x10000 + text.charCodeAt(at + 1);
 }
@@ -146,7 +146,7 @@ function isWordAt(text: string, at: number): boolean {
   return at >= 0 && /[\p{L}\p{N}]/u.test(text.charAt(at));
 }
 
-/** The decoded forms of a string: first for each encoding, then for nested encodings. */
+/** Returns the decoded forms of a string: first for each encoding, then for nested encodings. */
 function decodings(text: string): ReadonlySet<string> {
   const views = new Set<string>();
   let length = 0;
@@ -177,7 +177,7 @@ const DECODERS: readonly ((text: string) => string)[] = [
   ...[0, 1].map((offset) => (text: string) => text.replace(HEX, (run) => hexText(run, offset))),
 ];
 
-/** The text with every per-character encoding decoded. */
+/** Returns the text with every per-character encoding decoded. */
 function plainText(text: string): string {
   let plain = text.replace(HIDDEN, "");
   if (plain.includes("%")) plain = percentText(plain);
@@ -187,7 +187,7 @@ function plainText(text: string): string {
   return plain.replace(HIDDEN, "").normalize("NFC");
 }
 
-/** Repairs UTF-8 that was decoded as Latin-1. */
+/** Matches UTF-8 that was decoded as Latin-1. */
 const READ_AS_LATIN_1 = /^[^\u0100-\uffff]*[\xc2-\xf4][\x80-\xbf][^\u0100-\uffff]*$/;
 
 function percentText(text: string): string {

@@ -1,7 +1,7 @@
 /**
- * CouchDB session: one `POST /_session` for all jobs of a user, instead of a password in each
- * request, which the server would have to hash each time (`couch_replicator_auth_session`). For
- * servers without sessions, the password is sent with each request.
+ * Logs in to a CouchDB session: one `POST /_session` for all jobs of a user, instead of a password
+ * in each request, which the server would have to hash each time (`couch_replicator_auth_session`).
+ * For servers without sessions, the password is sent with each request.
  */
 
 import type { Runtime } from "../base/index.ts";
@@ -37,7 +37,7 @@ export class SessionLogin implements GrantSource {
   readonly #url: string;
   readonly #credentials: BasicCredentials;
 
-  /** `origin` is that of the server, such as `https://example.com:6984`. */
+  /** `origin` is the server's origin, such as `https://example.com:6984`. */
   constructor(parts: SessionLoginParts, origin: string, credentials: BasicCredentials) {
     this.#parts = parts;
     this.#url = `${origin}/_session`;

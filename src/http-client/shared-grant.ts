@@ -6,7 +6,7 @@ import { abortable, type Runtime } from "../base/index.ts";
 import { type FetchResponse, RequestFailedError } from "./fetch.ts";
 import { SecretsInUse } from "./secrets-in-use.ts";
 
-/** Times are in milliseconds of the monotonic clock. */
+/** Headers obtained by a login. Times are in milliseconds of the monotonic clock. */
 export interface Grant {
   /** Headers sent with each request; names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
@@ -39,12 +39,12 @@ export function loginFailed({
   return new RequestFailedError({ method: "POST", url, cause, text: secrets.redact(text) });
 }
 
-/** Obtains a grant. Rejects if the server does not respond or asks to retry later. */
+/** Source of grants. `obtain` rejects if the server does not respond or asks to retry later. */
 export interface GrantSource {
   obtain(): Promise<GrantOutcome>;
   /**
-   * Returns the pause after this number of consecutive failures. Meanwhile requests fail with the
-   * same error. Without it, the next request tries again.
+   * Returns the pause after this number of consecutive failures. During the pause, requests without
+   * a valid grant fail with the same error. A source without this function has no such pause.
    */
   pauseMs?(failureCount: number): number;
   /** The grant contained in the response to an ordinary request, if any. */
@@ -56,8 +56,9 @@ export interface GrantSettings {
   /** `session_refresh_interval_sec`: renewal interval of a cookie without a lifetime. */
   readonly sessionRenewalSec: number;
   /**
-   * `session_min_update_interval`: minimum age at which a 401 or 403 causes a renewal; for a
-   * younger grant, the response concerns the user's rights. Also the pause after a failed renewal.
+   * `session_min_update_interval`: minimum age at which a 401 or 403 causes a renewal. For a
+   * younger grant, the response is assumed to concern the user's rights. Also the pause after a
+   * failed renewal.
    */
   readonly grantAgeSecMin: number;
 }
@@ -72,7 +73,7 @@ export class SharedGrant {
   #grantedAtMs = 0;
   #notBeforeMs = 0;
   #failureCount = 0;
-  /** Error of the last renewal, while a pause lasts. */
+  /** Error of the last renewal, during the pause after it. */
   #failure: RequestFailedError | undefined;
   #renewal: Promise<GrantOutcome> | undefined;
 
@@ -176,7 +177,10 @@ const GRANTS_MAX = 1000;
 export class Grants {
   readonly #grants = new Map<string, SharedGrant>();
 
-  /** `key` identifies server and credentials. It is a secret and never leaves this map. */
+  /**
+   * Returns the grant for `key`, which identifies server and credentials. The key is a secret and
+   * never leaves this map.
+   */
   of(key: string, make: () => SharedGrant): SharedGrant {
     const grant = this.#grants.get(key) ?? make();
     this.#grants.delete(key);

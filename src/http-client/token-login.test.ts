@@ -18,7 +18,7 @@ const TOKEN_URL = "https://idp.example/token?tenant=t";
 const CLIENT: OAuthClient = { tokenUrl: TOKEN_URL, clientId: "c 1", clientSecret: "s+&é" };
 const DATABASE = "https://couch.example/db/";
 
-/** A token endpoint and a database in virtual time. Tokens are `t1`, `t2`, … */
+/** Creates a token endpoint and a database in virtual time. Tokens are `t1`, `t2`, … */
 function open(
   answer: (count: number, request: FetchRequest) => Reply | undefined,
   request: () => TokenRequest = () => oauthRequest(CLIENT),
@@ -131,7 +131,7 @@ test("a revoked token is replaced once, and the request is repeated", async () =
   expect(tokenRequests()).toHaveLength(2);
 });
 
-test("while a token endpoint fails, it is asked after growing pauses, and its error is reported", async () => {
+test("while a token endpoint fails, it is asked again after growing pauses, and its error is reported", async () => {
   const { ask, time, tokenRequests } = open(
     () => ({ status: 503, body: "down s+&é" }),
     undefined,
@@ -240,7 +240,7 @@ test("a redirect of the token endpoint is not followed", async () => {
   expect(tokenRequests()).toHaveLength(1);
 });
 
-test("a token endpoint that never ends its response is given up after 30 s", async () => {
+test("a token request whose response never ends fails after 30 s", async () => {
   const time = new VirtualTime();
   const clock = clockOf(time);
   const fetch: Fetch = async ({ signal }) => ({

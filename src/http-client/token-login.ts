@@ -21,8 +21,8 @@ import type { Grant, GrantOutcome, GrantSource } from "./shared-grant.ts";
 export const IAM_TOKEN_URL = "https://iam.cloud.ibm.com/identity/token";
 
 /**
- * Part of a token's lifetime after which it is renewed; random within the limits, so that nodes do
- * not renew simultaneously.
+ * Fraction of a token's lifetime after which it is renewed. Random within the limits, so that nodes
+ * do not renew simultaneously.
  */
 const RENEW_RATIO = { min: 0.7, max: 0.8 };
 /** Assumed lifetime of a token that does not state one. A token that ends earlier causes a 401. */
@@ -43,7 +43,10 @@ export interface IamCredentials {
   readonly tokenUrl: string;
 }
 
-/** How a client proves its identity with a secret, by the names that RFC 7591 registered. */
+/**
+ * Methods by which a client proves its identity with a secret, with the names registered by RFC
+ * 7591.
+ */
 export const CLIENT_AUTH_METHODS = ["client_secret_basic", "client_secret_post"] as const;
 
 /** A client at a token endpoint. It has either a secret or an assertion. */
@@ -80,7 +83,9 @@ export function iamRequest({ apiKey }: IamCredentials): TokenRequest {
   return { form, secrets: [apiKey] };
 }
 
-/** `assertion` is the signed assertion of a client that has one. */
+/**
+ * Returns the request for a token. `assertion` is the signed assertion of a client that has one.
+ */
 export function oauthRequest(client: OAuthClient, assertion?: string): TokenRequest {
   const { clientId, clientSecret, authMethod, scope, audience, resource } = client;
   const form = { grant_type: "client_credentials", scope, audience, resource };
@@ -103,7 +108,7 @@ export class TokenLogin implements GrantSource {
   readonly #url: string;
   readonly #request: () => TokenRequest;
 
-  /** Calls `request` for each token, since an assertion may have been renewed. */
+  /** `request` is called for each token, because an assertion may have been renewed. */
   constructor(parts: TokenLoginParts, url: string, request: () => TokenRequest) {
     this.#parts = parts;
     this.#url = url;
@@ -134,7 +139,7 @@ export class TokenLogin implements GrantSource {
 
   #ask({ form, authorization }: TokenRequest): Promise<{
     readonly status: number;
-    /** The response; undefined if it is too long. */
+    /** Body of the response; undefined if it is too long. */
     readonly text: string | undefined;
   }> {
     const { clock, fetch, connection, userAgent } = this.#parts;

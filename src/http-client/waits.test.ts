@@ -40,7 +40,7 @@ test("a run is not waiting if a request is delayed briefly", async () => {
   expect(waits.take()).toBeUndefined();
 });
 
-test("concurrent waits count once, and continue across checks", async () => {
+test("concurrent waits count once, and a wait continues across checks", async () => {
   const { waits, pass, begin } = open();
   const [first, second] = [begin("limiter"), begin("limiter")];
   pass(300);

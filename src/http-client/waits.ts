@@ -8,8 +8,7 @@ export type WaitReason = "budget" | "limiter";
 const REASONS: readonly WaitReason[] = ["budget", "limiter"];
 
 /**
- * Fraction of the time. A run is reported as delayed by a cause if that cause has delayed its
- * requests for at least this part of the time.
+ * Minimum fraction of the time for which a cause must have delayed a run's requests to be reported.
  */
 const PART_MIN = 0.5;
 
@@ -56,7 +55,10 @@ export class Waits {
     waiting.untilMs = Math.max(waiting.untilMs, this.#lookedAtMs + durationMs);
   }
 
-  /** The cause of delay for most of the time since the last call, if any. */
+  /**
+   * Returns the cause that delayed requests for at least half of the time since the last call, if
+   * any.
+   */
   take(): WaitReason | undefined {
     this.#look();
     const elapsedMs = this.#lookedAtMs - this.#beganAtMs;

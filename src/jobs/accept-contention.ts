@@ -29,14 +29,16 @@ const MEMORY = 0.95;
 export class AcceptContention {
   #otherCount = 0;
 
-  /** Number of rows among which to choose a batch of `batchRowCount`. */
+  /** Returns the number of rows to read, among which a batch of `batchRowCount` is chosen. */
   rowCount(batchRowCount: number): number {
     const batchCount = 1 + Math.round(this.#otherCount * BATCHES_PER_OTHER);
     if (batchCount === 1) return batchRowCount;
     return Math.max(2 * batchRowCount, Math.min(ROW_COUNT_MAX, batchCount * batchRowCount));
   }
 
-  /** Random wait before accepting a job that woke all acceptors; 0 for a single acceptor. */
+  /**
+   * Returns a random delay before accepting a job that woke all acceptors; 0 for a single acceptor.
+   */
   acceptDelayMs(random: Random): number {
     return random.ratio() * this.#otherCount * ACCEPT_DELAY_MS_EACH;
   }

@@ -1,10 +1,10 @@
 /**
  * Returns the jobs of silent workers to the queue (RFC 007's activity monitor).
  *
- * Once per timeout, it reads the activity order of each type. A job whose position is unchanged
- * since the last pass had no heartbeat for a whole timeout, and is requeued. If its former worker
- * is still alive, the worker's next write for the job fails. A silent job is detected after one to
- * two timeouts plus jitter.
+ * Once per timeout, the monitor reads the activity order of each type. A job whose position is
+ * unchanged since the last pass had no heartbeat for a whole timeout, and is requeued. If the job's
+ * former worker is still alive, its next write for the job fails. A silent job is detected after
+ * one to two timeouts plus jitter.
  *
  * After a change of the timeout, workers use the former one until their next heartbeat. The first
  * pass after a change, and the first pass after startup, therefore wait for the longer of the two

@@ -6,8 +6,9 @@
  *   later   all pending jobs of the group are due in the future; indexed by the earliest due time
  *   ready   a job of the group is due; indexed by the group's standing
  *
- * A group has one standing, which moves its rows in all queues. Only acceptors make a group ready,
- * each in its own queues, so their number is bounded, whatever labels jobs require.
+ * A group has one standing in all queues. When the standing changes, all rows of the group in the
+ * index `ready` move. Only acceptors make a group ready, and only in their own queues. The number
+ * of these rows is therefore bounded, whatever labels jobs require.
  */
 import { EMPTY_BYTES } from "../base/index.ts";
 import type { Key, KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
@@ -23,7 +24,7 @@ import { type JobKeys, readyGroup, readyKey } from "./job-keys.ts";
 import { type Queue, typeOfQueue } from "./labels.ts";
 import { compareStandings, NO_USAGE, type Order, type Standing } from "./standing.ts";
 
-/** Maximum number of groups that an acceptor moves from later to ready per transaction. */
+/** Maximum number of groups that an acceptor moves from `later` to `ready` per transaction. */
 const COME_DUE_COUNT_MAX = 8;
 
 /** A ready group with its standing. */
@@ -45,7 +46,7 @@ export class GroupIndex {
     this.#keys = keys;
   }
 
-  /** Shares and usage of a group. `usageSec` computes the usage at a given time. */
+  /** Returns shares and usage of a group. `usageSec` computes the usage at a given time. */
   async standing(tx: ReadTransaction, type: JobType, group: string): Promise<Standing> {
     const value = await tx.get(this.#keys.standing.key({ type, group }));
     return value === undefined ? NO_USAGE : decodeStanding(value);
@@ -62,7 +63,7 @@ export class GroupIndex {
     return { kind: "later", dueAtSec: this.#keys.groupPending.unpack(first.key).scheduledAtSec };
   }
 
-  /** The first groups that are ready in some of the queues, lowest standing first. */
+  /** Returns the first groups that are ready in any of the queues, lowest standing first. */
   async candidates(
     tx: ReadTransaction,
     queues: readonly Queue[],
@@ -78,7 +79,10 @@ export class GroupIndex {
     return [...found.values()].toSorted(compareStandings).slice(0, limit);
   }
 
-  /** The first groups that have become due, from the index `later` of these queues. */
+  /**
+   * Returns the groups of these queues that have become due but are still in the index `later`, up
+   * to a maximum.
+   */
   async comeDue(
     tx: ReadTransaction,
     queues: readonly Queue[],
@@ -98,23 +102,31 @@ export class GroupIndex {
       .slice(0, limit);
   }
 
-  /** Time at which the next group becomes due in a queue; undefined if no group is due later. */
+  /**
+   * Returns the time at which the next group in the index `later` becomes due, or `undefined` if
+   * the queue has no group there.
+   */
   async nextDueSec(tx: ReadTransaction, queue: Queue): Promise<number | undefined> {
     const { entries } = await tx.getRangePage(this.#keys.later.range({ queue }), { limit: 1 });
     return entries[0] && this.#keys.later.unpack(entries[0].key).dueAtSec;
   }
 
-  /** The queues in which the group is ready, except the queue of jobs that require no labels. */
+  /**
+   * Returns the queues in which the group is ready, except the queue of jobs that require no
+   * labels.
+   */
   async readyQueues(tx: ReadTransaction, type: JobType, group: string): Promise<readonly Queue[]> {
     const { entries } = await tx.getRangePage(this.#keys.readyQueue.range({ type, group }));
     return entries.map(({ key }) => this.#keys.readyQueue.unpack(key).queue);
   }
 
   /**
-   * Moves a group in a queue to the index position that `decide` derives from the current position,
-   * unless `decide` returns nothing. Requeueing many jobs calls this concurrently in one
-   * transaction, so changes of the same group are serialized: otherwise two changes would start
-   * from the same position, and the row written by the first would remain.
+   * Moves a group in a queue to the index position that `decide` derives from the current position.
+   * If `decide` returns nothing, the group is not moved.
+   *
+   * Requeueing many jobs calls this concurrently in one transaction, so changes of the same group
+   * are serialized. Otherwise two changes would start from the same position, and the row written
+   * by the first would remain.
    */
   change(
     tx: Transaction,
@@ -153,7 +165,9 @@ export class GroupIndex {
     else if (from.kind === "ready") tx.clear(readyQueueKey);
   }
 
-  /** Writes a standing, and updates the group's rows in the queues in which it is ready. */
+  /**
+   * Stores a group's new standing, and moves the group's rows in the queues in which it is ready.
+   */
   async restand(
     tx: Transaction,
     type: JobType,

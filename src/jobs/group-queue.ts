@@ -1,7 +1,7 @@
 /**
  * The queues of grouped jobs, in two levels: first the group with the lowest standing, then the job
  * of that group that has waited longest. `standing.ts` defines standings. An acceptor treats the
- * queues for its labels as one.
+ * queues for its labels as one queue.
  *
  * A transaction that adds a job reads only the group's index position, which changes when the
  * group's queue becomes empty or due. It therefore conflicts neither with other additions nor with
@@ -42,8 +42,8 @@ const SIMILAR_SCORE = 0.02;
 export type GroupedPlan = JobPlan & { readonly group: string };
 
 /**
- * A key before which the queue has no job. Without it, a command that removes many jobs in a
- * transaction would read past all rows that it has cleared, once per job.
+ * A key before which the queue has no job. A command that removes many jobs in one transaction
+ * starts reading there; otherwise it would read past all rows that it has cleared, once per job.
  */
 interface Beginning {
   readonly emptyUntil: Key;
@@ -116,7 +116,7 @@ export class GroupQueue {
     const queue = queueOf(type, labels);
     tx.clear(this.#keys.groupPending.key({ queue, id, group, scheduledAtSec }));
     await this.#index.change(tx, queue, group, async (place) => {
-      // A job after the first one does not determine the position of its group.
+      // Only the first job determines the position of its group.
       if (place.kind === "later" && scheduledAtSec > place.dueAtSec) return undefined;
       if (place.kind === "ready" && scheduledAtSec > this.#nowSec()) return undefined;
       const next = this.#index.placeFor(await this.#first(tx, queue, group));
@@ -136,7 +136,8 @@ export class GroupQueue {
     beginnings.set(name, reading);
     const page = await tx.getRangePage({ begin, end: rows.end }, { limit: 1 });
     const [first] = page.entries;
-    // If a job has entered the queue meanwhile, it has deleted this entry of `beginnings`.
+    // If a job has entered the queue during the read, `enter` has deleted this entry, which may be
+    // outdated.
     if (beginnings.get(name) === reading) {
       beginnings.set(name, { emptyUntil: first?.key ?? rows.end, isRead: true });
     }
@@ -144,8 +145,9 @@ export class GroupQueue {
   }
 
   /**
-   * Removes up to `countMax` jobs of the next group due at `dueBySec` from the queues, which are of
-   * one type. Returns an empty list if no group has a due job.
+   * Removes up to `countMax` jobs due at `dueBySec` from the queues, all from the next group, and
+   * returns them. The queues must have the same job type. Returns an empty list if no group has a
+   * due job.
    */
   async take(
     tx: Transaction,
@@ -166,7 +168,7 @@ export class GroupQueue {
     return [];
   }
 
-  /** Jobs of groups due at `dueBySec` in a queue, up to `limit`. */
+  /** Returns up to `limit` grouped jobs in a queue that are due at `dueBySec`. */
   async due(
     tx: ReadTransaction,
     queue: Queue,
@@ -194,9 +196,9 @@ export class GroupQueue {
   }
 
   /**
-   * Time at which the next group of a queue becomes due, in seconds since the epoch; undefined if
-   * no group has a job. 0 if the last `take` found no jobs in the groups that it considered, but
-   * other groups are ready.
+   * Returns the time at which the next group of a queue becomes due, in seconds since the epoch, or
+   * `undefined` if no group has a job. Returns 0 if a group is ready, which happens if the last
+   * `take` found no jobs in the groups that it considered.
    */
   async nextDueSec(tx: ReadTransaction, queue: Queue): Promise<number | undefined> {
     const [ready, laterSec] = await Promise.all([
@@ -263,7 +265,8 @@ export class GroupQueue {
     const nowSec = this.#nowSec();
     const taken: JobName[] = [];
     for (const { key, id, head } of due.slice(0, countMax)) {
-      // Stops taking jobs when another group is next, as if each job were accepted separately.
+      // Stops taking jobs as soon as another group is next, as if each job were accepted
+      // separately.
       const isOthersTurn = next !== undefined && compareStandings(next, standing) < 0;
       if (taken.length > 0 && isOthersTurn) break;
       tx.addReadConflictKey(key);
@@ -321,7 +324,7 @@ export class GroupQueue {
     await this.#index.move(tx, queue, group, { kind: "ready" }, this.#index.placeFor(rest));
   }
 
-  /** Removes one of the groups with the lowest standing from the list, and returns the group. */
+  /** Removes a random one of the groups with the lowest standings from the list, and returns it. */
   #choose(candidates: Candidate[]): Candidate {
     const lowest = candidates[0] as Candidate;
     const isSimilar = ({ generation, score }: Candidate): boolean =>

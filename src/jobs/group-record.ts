@@ -70,7 +70,9 @@ export function decodeFairShare(value: Uint8Array): FairShareGeneration {
   return { generation, usageCoefficient, intervalSec, instalmentSec };
 }
 
-/** A double is unpacked as a number, or as a wrapper if its value is an integer. */
+/**
+ * Converts an unpacked double to a number. A double with an integer value is unpacked as a wrapper.
+ */
 export function toNumber(item: unknown): number {
   const value = item instanceof Double ? item.value : item;
   assert(typeof value === "number", "The stored value must be a number");

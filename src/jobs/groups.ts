@@ -65,7 +65,9 @@ export class Groups {
     this.#counts = counts;
   }
 
-  /** Sets how usage decays. Existing usage is kept. Writes nothing if unchanged. */
+  /**
+   * Sets how usage decays. Existing usage is kept. Writes nothing if the fair share is unchanged.
+   */
   async setFairShare(tx: Transaction, type: JobType, fairShare: FairShare): Promise<void> {
     checkFairShare(fairShare);
     const { generation, ...stored } = await this.fairShare(tx, type);
@@ -125,7 +127,7 @@ export class Groups {
     );
   }
 
-  /** Shares and usage of a group. `usageSec` computes the usage at a given time. */
+  /** Returns shares and usage of a group. `usageSec` computes the usage at a given time. */
   standing(tx: ReadTransaction, type: JobType, group: string): Promise<Standing> {
     return this.#index.standing(tx, type, group);
   }
@@ -141,8 +143,8 @@ export class Groups {
   }
 
   /**
-   * Number of additional jobs of the group that may run. If the group has a limit, conflicts with
-   * every start and end of its jobs.
+   * Returns the number of additional jobs of the group that may run. If the group has a limit,
+   * conflicts with every start and end of its jobs.
    */
   async room(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
     const value = await tx.get(this.#keys.groupLimit.key({ type, group }));
@@ -160,10 +162,11 @@ export class Groups {
 
   /**
    * Returns the groups at or above their limit in which this worker should stop jobs, with the
-   * number of jobs to stop. Cluster-wide, a group should stop the jobs in excess of its limit. To
-   * make room, it should also stop as many jobs as it has due jobs, up to the parameter `limit`.
-   * This worker stops its proportional part of both, rounded up. `held` is its number of running
-   * jobs by group, `labels` are its labels. A snapshot read.
+   * number of jobs to stop. Cluster-wide, a group should stop the jobs in excess of its limit. It
+   * should also make room for its due jobs, by stopping one running job for each due job, up to
+   * `limit`. This worker stops its proportional part of that number, rounded up. `held` is the
+   * number of jobs that this worker runs, by group; `labels` are the labels of this worker. A
+   * snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
@@ -242,8 +245,8 @@ export class Groups {
   }
 
   /**
-   * Returns the given groups that have a higher standing than some other group with a job due at
-   * `dueBySec` for a worker with these labels. A snapshot read.
+   * Returns those of `groups` whose standing is higher than the standing of a group with a job due
+   * at `dueBySec` for a worker with these labels. A snapshot read.
    */
   async notNext(
     tx: ReadTransaction,
@@ -260,7 +263,7 @@ export class Groups {
     return new Set(higher.map(({ group }) => group));
   }
 
-  /** The group with the lowest standing that has a job due at `dueBySec`. */
+  /** Returns the group with the lowest standing that has a job due at `dueBySec`. */
   async #next(
     tx: ReadTransaction,
     type: JobType,
@@ -288,9 +291,9 @@ export class Groups {
   }
 
   /**
-   * Earliest due time of the due jobs that a worker with one of these sets of labels may run;
-   * undefined if no group has such a job. Reads every ready group, in several transactions if
-   * necessary.
+   * Returns the earliest due time of the due jobs that a worker with one of these sets of labels
+   * may run, or `undefined` if no group has such a job. Reads every ready group, in several
+   * transactions if necessary.
    */
   async longestDueSec(
     kv: KeyValueStore,
@@ -317,8 +320,9 @@ export class Groups {
   }
 
   /**
-   * Due time of the group's first pending job, possibly in the past; undefined if no job is
-   * pending. A job that requires labels counts only once an acceptor has found it due.
+   * Returns the due time of the group's first pending job, possibly in the past, or `undefined` if
+   * no job is pending. In queues of jobs that require labels, the group must be ready; otherwise
+   * its jobs there are ignored.
    */
   async firstDueSec(
     tx: ReadTransaction,
@@ -341,7 +345,10 @@ export class Groups {
     return first && this.#keys.groupPending.unpack(first.key).scheduledAtSec;
   }
 
-  /** Due times of the first jobs of a page of the groups that are ready in a queue. */
+  /**
+   * Reads a page of the groups that are ready in a queue. Returns the due time of the first job of
+   * each group.
+   */
   async #firstDueSecs(tx: ReadTransaction, queue: Queue, range: KeyRange) {
     const { entries, stoppedBy } = await tx.getRangePage(range, { limit: READY_ROWS_MAX });
     const dueSecs = await Promise.all(

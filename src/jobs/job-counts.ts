@@ -30,7 +30,7 @@ export class JobCounts {
     if (to !== undefined) this.#add(tx, type, to, 1n);
   }
 
-  /** Counts for a type or one of its groups. A snapshot read. */
+  /** Returns the counts for a type or one of its groups. A snapshot read. */
   async read(tx: ReadTransaction, type: JobType, group?: string): Promise<StateCounts> {
     const counts = await Promise.all(
       STATES.map(async (state) =>
@@ -40,7 +40,7 @@ export class JobCounts {
     return stateCounts(counts);
   }
 
-  /** Number of running jobs of a group. Conflicts with transactions that change it. */
+  /** Returns the number of running jobs of a group. Conflicts with transactions that change it. */
   async running(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
     return decodeCounter(await tx.get(this.#key(type, "running", group)));
   }
@@ -65,8 +65,8 @@ export class JobCounts {
   }
 
   /**
-   * Up to `limit` groups that ever had a job and have not been removed, after `after`, in name
-   * order. A snapshot read.
+   * Returns up to `limit` groups after `after`, in name order. Includes all groups that ever had a
+   * job, unless they were removed since. A snapshot read.
    */
   async groupNames(
     tx: ReadTransaction,
@@ -91,8 +91,8 @@ export class JobCounts {
   }
 
   /**
-   * Counts by reading every job in one transaction, for tests with few jobs. Without a group,
-   * counts the whole type.
+   * Counts by reading every job in one transaction, for tests with few jobs. Without `group`,
+   * counts the jobs of the whole type.
    */
   async recount(tx: ReadTransaction, type: JobType, group?: string): Promise<StateCounts> {
     const counts = STATES.map(() => 0);

@@ -1,6 +1,6 @@
 /**
- * Data and requests of jobs, stored as JSON in chunks: the values of the current run, and the
- * values set for the next run during a run.
+ * Data and requests of jobs, stored as JSON in chunks. During a run, a job can have a second set of
+ * values for its next run.
  */
 import type { ReadTransaction, Transaction } from "../kv/index.ts";
 import type { JobData, JobFacts, JobName } from "./job.ts";
@@ -61,7 +61,7 @@ export class JobDataStore {
     return this.#request.getLater(tx, job);
   }
 
-  /** Data and requests of several jobs, in the given order. */
+  /** Returns data and requests of several jobs, in the given order. */
   async getMany(
     tx: ReadTransaction,
     jobs: readonly { readonly name: JobName; readonly facts: Pick<JobFacts, "hasRequest"> }[],
@@ -158,7 +158,10 @@ class JsonRows {
     return rows && this.#form.decode(job, decodeData(rows));
   }
 
-  /** Most objects have one row, and every write includes the first row. */
+  /**
+   * Returns the rows of an object, given its first row. Most objects have only one row, which every
+   * write includes.
+   */
   async #read(
     tx: ReadTransaction,
     job: JobName,
@@ -168,7 +171,7 @@ class JsonRows {
     return first.length < DATA_CHUNK_BYTES ? [first] : this.#rows(tx, job);
   }
 
-  /** Values of several jobs, in the given order. */
+  /** Returns the values of several jobs, in the given order. */
   async getMany(
     tx: ReadTransaction,
     jobs: readonly JobName[],

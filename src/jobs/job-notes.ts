@@ -18,7 +18,7 @@ export class JobNotes {
     return tx.get(this.#keys.note.key(job));
   }
 
-  /** Notes of several jobs of a type, in id order. */
+  /** Returns the notes of several jobs of a type, in the order of `ids`. */
   getMany(
     tx: ReadTransaction,
     type: JobType,
@@ -34,8 +34,9 @@ export class JobNotes {
   }
 
   /**
-   * Notes after `afterId` ("" for the first) up to `lastId` (undefined for the last), by job id; a
-   * job may no longer exist. Also reads the rows of data in between.
+   * Returns the notes after `afterId` ("" for the first) up to `lastId` (undefined for the last),
+   * by job id. The job of a note may no longer exist. Also reads the rows of data between the
+   * notes.
    */
   async between(
     tx: ReadTransaction,

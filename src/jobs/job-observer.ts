@@ -1,6 +1,6 @@
 /**
  * Observers maintain data derived from the jobs of a type, such as an index, in the transactions
- * that change them.
+ * that change these jobs.
  */
 import type { Transaction } from "../kv/index.ts";
 import type { JobData, JobFacts, JobName } from "./job.ts";

@@ -15,20 +15,20 @@ import type { JobData, JobFacts, JobTerms, RunningFacts, TypeTimeout } from "./j
 import { type Labels, NO_LABELS } from "./labels.ts";
 
 /**
- * Format of a job. A job with a request, labels or both has one of the next formats, so that a node
- * without support for these values refuses the job instead of losing them.
+ * Format of a job. A job with a request, labels or both has one of the next three formats. A node
+ * without support for these values therefore refuses the job instead of losing them.
  */
 const FORMAT = 3;
 const WITH_REQUEST = 1;
 const WITH_LABELS = 2;
 const FORMAT_MAX = FORMAT + WITH_REQUEST + WITH_LABELS;
 /**
- * Oldest readable format. Format 1 had no worker, and formats 1 and 2 had no group; both are read
- * as undefined.
+ * Oldest readable format. Jobs in format 1 have no worker, and jobs in formats 1 and 2 have no
+ * group. Both are read as undefined.
  */
 const FORMAT_MIN = 1;
 const FORMAT_OF_TYPES = 2;
-/** Oldest readable format of a type. Format 1 had no former timeout. */
+/** Oldest readable format of a type. Types in format 1 have no former timeout. */
 const FORMAT_OF_TYPES_MIN = 1;
 const FORMAT_OF_IDS = 1;
 const PENDING = 0;
@@ -51,7 +51,7 @@ function formatOf(hasRequest: boolean, labels: Labels): number {
   return FORMAT + (hasRequest ? WITH_REQUEST : 0) + (labels.length > 0 ? WITH_LABELS : 0);
 }
 
-/** The last element of a record in a format with labels. */
+/** Returns the last element of a record in a format with labels. */
 function labelItems(labels: Labels): Tuple {
   return labels.length > 0 ? [[...labels]] : [];
 }
@@ -60,7 +60,8 @@ function labelItems(labels: Labels): Tuple {
 export type RunningFactsAtCommit = Omit<RunningFacts, "state" | "activity">;
 
 /**
- * Facts of a job accepted or updated in this transaction, whose versionstamp the commit completes.
+ * Encodes the facts of a job accepted or updated in this transaction. The commit completes the
+ * versionstamp in the record.
  */
 export function encodeRunning(
   facts: RunningFactsAtCommit,
@@ -69,7 +70,7 @@ export function encodeRunning(
   return packTupleVersionstamped(runningTuple(facts, Versionstamp.incomplete(userVersion)));
 }
 
-/** Facts of a running job that keeps its position in the activity order. */
+/** Encodes the facts of a running job that keeps its position in the activity order. */
 export function encodeStillRunning(facts: RunningFacts): Uint8Array {
   return packTuple(runningTuple(facts, facts.activity));
 }
@@ -152,7 +153,7 @@ export function decodeJobId(value: Uint8Array): string {
   return id;
 }
 
-/** The data as JSON, split into chunks that fit into values. */
+/** Encodes the data as JSON, split into chunks that fit into values. */
 export function encodeData(data: JobData): Uint8Array[] {
   const bytes = utf8Encode(JSON.stringify(data));
   const chunks: Uint8Array[] = [];

@@ -32,8 +32,8 @@ export class JobSubscription {
   /** The job at the start of the subscription. */
   readonly job: Job;
   /**
-   * Values reported last. If the due time of a pending job differs, the job has run, unobserved, in
-   * the meantime.
+   * The values reported last. If the due time of a pending job is different, the job has run in the
+   * meantime without being observed.
    */
   #signs: JobSigns | undefined;
   readonly #ended = new AbortController();
@@ -58,7 +58,7 @@ export class JobSubscription {
   }
 
   /**
-   * Whether `signs` differ from those last reported. They are undefined if the job no longer
+   * Whether `signs` differ from those last reported. `signs` are undefined if the job no longer
    * exists.
    */
   isNews(signs: JobSigns | undefined): boolean {
@@ -107,8 +107,8 @@ export class JobSubscriptions {
   }
 
   /**
-   * The next event of any of the subscriptions; undefined if the time limit has passed or all
-   * subscriptions have ended.
+   * Waits for the next event of any of the subscriptions, and returns it. Returns `undefined` if
+   * the time limit has passed or all subscriptions have ended.
    */
   async wait(
     subscriptions: readonly JobSubscription[],
@@ -146,7 +146,10 @@ export class JobSubscriptions {
     }
   }
 
-  /** Reads the job's data only for an event: most changes do not match. */
+  /**
+   * Reads the state of a subscription's job. Reads the job's data only for an event, because most
+   * changes do not match.
+   */
   async #look(
     tx: Transaction,
     subscription: JobSubscription,

@@ -5,8 +5,8 @@
  *                       │ expelled, or the lease was not renewed in time
  *                       └► all jobs stop → leave → register again
  *
- * The caller supplies the function that runs jobs. It accepts jobs under the given worker id and
- * stops immediately when `expelled` aborts.
+ * The caller supplies the function that runs jobs. This function accepts jobs under the given
+ * worker id and stops immediately when `expelled` aborts.
  */
 import { errorCode, runTogether } from "../base/index.ts";
 import type { JobType } from "./job.ts";
@@ -36,11 +36,11 @@ export interface JobWorkerParts extends WorkerRingParts {
   /** Labels of the worker. Default: none. */
   readonly labels?: Labels;
   readonly leaseMs: number;
-  /** Announced to other nodes of the store. */
+  /** Program of the worker, announced to other nodes of the store. */
   readonly program?: Program | undefined;
 }
 
-/** One registration. */
+/** A registration as a worker. */
 export interface Membership {
   readonly id: WorkerId;
   /** Aborts when the worker must abandon all its jobs without further writes. */
@@ -121,8 +121,8 @@ export class JobWorker {
   }
 
   /**
-   * Rejects when the lease is lost. Also checks the clock, because after a pause of the whole
-   * process it reveals the loss before any message does.
+   * Rejects when the lease is lost. Also checks the clock: after a pause of the whole process, the
+   * clock reveals the loss before any message does.
    */
   async #watchLease(id: WorkerId, lease: Lease, over: AbortSignal): Promise<void> {
     const { clock } = this.#parts.runtime;

@@ -109,8 +109,7 @@ export interface AcceptOptions extends Wanted {
 }
 
 /**
- * Number of random bytes that distinguish a notification of a worker from the previous
- * notification.
+ * Number of random bytes in the notification of a worker, which must differ from the previous one.
  */
 const CALL_BYTES = 8;
 
@@ -200,12 +199,12 @@ export class Jobs {
    *
    *   absent, finished   becomes pending with this data, time, group and labels
    *   pending            receives these values; nothing is written if they are unchanged
-   *   running            runs again after this run, with these values; counted in the new group now
+   *   running            runs again afterwards, with these values; its group changes immediately
    *
    * If a request is passed, it replaces the existing one.
    *
-   * CouchDB drops the data if the job is running, or pending with the same due time; Tandem keeps
-   * it.
+   * CouchDB drops the new data if the job is running, or pending with the same due time; Tandem
+   * keeps the new data.
    */
   async add(
     tx: Transaction,
@@ -263,7 +262,10 @@ export class Jobs {
     await this.#announce(tx, job, finished, { data, request });
   }
 
-  /** Removes a job in any state; its holder is halted. Returns whether it existed. */
+  /**
+   * Removes a job in any state. The worker that holds the job is halted. Returns whether the job
+   * existed.
+   */
   async remove(tx: Transaction, job: JobName): Promise<boolean> {
     const facts = await this.#facts(tx, job);
     if (facts === undefined) return false;
@@ -280,7 +282,7 @@ export class Jobs {
     return (await this.observe(tx, job))?.job;
   }
 
-  /** Returns the given jobs that exist, in id order. Reads them concurrently. */
+  /** Returns the given jobs that exist, in the order of `ids`. Reads them concurrently. */
   async getMany(
     tx: ReadTransaction,
     type: JobType,
@@ -297,8 +299,8 @@ export class Jobs {
   }
 
   /**
-   * The current run of a job under a worker; undefined if the job is not running, or runs without a
-   * worker.
+   * Returns the worker and lock of a job's current run, or `undefined` if the job is not running,
+   * or runs without a worker.
    */
   async runOf(
     tx: ReadTransaction,
@@ -309,7 +311,10 @@ export class Jobs {
     return { worker: facts.worker, lock: facts.lock };
   }
 
-  /** State and due time of a job, without its data; undefined if it does not exist. */
+  /**
+   * Returns state and due time of a job, without its data, or `undefined` if the job does not
+   * exist.
+   */
   async schedule(
     tx: ReadTransaction,
     job: JobName,
@@ -317,7 +322,7 @@ export class Jobs {
     return this.#facts(tx, job);
   }
 
-  /** One page of a type's jobs in id order, after `afterId`, with state and due time only. */
+  /** Returns a page of a type's jobs in id order, after `afterId`, with state and due time only. */
   async schedules(
     tx: ReadTransaction,
     type: JobType,
@@ -359,7 +364,7 @@ export class Jobs {
     return hasRequest ? this.#data.getRequestLater(tx, name) : () => undefined;
   }
 
-  /** One page of a type's jobs in id order, after `afterId`. */
+  /** Returns a page of a type's jobs in id order, after `afterId`. */
   async list(
     tx: ReadTransaction,
     type: JobType,
@@ -393,7 +398,7 @@ export class Jobs {
   }
 
   /**
-   * Up to `limit` ids of a type's jobs with the given prefix, after `afterId`, ascending or
+   * Returns up to `limit` ids of a type's jobs with the given prefix, after `afterId`, ascending or
    * descending.
    */
   async ids(
@@ -412,14 +417,17 @@ export class Jobs {
     return ids;
   }
 
-  /** Pending jobs due at `dueBySec`, up to `limit`, in no particular order. A snapshot read. */
+  /**
+   * Returns up to `limit` pending jobs that are due at `dueBySec`, in no particular order. A
+   * snapshot read.
+   */
   due(tx: ReadTransaction, type: JobType, wanted: DueWanted): Promise<readonly JobName[]> {
     return this.#queue.due(tx, type, wanted);
   }
 
   /**
-   * Number of due jobs that have a group, but that no worker may run. Reads at most `rowsMax` rows.
-   * A snapshot read.
+   * Returns the number of due jobs that have a group, but that no worker may run. Reads at most
+   * `rowsMax` rows. A snapshot read.
    */
   unplacedCount(tx: ReadTransaction, type: JobType, wanted: UnplacedWanted): Promise<number> {
     return this.#queue.unplacedCount(tx, type, wanted);
@@ -455,7 +463,7 @@ export class Jobs {
     };
   }
 
-  /** Random wait in milliseconds before accepting a job that woke all acceptors. */
+  /** Returns a random delay in milliseconds before accepting a job that woke all acceptors. */
   acceptDelayMs(): number {
     return this.#queue.acceptDelayMs();
   }
@@ -489,7 +497,7 @@ export class Jobs {
 
   /**
    * Sets the maximum number of concurrently running jobs of a group, cluster-wide; undefined for no
-   * limit. `labels` are those that its jobs require.
+   * limit. `labels` are the labels that the group's jobs require.
    */
   async setGroupLimit(
     tx: Transaction,
@@ -502,7 +510,7 @@ export class Jobs {
     await this.#queue.released(tx, type, { group, labels });
   }
 
-  /** Running jobs of a type, in order of their last heartbeats. */
+  /** Returns the ids of a type's running jobs, in order of their last heartbeats. */
   async runningIds(tx: ReadTransaction, type: JobType): Promise<readonly string[]> {
     const ids: string[] = [];
     for await (const { value } of tx.getRange(this.#keys.activity.range({ type }))) {
@@ -591,8 +599,8 @@ export class Jobs {
 
   /**
    * Converts the job's requests to the current form, even if a worker holds the job. Returns
-   * whether a request was in another form. With `split`, a job without a request gets the data and
-   * request into which `split` divides its data.
+   * whether a request was in another form. If `split` is passed, it divides the data of a job
+   * without a request into data and a request.
    */
   async renewRequest(
     tx: Transaction,
@@ -612,7 +620,7 @@ export class Jobs {
     return true;
   }
 
-  /** Replaces the request of a job that is not running; its state does not change. */
+  /** Replaces the request of a job that is not running. The job's state does not change. */
   async setRequest(tx: Transaction, job: JobName, request: JobData): Promise<void> {
     const facts = await this.#facts(tx, job);
     assert(
@@ -636,8 +644,9 @@ export class Jobs {
   }
 
   /**
-   * Sets the labels that a job in any state requires. Its holder, if any, is notified, and should
-   * return the job to the queue (`labelsOf`). Returns whether they changed.
+   * Sets the labels that a job in any state requires. Returns whether the labels changed. If a
+   * worker holds the job, the worker is notified, and should return the job to the queue
+   * (`labelsOf`).
    */
   async setLabels(tx: Transaction, job: JobName, labels: Labels): Promise<boolean> {
     const facts = await this.#facts(tx, job);
@@ -656,12 +665,12 @@ export class Jobs {
     return true;
   }
 
-  /** Labels that a held job requires, which may have changed since it was accepted. */
+  /** Returns the labels that a held job requires, which may have changed since it was accepted. */
   async labelsOf(tx: ReadTransaction, held: HeldJob): Promise<Labels> {
     return (await this.#heldFacts(tx, held)).labels;
   }
 
-  /** Fires when the job changes in any way after this transaction's commit. */
+  /** Returns a watch that fires when the job changes in any way after this transaction's commit. */
   watch(tx: Transaction, job: JobName): Watch {
     return tx.watch(this.#keys.job.key(job));
   }
@@ -678,7 +687,7 @@ export class Jobs {
     );
   }
 
-  /** Position of the latest heartbeat in the activity order of a type. */
+  /** Returns the position of a type's latest heartbeat in the activity order. */
   async lastActivity(tx: ReadTransaction, type: JobType): Promise<Versionstamp | undefined> {
     const range = this.#keys.activity.range({ type });
     const page = await tx.snapshot.getRangePage(range, { limit: 1, reverse: true });
@@ -687,8 +696,8 @@ export class Jobs {
   }
 
   /**
-   * Requeues up to `limit` jobs whose last heartbeat is not after `until`. Workers that still hold
-   * such a job are halted at their next write.
+   * Requeues up to `limit` jobs whose last heartbeat is not after `until`. A worker that still
+   * holds one of these jobs is halted at its next write.
    */
   async requeueSilent(
     tx: Transaction,
@@ -705,14 +714,14 @@ export class Jobs {
     return { jobCount: ids.length, isDone: page.stoppedBy === "exhausted" };
   }
 
-  /** Number of jobs that a worker holds. A snapshot read. */
+  /** Returns the number of jobs that a worker holds. A snapshot read. */
   async heldCount(tx: ReadTransaction, worker: WorkerId): Promise<number> {
     let count = 0;
     for await (const _ of tx.snapshot.getRange(this.#keys.held.range({ worker }))) count++;
     return count;
   }
 
-  /** Requeues up to `limit` jobs of an expelled worker, which loses them. */
+  /** Requeues up to `limit` jobs of an expelled worker. */
   async requeueHeldBy(tx: Transaction, worker: WorkerId, limit: number): Promise<RequeuedBatch> {
     const page = await tx.getRangePage(this.#keys.held.range({ worker }), { limit });
     const jobs = page.entries.map(({ key }) => this.#keys.held.unpack(key));
@@ -831,7 +840,7 @@ export class Jobs {
   }
 }
 
-/** The position of a running job in the activity order. */
+/** Returns the position of a running job in the activity order. */
 function activityOf(facts: JobFacts): string | undefined {
   return facts.state === "running" ? facts.activity.toString() : undefined;
 }

@@ -1,9 +1,9 @@
 /**
  * Placement: labels of workers, and labels that a job requires. A worker may run a job if it has
- * all of them.
+ * all labels that the job requires.
  *
  * The pending jobs that require the same labels form a queue. A worker reads one queue for each
- * subset of its own labels, so it never reads jobs that it may not run, however many other sets of
+ * subset of its own labels. It never reads jobs that it may not run, however many other sets of
  * labels jobs require.
  */
 import { assert } from "../base/index.ts";
@@ -12,12 +12,12 @@ import type { JobType, Labels } from "./job.ts";
 export type { Labels };
 
 /**
- * The pending jobs of a type that require the same labels: the type if they require none, otherwise
- * the type followed by the labels.
+ * Identifies the pending jobs of a type that require the same labels: the type if they require
+ * none, otherwise the type followed by the labels.
  */
 export type Queue = JobType | string[];
 
-/** Maximum number of labels of a worker. It reads up to 93 queues. */
+/** Maximum number of labels of a worker. With eight labels, a worker reads 93 queues. */
 export const WORKER_LABELS_MAX = 8;
 /** Maximum number of labels that a job requires. */
 export const REQUIRED_LABELS_MAX = 3;
@@ -33,7 +33,7 @@ export function isLabel(text: unknown): text is string {
   return typeof text === "string" && LABEL.test(text);
 }
 
-/** Returns the labels sorted, each once. */
+/** Returns the labels sorted, without duplicates. */
 export function labelSet(labels: Iterable<string>): Labels {
   return [...new Set(labels)].sort();
 }

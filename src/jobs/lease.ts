@@ -18,8 +18,8 @@ import type { Workers } from "./workers.ts";
 export const RENEWALS_PER_LEASE = 5;
 
 /**
- * Part of its lease that a worker uses. The remaining time is for stopping jobs, and for clock
- * drift.
+ * Fraction of its lease for which a worker runs jobs without a renewal. The rest is for stopping
+ * jobs, and for clock drift.
  */
 const USED_RATIO = 0.8;
 
@@ -51,20 +51,20 @@ export interface ReadyRenewer {
 
 export interface Lease {
   /**
-   * Time for which the worker may continue, on a monotonic clock. If it is not positive, the worker
-   * must abandon its jobs.
+   * Returns the time for which the worker may continue, on a monotonic clock. If it is not
+   * positive, the worker must abandon its jobs.
    */
   remainingMs(): number;
   /** Settles when the lease is no longer renewed. */
   readonly ended: Promise<LeaseEnding>;
 }
 
-/** Time for which a worker continues after the start of its last renewal. */
+/** Returns the time for which a worker may continue after the start of its last renewal. */
 export function usedLeaseMs(leaseMs: number): number {
   return leaseMs * USED_RATIO;
 }
 
-/** Remaining time of a lease whose last renewal began `ageMs` ago. */
+/** Returns the remaining time of a lease whose last renewal began `ageMs` ago. */
 export function remainingMs(leaseMs: number, ageMs: number): number {
   return usedLeaseMs(leaseMs) - ageMs;
 }
@@ -76,8 +76,8 @@ export interface KeepLeaseParts {
 }
 
 /**
- * Renews until aborted, or until the lease is lost. Calls `onRenewed` with the start time of each
- * successful renewal.
+ * Renews a lease until aborted, or until the lease is lost. Calls `onRenewed` with the start time
+ * of each successful renewal.
  */
 export async function keepLease(
   { clock, kv, workers }: KeepLeaseParts,
@@ -109,7 +109,7 @@ export async function keepLease(
   return "stopped";
 }
 
-/** Renews within the worker's own event loop, for stores in the same process. */
+/** Renews leases within the worker's own event loop, for stores in the same process. */
 export class InLoopLeaseRenewer implements LeaseRenewer {
   readonly #parts: KeepLeaseParts;
 

@@ -1,7 +1,7 @@
 /**
  * The pending jobs of a type. Jobs without a group are ordered by due time (RFC 007), jobs with a
- * group as in `group-queue.ts`. An acceptor treats the queues for its labels as one. If a type has
- * both kinds of jobs, an acceptor chooses at random which kind to try first.
+ * group as in `group-queue.ts`. An acceptor treats the queues for its labels as one queue. If a
+ * type has both kinds of jobs, an acceptor chooses at random which kind to try first.
  */
 import { append, EMPTY_BYTES, type Runtime, randomHex, smallest } from "../base/index.ts";
 import type { Key, KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
@@ -23,7 +23,7 @@ import {
 
 /**
  * Probability that an acceptor tries the groups before the jobs without a group. The first value
- * applies if its last attempt found jobs in groups; otherwise the second applies.
+ * applies if the acceptor's last attempt found jobs in groups; otherwise the second applies.
  */
 const GROUPS_FIRST_RATIO = 1 / 2;
 const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;
@@ -68,7 +68,9 @@ export class PendingQueue {
     this.#groups = groups;
   }
 
-  /** Adds a job and wakes waiting acceptors, unless they will try again before it is due. */
+  /**
+   * Adds a job. Wakes waiting acceptors, unless they will try again anyway before the job is due.
+   */
   async enter(tx: Transaction, job: JobName, plan: JobPlan): Promise<void> {
     const { scheduledAtSec, group } = plan;
     const announcedSec = this.#runtime.clock.nowMs() / 1000 + LOOK_AGAIN_SEC;
@@ -90,7 +92,8 @@ export class PendingQueue {
 
   /**
    * Called when a job of the group has ended or the group's limit is raised. Only jobs that require
-   * these labels or none become ready; others do so when the group is checked again.
+   * these labels or no labels become ready. Other jobs become ready when the group is checked
+   * again.
    */
   async released(
     tx: Transaction,
@@ -117,12 +120,12 @@ export class PendingQueue {
     return this.#takeGrouped(tx, queues, wanted);
   }
 
-  /** Random wait in milliseconds before accepting a job that woke all acceptors. */
+  /** Returns a random delay in milliseconds before accepting a job that woke all acceptors. */
   acceptDelayMs(): number {
     return this.#contention.acceptDelayMs(this.#runtime.random);
   }
 
-  /** Jobs for these labels due at `dueBySec`, up to `limit`. A snapshot read. */
+  /** Returns up to `limit` jobs for these labels that are due at `dueBySec`. A snapshot read. */
   async due(tx: ReadTransaction, type: JobType, wanted: DueWanted): Promise<JobName[]> {
     const { dueBySec, limit, labels = NO_LABELS } = wanted;
     const due: JobName[] = [];
@@ -137,7 +140,7 @@ export class PendingQueue {
     return due;
   }
 
-  /** Due time of the first job for these labels, past or future. */
+  /** Returns the due time of the first job for these labels, in the past or the future. */
   async firstDueSec(
     tx: ReadTransaction,
     type: JobType,
@@ -163,8 +166,8 @@ export class PendingQueue {
   }
 
   /**
-   * Number of jobs that have a group and are due at `dueBySec`, but that no worker may run, given
-   * the labels of the workers. Reads at most `rowsMax` rows. A snapshot read.
+   * Returns the number of jobs that have a group and are due at `dueBySec`, but that no worker may
+   * run, given the labels of the workers. Reads at most `rowsMax` rows. A snapshot read.
    */
   async unplacedCount(
     tx: ReadTransaction,
@@ -246,7 +249,7 @@ export class PendingQueue {
       .map(({ key }) => key);
   }
 
-  /** Jobs of a random queue that has jobs. */
+  /** Returns due jobs of one queue. The search begins with a random queue. */
   async #anywhere(
     tx: Transaction,
     queues: readonly Queue[],
@@ -260,7 +263,7 @@ export class PendingQueue {
     return [];
   }
 
-  /** Jobs after a random id, or, at the end of the queue, the jobs before it. */
+  /** Returns due jobs after a random id, or the last due jobs before it if no job follows it. */
   async #anywhereIn(
     tx: Transaction,
     queue: Queue,

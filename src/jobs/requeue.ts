@@ -17,7 +17,7 @@ export interface RequeuedBatch {
   readonly isDone: boolean;
 }
 
-/** Calls `requeue` until it is done. Returns the number of jobs. */
+/** Calls `requeue` until it is done. Returns the number of requeued jobs. */
 export async function requeueInBatches(
   kv: KeyValueStore,
   requeue: (tx: Transaction, limit: number) => Promise<RequeuedBatch>,

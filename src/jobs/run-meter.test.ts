@@ -14,7 +14,7 @@ function open() {
   return { meter: new RunMeter(clock, INSTALMENT_SEC), pass };
 }
 
-test("a running job is charged for time beyond its prepayment, each second once", () => {
+test("a running job is charged once for each second beyond its prepayment", () => {
   const { meter, pass } = open();
   meter.start(FIRST, "g");
   pass(INSTALMENT_SEC);

@@ -46,7 +46,7 @@ export class RunMeter {
     add(this.#ended, run.group, this.#ranSec(run) - run.chargedSec);
   }
 
-  /** Number of running jobs by group. */
+  /** Returns the number of running jobs by group. */
   groups(): Map<string, number> {
     const counts = new Map<string, number>();
     for (const { group } of this.#running.values()) {
@@ -56,8 +56,8 @@ export class RunMeter {
   }
 
   /**
-   * Returns the seconds to charge to each group, negative for refunds (`Groups.charge`), and
-   * records them as charged.
+   * Returns the seconds to charge to each group since the last call, negative for refunds
+   * (`Groups.charge`).
    */
   takeBill(): ReadonlyMap<string, number> {
     const bill = this.#ended;

@@ -1,6 +1,6 @@
 /**
  * Jobs of several types that one worker accepts and runs as soon as they are due. Each job runs on
- * one worker, and another worker takes over if that one dies.
+ * one worker. If that worker dies, another worker takes over the job.
  */
 import {
   abortWith,
@@ -18,7 +18,7 @@ import { LOOK_AGAIN_SEC } from "./pending-queue.ts";
 
 /** Maximum number of jobs accepted per transaction. */
 const ACCEPTED_MAX = 100;
-/** Heartbeats per activity timeout. */
+/** Number of heartbeats per activity timeout. */
 const SIGNS_PER_TIMEOUT = 4;
 
 export interface SlotlessJobsParts {
@@ -139,7 +139,7 @@ class SlotlessJobsOfType {
 }
 
 export interface HeartbeatParts extends SlotlessJobsParts {
-  /** Interval for heartbeats. Read at each use, so that changed settings apply. */
+  /** Settings for heartbeats, read at each use, so that changes apply immediately. */
   readonly config: { readonly activityTimeoutSec: number };
 }
 
@@ -157,7 +157,10 @@ export async function showLife(
   }
 }
 
-/** Runs `work` with heartbeats. Its signal aborts with `stopped`, or if the job is lost. */
+/**
+ * Runs `work` while sending heartbeats. The signal passed to `work` aborts when `stopped` aborts,
+ * or when the job is lost.
+ */
 export async function whileAlive(
   parts: HeartbeatParts,
   held: HeldJob,
@@ -176,5 +179,7 @@ export async function whileAlive(
   }
 }
 
-/** Abort reason, created once: creating the default one costs more than the abort itself. */
+/**
+ * Abort reason, created once, because creating the default reason costs more than the abort itself.
+ */
 const OVER = new Error("The job has ended");

@@ -85,12 +85,12 @@ export function checkFairShare({ usageCoefficient, intervalSec, instalmentSec }:
   );
 }
 
-/** Decayed usage in seconds of run time. */
+/** Returns the decayed usage in seconds of run time. */
 export function usageSec({ score, shares, decayPerSec: rate }: Standing, nowSec: number): number {
   return score === undefined ? 0 : shares * Math.exp(score - rate * nowSec);
 }
 
-/** The standing after `runSec` of additional usage, negative for a refund. */
+/** Returns the standing after `runSec` of additional usage, negative for a refund. */
 export function charged(
   standing: Standing,
   fairShare: FairShareGeneration,
@@ -109,7 +109,7 @@ export function charged(
   };
 }
 
-/** The same usage with different shares. */
+/** Returns a standing with the same usage and different shares. */
 export function withShares(standing: Standing, shares: number): Standing {
   assert(
     Number.isInteger(shares) && shares >= SHARES_MIN && shares <= SHARES_MAX,

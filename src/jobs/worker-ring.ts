@@ -29,7 +29,7 @@ type Neighbour =
   | { readonly kind: "member"; readonly worker: Worker }
   | { readonly kind: "expelled"; readonly id: WorkerId };
 
-/** A worker's renewal count, and the time at which it last changed. */
+/** A worker's renewal count, and the time at which the count last changed. */
 interface Sighting {
   readonly renewalCount: number;
   readonly seenAtMs: number;
@@ -40,7 +40,7 @@ export type RingPlace = Pick<Worker, "id" | "leaseMs">;
 
 /**
  * Cached list of the other workers. It is read again after a change, and at the latest after the
- * length of a lease.
+ * duration of this worker's lease.
  */
 interface RingList {
   readonly neighbours: readonly Neighbour[];
@@ -62,8 +62,8 @@ export class WorkerRing {
   }
 
   /**
-   * Checks once, and expels silent workers. Returns the time until the next check, which is due
-   * earlier if the workers change.
+   * Checks the neighbours once, and expels silent workers. Returns the time until the next check,
+   * which is due earlier if the list of workers changes.
    */
   async look(): Promise<number> {
     return this.#visit(await this.#neighbours());
@@ -80,13 +80,13 @@ export class WorkerRing {
     });
   }
 
-  /** Stops watching until the next check. */
+  /** Cancels the watch of the worker list. The next check reads the list again. */
   close(): void {
     this.#list?.changed.cancel();
     this.#list = undefined;
   }
 
-  /** All other workers, beginning with the one to the right. */
+  /** Returns all other workers, beginning with the neighbour to the right. */
   async #neighbours(): Promise<readonly Neighbour[]> {
     const { runtime, kv, jobs } = this.#parts;
     const nowMs = runtime.clock.monotonicMs();
@@ -182,7 +182,7 @@ export class WorkerRing {
   }
 }
 
-/** Checks until `over` aborts. */
+/** Monitors the ring until `over` aborts. */
 export async function watchRing(
   parts: WorkerRingParts,
   self: RingPlace,
@@ -196,7 +196,7 @@ export async function watchRing(
   }
 }
 
-/** Requeues all jobs of an expelled worker. Returns the number of jobs. */
+/** Requeues all jobs of an expelled worker. Returns the number of requeued jobs. */
 export async function requeueAll(
   { runtime, kv, jobs }: WorkerRingParts,
   worker: WorkerId,

@@ -26,7 +26,7 @@ import {
 } from "./worker-record.ts";
 
 export type WorkerDescription = Omit<Worker, "id" | "sinceMs" | "labels"> & {
-  /** Default: none. */
+  /** Labels of the worker. Default: none. */
   readonly labels?: Labels;
 };
 
@@ -52,7 +52,7 @@ export class Workers {
     return worker;
   }
 
-  /** Renews a member's lease. Returns false if it is no longer a member. */
+  /** Renews a member's lease. Returns false if the worker is no longer a member. */
   async renew(tx: Transaction, id: WorkerId): Promise<boolean> {
     if (!(await this.isMember(tx, id))) return false;
     const renewalCount = ((await this.lease(tx, id))?.renewalCount ?? 0) + 1;
@@ -86,7 +86,7 @@ export class Workers {
     return value && decodeWorker(id, value);
   }
 
-  /** All members, or only those that accept jobs of a type, in id order. */
+  /** Returns all members, or only those that accept jobs of a type, in id order. */
   async members(tx: ReadTransaction, type?: JobType): Promise<Worker[]> {
     const page = await tx.getRangePage(this.#keys.worker.range());
     const all = page.entries.map(({ key, value }) =>
@@ -95,13 +95,16 @@ export class Workers {
     return type === undefined ? all : all.filter(({ types }) => types.includes(type));
   }
 
-  /** Expelled workers whose jobs have not all been requeued. */
+  /** Returns the expelled workers whose jobs have not all been requeued. */
   async expelled(tx: ReadTransaction): Promise<WorkerId[]> {
     const page = await tx.getRangePage(this.#keys.expulsion.range());
     return page.entries.map(({ key }) => this.#keys.expulsion.unpack(key).worker);
   }
 
-  /** Fires when a worker registers, leaves or is expelled after this transaction's commit. */
+  /**
+   * Returns a watch that fires when a worker registers, leaves or is expelled after this
+   * transaction's commit.
+   */
   watch(tx: Transaction): Watch {
     return tx.watch(this.#keys.membership.key({}));
   }

@@ -100,14 +100,14 @@ export async function assembleNode(
     sandbox,
     functions,
     accounts: await openAccounts(runtime, kv, config, parts.databases),
-    /** External URL of the node's API; final once the node listens. */
+    /** External URL of the node's API. May change until the node listens. */
     shown: { url: config.publicUrl ?? ids.serverUrl },
   };
 }
 
 /**
- * Replication ids must not change between starts, so they do not include a port chosen by the
- * system.
+ * Returns the parts of replication ids. Replication ids must not change between starts, so they do
+ * not include a port chosen by the system.
  */
 function replicationIds({ digests }: Runtime, config: ServerConfig, serverUuid: string) {
   const hostName = config.nodeName.replace(/^.*@/, "");

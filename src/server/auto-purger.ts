@@ -38,7 +38,7 @@ export class AutoPurger {
   readonly #rounds: ReclaimRounds;
   /** Sequences up to which dry runs have counted deleted documents, by database uuid. */
   readonly #counted = new Map<string, string>();
-  /** Ends the current wait, or the next one, when purging is switched on or off. */
+  /** Aborts the current wait, or the next one, when purging is switched on or off. */
   #switched = new AbortController();
 
   constructor(parts: AutoPurgerParts) {

@@ -1,7 +1,7 @@
 /**
  * Resolves conflicts in databases with a conflict policy. Reads only the list of these databases
  * and their lists of conflicts, so other databases and documents cost nothing. Only one node at a
- * time works in a database. If it dies, another node continues.
+ * time works in a database. If that node dies, another node continues.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";

@@ -40,7 +40,7 @@ export const FORMATS: readonly FormatFacts[] = [
   },
 ];
 
-/** For each of these features, the first format that contains its rows. */
+/** First store format that contains the rows of each feature. */
 export const CONFLICTS_FORMAT = 3;
 export const JOB_LISTS_FORMAT = 3;
 export const RULE_ALERTS_FORMAT = 3;
@@ -49,8 +49,8 @@ export const PLACEMENT_FORMAT = 3;
 export const PROGRAM: Program = { version: VERSION, formats: { min: 2, max: 3 } };
 
 /**
- * Returns the reason why a program must not use a store of this format that `nodes` also use, or
- * `undefined` if it may.
+ * Returns the reason why a program must not use a store, or `undefined` if it may use the store.
+ * `format` is the format of the store, and `nodes` are the other nodes that use it.
  */
 export function refusalOf(
   { format, nodes }: { readonly format: number | null; readonly nodes: readonly NodeName[] },
@@ -116,8 +116,8 @@ export class Formats {
     kv.fence({ key: LAYOUT_KEY, check: (value) => checkFormat(value, this.program) });
     const retry = { whenUnknown: "retry" } as const;
     let format = await kv.transact((tx) => this.#joined(tx, []), retry);
-    // The nodes that require the older format may be dead, and this node cannot expel them before
-    // it has started.
+    // The nodes that require the older format may be dead. This node cannot expel them, because it
+    // is not a worker yet.
     if (format < min && !(await this.#living(new AbortController().signal))) {
       const dead = this.#others;
       format = await kv.transact((tx) => this.#joined(tx, dead), retry);
@@ -128,7 +128,7 @@ export class Formats {
 
   /**
    * Tries to join the store. First removes the registrations of `dead` workers. Returns the stored
-   * format. It can be older than the supported formats as long as other nodes may be alive.
+   * format, which can be older than this program supports while other nodes may be alive.
    */
   async #joined(tx: Transaction, dead: readonly Seen[]): Promise<number> {
     const { workers, enablesAlone } = this.#parts;
@@ -154,9 +154,8 @@ export class Formats {
   }
 
   /**
-   * Waits until one of the nodes that were registered at the start renews its lease, or until each
-   * of them is gone or has not renewed its lease for a whole lease duration. Returns whether one is
-   * alive.
+   * Waits until a node that was registered at the start renews its lease. Gives up when all of
+   * these nodes are gone, or after the longest of their leases. Returns whether a node is alive.
    */
   async #living(signal: AbortSignal): Promise<boolean> {
     const { kv, workers, runtime } = this.#parts;
@@ -252,7 +251,8 @@ export class Formats {
         if (format !== known) await onEnabled();
         known = format;
         if (isAlone && format !== this.program.formats.max && !(await this.#living(signal))) {
-          // A node that started in the meantime may run an older program.
+          // Ignores the error FORMAT_NOT_ENABLED: a node that started in the meantime may run an
+          // older program.
           await this.#enable(this.#others).catch(ignoreNotEnabled);
         }
         isAlone = false;

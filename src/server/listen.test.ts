@@ -7,11 +7,14 @@ test.each([
   ["EADDRNOTAVAIL", "SERVER_ADDRESS_MISSING", "bind address ::1: this machine has no such address"],
   ["EAI_AGAIN", "SERVER_NAME_UNRESOLVED", "bind address ::1: the name cannot be resolved"],
   ["ENOTFOUND", "CONFIG_INVALID", "bind address ::1: no host has this name"],
-])("%s fails with %s: a temporary failure does not blame the settings", (code, kind, words) => {
-  const place = { port: 80, bindAddress: "::1", otherPort: "[ssl] port" };
-  const failure = listenFailure(Object.assign(new Error(code), { code }), place);
-  expect(failure).toMatchObject({ code: kind, message: expect.stringContaining(words) });
-});
+])(
+  "%s is reported as %s; only a permanent failure is reported as a wrong setting",
+  (code, kind, words) => {
+    const place = { port: 80, bindAddress: "::1", otherPort: "[ssl] port" };
+    const failure = listenFailure(Object.assign(new Error(code), { code }), place);
+    expect(failure).toMatchObject({ code: kind, message: expect.stringContaining(words) });
+  },
+);
 
 test("an unknown error is returned unchanged", () => {
   const error = Object.assign(new Error("of the system"), { code: "EMFILE" });

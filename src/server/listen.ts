@@ -24,7 +24,7 @@ export interface Listening {
   readonly tlsPort: number | undefined;
   /** Services that reload changed certificates. */
   readonly services: readonly Service[];
-  /** Stops accepting, ends feeds, and waits for responses in progress. */
+  /** Stops accepting connections, ends feeds, and waits for responses in progress. */
   close(): Promise<void>;
 }
 

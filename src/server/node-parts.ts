@@ -84,7 +84,7 @@ export interface NodePartsOptions {
   readonly format?: Pick<StoreFormat, "includes">;
   readonly ids: ReplicationIdContext;
   readonly config: ReplicatorConfig;
-  /** Executes functions of design documents and expensive selectors. */
+  /** Executes expensive selectors, and functions of design documents. */
   readonly functions: DesignFunctions;
   readonly hooks?: readonly DatabaseHook[];
   readonly securityDefault?: () => JsonText;

@@ -75,7 +75,7 @@ export function openEngine(runtime: Runtime, engine: Engine): OpenedStore {
   return storeOn(runtime, new KeyValueStore({ runtime, engine }));
 }
 
-/** A store whose leases are renewed by this process's own event loop. */
+/** Returns an opened store whose leases are renewed by this process's own event loop. */
 function storeOn(runtime: Runtime, kv: KeyValueStore): OpenedStore {
   const { clock } = runtime;
   const renewerOf = (jobs: Subspace) =>
@@ -83,7 +83,7 @@ function storeOn(runtime: Runtime, kv: KeyValueStore): OpenedStore {
   return { kv, renewerOf };
 }
 
-/** Opens the configured store. Rejects if the checks of the whole store fail. */
+/** Opens the configured store. Rejects if the store fails the checks in `whole-store.ts`. */
 export async function openStore(runtime: Runtime, config: StorePlace): Promise<OpenedStore> {
   const opened = await STORES[config.store].open(runtime, config);
   try {

@@ -71,7 +71,7 @@ export async function hashPassword(
   return { scheme: "pbkdf2", pseudoRandomFunction, iterations, salt, key: key.toString("hex") };
 }
 
-/** Whether the settings would now store the password in a different form. */
+/** Whether a hash made with the current settings would have a different scheme or parameters. */
 export function isOutdated(hash: PasswordHash, settings: PasswordSettings): boolean {
   if (hash.scheme === "simple" || settings.scheme === "simple") {
     return hash.scheme !== settings.scheme;
@@ -106,7 +106,10 @@ export async function matchesHash(password: string, hash: PasswordHash): Promise
   return sameText((await derive(password, salt, iterations, length, digest)).toString("hex"), key);
 }
 
-/** `-pbkdf2:sha256-key,salt,iterations`, the form of an administrator's password in `[admins]`. */
+/**
+ * Formats a hash like an administrator's password in `[admins]`:
+ * `-pbkdf2:sha256-key,salt,iterations`.
+ */
 export function formatAdminHash(hash: PasswordHash): string {
   if (hash.scheme === "simple") return `-hashed-${hash.key},${hash.salt}`;
   const { pseudoRandomFunction, key, salt, iterations } = hash;

@@ -70,7 +70,7 @@ export function nodeApi(node: AssembledNode, asking: ReturnType<typeof askingPar
   });
 }
 
-/** Routes other than those of databases and documents. */
+/** Returns the routes other than those of databases and documents. */
 function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) {
   const { runtime, kv, config, counts, parts, accounts, shown, rotation, formats } = node;
   const { configuration, nodeName } = config;
@@ -114,12 +114,15 @@ export function askingParts(node: AssembledNode, fetch: Fetch) {
   return { checks: new ReplicationChecks({ ...parts, endpoints }), rulePlans };
 }
 
-/** Creates the part that opens endpoints outside of jobs. It opens them on behalf of any owner. */
+/**
+ * Creates the endpoints for requests outside of jobs. Endpoints can be opened on behalf of any
+ * owner.
+ */
 export function openEndpoints(node: AssembledNode, fetch: Fetch): Endpoints {
   return joinEndpoints(node.parts, reachOf(node, fetch));
 }
 
-/** Access of the node to databases, local and remote. */
+/** Returns the node's access to databases, local and remote. */
 export function reachOf({ config, functions, accounts, shown }: AssembledNode, fetch: Fetch) {
   return {
     functions,

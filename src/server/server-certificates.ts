@@ -43,7 +43,7 @@ export function readServerCertificates(tls: ServerTls): ServerCertificates {
 }
 
 /**
- * Makes the server use the files after they have changed. If a changed file is unusable, this is
+ * Reloads the certificates when their files change. If a changed file is unusable, this is
  * reported, and the server continues to use the previous certificates.
  */
 export class CertificateRefresher {
@@ -82,7 +82,7 @@ export class CertificateRefresher {
   }
 }
 
-/** Returns a text that changes whenever one of the files changes. */
+/** Returns a fingerprint of the files, which changes whenever one of the files changes. */
 export function stateOfFiles({ certificateFile, keyFile, authoritiesFile }: ServerTls): string {
   const states = [certificateFile, keyFile, authoritiesFile].map((file) => {
     const found = file === undefined ? undefined : statSync(file, { throwIfNoEntry: false });

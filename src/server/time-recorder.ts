@@ -1,6 +1,6 @@
 /**
- * Records which version the store had at which time. When an entry is due, the first node that
- * notices adds it.
+ * Records the wall-clock time of store versions at intervals (`store-times.ts`). When an entry is
+ * due, the first node that notices adds it.
  */
 import type { Runtime } from "../base/index.ts";
 import type { DatabaseRegistry } from "../databases/index.ts";

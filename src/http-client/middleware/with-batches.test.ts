@@ -21,7 +21,7 @@ function short(path: string, parts: Partial<FetchRequest> = {}): FetchRequest {
   return { method: "GET", url, batchRoot: ROOT, inactivityTimeoutMs: 1000, signal, ...parts };
 }
 
-/** The requests of a batch. */
+/** Returns the requests of a batch. */
 function messagesOf({ body }: FetchRequest): readonly BatchMessage[] {
   return new BatchReader().push(body as Uint8Array);
 }
@@ -30,7 +30,7 @@ function messageText(head: BatchMessage["head"], body = ""): string {
   return batchMessage(head, utf8Encode(body)).map(utf8Decode).join("");
 }
 
-/** Answers each request with its path, and a batch of them in reverse order. */
+/** Answers a single request with its path, and the requests of a batch in reverse order. */
 function answerWell(request: FetchRequest): Reply {
   if (!request.url.endsWith("/_batch")) {
     return { status: 200, headers: TANDEM, body: request.url.slice(ROOT.length - 1) };
@@ -42,8 +42,8 @@ function answerWell(request: FetchRequest): Reply {
 }
 
 /**
- * A client that has recognized the server as Tandem and has one request in progress, which is
- * answered when `release` is called.
+ * Creates a client that has recognized the server as Tandem and has one request in progress. The
+ * server answers this request when `release` is called.
  */
 async function openBusy(answer: (request: FetchRequest) => Reply | Promise<Reply> = answerWell) {
   const clock = openClock();
@@ -75,7 +75,7 @@ const texts = (answers: readonly FetchResponse[]): Promise<string[]> =>
 const askAll = (fetch: Fetch, requests: readonly FetchRequest[]): Promise<FetchResponse[]> =>
   Promise.all(requests.map((request) => fetch(request)));
 
-test("requests that were all aborted while they waited are not sent", async () => {
+test("no batch is sent if all waiting requests were aborted", async () => {
   const { fetch, clock, release, busy, paths } = await openBusy();
   const leaving = new AbortController();
   const waiting = askAll(
@@ -90,7 +90,7 @@ test("requests that were all aborted while they waited are not sent", async () =
   expect(paths()).toEqual([]);
 });
 
-test("requests to a Tandem are batched while another one is pending, and each gets its response", async () => {
+test("requests to a Tandem server are batched while a request is pending, and each gets its response", async () => {
   const { fetch, paths, requests } = await openBusy();
   const post = { method: "POST", body: '{"é":1}', headers: { "content-type": "text/x" } } as const;
   const answers = await askAll(fetch, [short("a/"), short("b/_revs_diff?x=1", post), short("c/")]);
@@ -190,7 +190,7 @@ test("batches contain only requests of one sender over the same connections", as
   ]);
 });
 
-test("a batch contains up to a hundred requests, with bodies of a mebibyte at most in total", async () => {
+test("a batch contains up to a hundred requests, with bodies of at most 1 MiB in total", async () => {
   const { fetch, requests } = await openBusy();
   await askAll(
     fetch,
@@ -241,7 +241,7 @@ test.each([401, 403, 429, 500, 503])(
   },
 );
 
-test("recognizes a Tandem that responds directly, but not one behind a proxy", async () => {
+test("a Tandem server is recognized if it responds directly, but not behind a proxy", async () => {
   let server = "nginx";
   const { fetch, requests } = openServer((request) => ({
     ...answerWell(request),
@@ -262,7 +262,7 @@ test("recognizes a Tandem that responds directly, but not one behind a proxy", a
   ]);
 });
 
-test("repeats a request whose response is too long for a batch", async () => {
+test("a request whose response is too long for a batch is repeated", async () => {
   const { fetch, paths } = await openBusy((request) =>
     request.url.endsWith("/_batch")
       ? {
@@ -332,7 +332,7 @@ test("an invalid response to a batch fails all of its requests", async () => {
   }
 });
 
-test("an aborted request leaves its batch before and after sending, and the others get their responses", async () => {
+test("requests aborted before or after their batch is sent leave the batch; the others get responses", async () => {
   const [early, late] = [new AbortController(), new AbortController()];
   const { fetch, requests } = await openBusy((request) => {
     late.abort(new Error("late"));
@@ -394,7 +394,7 @@ test("an endless response is not read indefinitely", async () => {
   void busy;
 });
 
-test("a batch is aborted when all its requests are", async () => {
+test("a batch is aborted when all of its requests are aborted", async () => {
   const [one, other] = [new AbortController(), new AbortController()];
   let asked: FetchRequest | undefined;
   const { fetch } = await openBusy((request) => {

@@ -1,7 +1,7 @@
 /**
- * Batches short requests to another Tandem (decision 304): while one request is in progress, others
- * are collected for one turn of the event loop and sent as one batch, which saves most of the cost
- * per request on both sides. Transparent to callers.
+ * Batches short requests to another Tandem (decision 304). While a request is in progress, further
+ * requests are collected for one turn of the event loop and sent as one batch. This saves most of
+ * the cost per request on both sides. Transparent to callers.
  */
 import {
   abortable,
@@ -31,15 +31,15 @@ import {
 const BODY_BYTES_MAX = 65_536;
 /** Maximum total length of the bodies in a batch. */
 const BATCH_BYTES_MAX = 1024 * 1024;
-/** Time for which no batches are sent to a server: after it rejected one, and after a failure. */
+/**
+ * Time for which no batches are sent to a server, after it rejected a batch and after a failure.
+ */
 const REFUSED_MS = 600_000;
 const TROUBLED_MS = 60_000;
 /** Maximum number of servers remembered. The list is cleared when it is exceeded. */
 const SERVERS_MAX = 1_000;
 
-/**
- * Statuses that a server without support for batches returns; every later batch would get the same.
- */
+/** Statuses of a server without support for batches, which would reject every later batch too. */
 const REFUSALS: ReadonlySet<number> = new Set([400, 404, 405, 413, 415, 501]);
 
 /** Pattern of the `Server` header of a Tandem server. */
@@ -66,7 +66,7 @@ interface Member {
   reject(error: unknown): void;
 }
 
-/** Requests to one server with the same credentials, over the same connections. */
+/** State of the requests to one server with the same credentials, over the same connections. */
 interface Queue {
   waiting: Member[];
   underWayCount: number;
@@ -81,7 +81,9 @@ export function withBatches(clock: Clock, fetch: Fetch): Fetch {
 class Batches {
   readonly #clock: Clock;
   readonly #fetch: Fetch;
-  /** Root URLs of known Tandems, with the monotonic time from which they get batches. */
+  /**
+   * Root URLs of known Tandem servers, with the monotonic time from which batches are sent to them.
+   */
   readonly #servers = new Map<string, number>();
   readonly #queues = new Map<string, Queue>();
 
@@ -93,7 +95,7 @@ class Batches {
   async send(request: FetchRequest): Promise<FetchResponse> {
     const { batchRoot: root, url, signal } = request;
     const body = shortBody(request);
-    // A redirect may lead to a different server.
+    // After a redirect, the URL may be that of a different server.
     if (root === undefined || body === undefined || !url.startsWith(root)) {
       return this.#fetch(request);
     }
@@ -158,7 +160,7 @@ class Batches {
     this.#forgetIdle(key, queue);
   }
 
-  /** Sends a request unbatched. Resolves when its response has begun or failed. */
+  /** Sends a request unbatched. Resolves when its response has begun or the request has failed. */
   #sendAlone({ request, resolve, reject }: Member): Promise<void> {
     return this.#fetch(request).then(resolve, reject);
   }
@@ -262,7 +264,7 @@ function sharedHeaders({ headers = {} }: FetchRequest): Readonly<Record<string, 
   return Object.fromEntries(shared);
 }
 
-/** The response to one request of the batch. */
+/** Returns the response to one request of the batch. */
 function answerOf(
   batch: FetchResponse,
   { head, body }: BatchMessage,

@@ -1,6 +1,6 @@
 /**
- * Delays requests until the endpoint's budget allows them. Each is charged as one request plus the
- * bytes of both bodies.
+ * Delays requests until the endpoint's budget allows them. Each request is charged as one request
+ * plus the bytes of its body and of the response body.
  */
 import { type Fetch, type FetchRequest, observeBody } from "../fetch.ts";
 
@@ -36,8 +36,8 @@ export function withBudget(fetch: Fetch, spending: EndpointSpending): Fetch {
 }
 
 /**
- * POST requests that count as writes. All others, such as `_revs_diff` and `_bulk_get`, count as
- * reads.
+ * Whether the request counts as a write. Most POST requests, such as `_revs_diff` and `_bulk_get`,
+ * count as reads.
  */
 function isWrite({ method, url }: FetchRequest): boolean {
   if (method === "PUT" || method === "DELETE") return true;

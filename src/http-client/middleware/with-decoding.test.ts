@@ -10,7 +10,7 @@ const BYTES = Buffer.from(TEXT);
 const signal = new AbortController().signal;
 const request = { method: "GET" as const, url: "http://a/db", headers: {}, signal };
 
-/** The response of a server that sends these bytes in two pieces. */
+/** Returns the response of a server that sends these bytes in two pieces. */
 function answering(encoding: string, bytes: Uint8Array, headers = {}): Promise<FetchResponse> {
   const response = {
     status: 200,
@@ -51,14 +51,14 @@ test.each(["gzip", "deflate", "br"])(
   },
 );
 
-test("limits count decoded bytes", async () => {
+test("length limits apply to decoded bytes", async () => {
   const bomb = gzipSync(Buffer.alloc(10_000_000));
   expect(bomb.length).toBeLessThan(20_000);
   expect(await readBytes(await answering("gzip", bomb), 100_000)).toBeUndefined();
 });
 
 test.each(["zstd", "compress", "gzip, gzip, gzip"])(
-  "a response in the encoding %s is refused by name",
+  "a response in the encoding %s fails with an error that names the encoding",
   async (encoding) => {
     await expect(answering(encoding, BYTES)).rejects.toMatchObject({
       code: "HTTP_ENCODING_UNSUPPORTED",
@@ -71,7 +71,7 @@ test.each([
   ["gzip", gzipSync(BYTES)],
   ["deflate", deflateSync(BYTES)],
   ["br", brotliCompressSync(Buffer.alloc(10_000, BYTES))],
-])("a truncated response in the encoding %s counts as broken off", async (coding, bytes) => {
+])("a truncated response in the encoding %s is reported as interrupted", async (coding, bytes) => {
   await expect(readText(await answering(coding, bytes.subarray(0, 15)))).rejects.toMatchObject({
     code: "HTTP_REQUEST_FAILED",
     details: { cause: "BODY_BROKEN_OFF" },
@@ -79,7 +79,7 @@ test.each([
 });
 
 test.each(["gzip", "x-gzip"])(
-  "a plain response that claims to be %s is read unchanged",
+  "a plain response with the declared encoding %s is read unchanged",
   async (coding) => {
     expect(await readText(await answering(coding, utf8Encode(TEXT)))).toBe(TEXT);
   },
@@ -90,7 +90,7 @@ test.each([
   ["br", utf8Encode(TEXT)],
   ["deflate", utf8Encode("x is no zlib header")],
 ])(
-  "a response that is not the %s that it claims to be is reported as such",
+  "a response that is not in its declared encoding %s is reported as misencoded",
   async (coding, bytes) => {
     await expect(readText(await answering(coding, bytes))).rejects.toMatchObject({
       code: "HTTP_REQUEST_FAILED",
@@ -99,7 +99,7 @@ test.each([
   },
 );
 
-test("a request that names its encodings gets the response undecoded", async () => {
+test("a request that names the encodings it accepts gets the response undecoded", async () => {
   const bytes = gzipSync(BYTES);
   const response = await answering("gzip", bytes, { "accept-encoding": "gzip" });
   expect(await readBytes(response, 1000)).toEqual(new Uint8Array(bytes));

@@ -1,6 +1,6 @@
 /**
- * Decodes responses that a server or proxy compressed although the client did not accept it, so
- * that all code that reads, limits or charges a body counts decoded bytes.
+ * Decodes responses that a server or proxy compressed although the client did not accept
+ * compression. All code that reads, limits or charges a body therefore counts decoded bytes.
  */
 import { type Compression, OperationalError } from "../../base/index.ts";
 import { type Fetch, type FetchResponse, RequestFailedError } from "../fetch.ts";
@@ -65,7 +65,7 @@ export function withDecoding(fetch: Fetch, compression: Compression): Fetch {
 }
 
 /**
- * Decodes a body. Throws an EncodingUnsupportedError before reading; reading may throw an
+ * Decodes a body. Throws an EncodingUnsupportedError before the body is read. Reading may throw an
  * EncodingDamagedError.
  */
 export function decodedBody(
@@ -99,8 +99,8 @@ function decoderOf(compression: Compression, coding: string): Decode | undefined
 const GZIP_BYTE = 0x1f;
 
 /**
- * Decodes the body only if it is actually encoded. A response without a body, such as a 304, may
- * name a coding, and so may a response that a proxy has decoded.
+ * Decodes the body only if it is actually encoded. A coding may also be named by a response without
+ * a body, such as a 304, and by a response that a proxy has decoded.
  */
 async function* unlessPlain(
   body: AsyncIterable<Uint8Array>,
@@ -137,7 +137,10 @@ async function* guarded(
   }
 }
 
-/** The length on the wire does not apply to the decoded body. */
+/**
+ * Returns the response with the decoded body. The encoding and the length of the encoded body no
+ * longer apply, so their headers are removed.
+ */
 function decoded(response: FetchResponse, body: AsyncIterable<Uint8Array>): FetchResponse {
   const headers = new Map(response.headers);
   headers.delete("content-encoding");
@@ -145,7 +148,7 @@ function decoded(response: FetchResponse, body: AsyncIterable<Uint8Array>): Fetc
   return { status: response.status, headers, body, discard: () => response.discard() };
 }
 
-/** Distinguishes errors of the decoder from those of the connection. */
+/** Whether the error comes from the decoder rather than from the connection. */
 function isDamaged(error: unknown): boolean {
   const { code } = error as { readonly code?: unknown };
   return typeof code === "string" && /^(Z_|ERR__ERROR_|ERR_BROTLI|ERR_PADDING)/.test(code);

@@ -9,7 +9,7 @@ const CREDENTIALS = { username: "Jan", password: "apple & pear" };
 const ORIGIN = "http://host:5984";
 const URL_OF_DATABASE = `${ORIGIN}/db/`;
 
-/** A CouchDB whose session lifetime the test chooses. */
+/** Creates a CouchDB server with a session lifetime chosen by the test. */
 function openCouch(
   attributes = "; Version=1; Path=/; HttpOnly",
   login: () => Reply | undefined = () => undefined,
@@ -53,7 +53,7 @@ test.each([429, 503])(
   },
 );
 
-test("many requests of a user log in once, with a form, at the server's root", async () => {
+test("many requests of a user cause one login, with a form, at the server's root", async () => {
   const couch = openCouch();
   const { fetch } = openUser(couch);
   const answers = await Promise.all(Array.from({ length: 50 }, () => fetch(get(URL_OF_DATABASE))));
@@ -88,7 +88,7 @@ test.each([
   },
 );
 
-test("a session that the server forgot is opened again, and the request repeated", async () => {
+test("if the server has forgotten a session, a new session is opened and the request is repeated", async () => {
   const couch = openCouch();
   const { fetch, clock } = openUser(couch);
   await fetch(get(URL_OF_DATABASE));
@@ -108,7 +108,7 @@ test("a user without permission does not log in repeatedly", async () => {
   expect(couch.logins()).toHaveLength(1);
 });
 
-test("a one-time body is not sent twice; the next request finds a new session", async () => {
+test("a one-time body is not sent twice; the next request uses a new session", async () => {
   const couch = openCouch();
   const { fetch, clock } = openUser(couch);
   await fetch(get(URL_OF_DATABASE));
@@ -120,7 +120,7 @@ test("a one-time body is not sent twice; the next request finds a new session", 
   expect(couch.logins()).toHaveLength(2);
 });
 
-test("a cookie in a response replaces the session", async () => {
+test("a session cookie in a response replaces the current session", async () => {
   const server = openServer(({ url }) =>
     url.endsWith("/_session")
       ? { status: 200, headers: { "set-cookie": "AuthSession=first; Path=/" } }
@@ -156,7 +156,7 @@ test("the login request has a User-Agent header", async () => {
   expect((await fetch(get(URL_OF_DATABASE))).status).toBe(200);
 });
 
-test("wrong credentials are reported by the request itself", async () => {
+test("with wrong credentials, the request returns the 401 of the login", async () => {
   const couch = openCouch("", () => ({ status: 401 }));
   const { fetch } = openUser(couch);
   expect((await fetch(get(URL_OF_DATABASE))).status).toBe(401);

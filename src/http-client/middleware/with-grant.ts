@@ -1,5 +1,6 @@
 /**
- * Adds a shared grant to each request, and repeats it with a newer one if the server rejects it.
+ * Adds a shared grant to each request. If the server rejects the grant, the request is repeated
+ * with a newer one.
  */
 import { utf8Encode } from "../../base/index.ts";
 import { type Fetch, type FetchResponse, isStream } from "../fetch.ts";
@@ -24,8 +25,8 @@ export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
 }
 
 /**
- * A server that rejects the login would reject the request, so its response to the login is
- * returned.
+ * Returns the server's response to a rejected login as the response to the request, which the
+ * server would reject too.
  */
 function refusal({ status, text }: GrantOutcome & { readonly kind: "refused" }): FetchResponse {
   return { status, headers: new Map(), body: bodyOf(text), discard: () => {} };

@@ -7,7 +7,7 @@ export interface BasicCredentials {
   readonly password: string;
 }
 
-/** The value of an `authorization` header (RFC 7617). */
+/** Returns the value of an `authorization` header (RFC 7617). */
 export function basicAuthorization({ username, password }: BasicCredentials): string {
   return `Basic ${base64Encode(utf8Encode(`${username}:${password}`))}`;
 }

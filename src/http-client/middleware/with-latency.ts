@@ -22,7 +22,7 @@ interface Sum {
 
 type Sums = Map<string, Sum>;
 
-/** Measurements by host, with any non-default port. */
+/** Measurements by host. The host includes its port, unless it is the default port. */
 export class Latencies {
   readonly #clock: Clock;
   #beganMs: number;

@@ -113,7 +113,7 @@ test("a session that a server rejects without checking a password is not a faile
   expect(requests).toHaveLength(2);
 });
 
-test("concurrent requests with an unproven password are one attempt", async () => {
+test("concurrent requests with an unproven password count as one attempt", async () => {
   const { fetch, requests } = open(() => ({ status: 401, body: WRONG }));
   const asked = Array.from({ length: 20 }, () => fetch(basic("jan", "x")));
   const outcomes = await Promise.allSettled(asked);

@@ -9,7 +9,10 @@ import { type Fetch, type FetchRequest, type FetchResponse, readBeginning } from
 import type { Login, LoginAnswer, LoginGates, LoginVerdict } from "../login-gate.ts";
 import { SecretsInUse } from "../secrets-in-use.ts";
 
-/** Hex digits of a secret's digest: enough to distinguish the passwords of one account. */
+/**
+ * Number of hex digits kept of a secret's digest: enough to distinguish the passwords of one
+ * account.
+ */
 const CREDENTIAL_LENGTH = 16;
 /** Maximum size of an error response that is read to find the reason of a rejected login. */
 const REFUSAL_BYTES_MAX = 65_536;
@@ -25,7 +28,9 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
   const proven = new Set<string>();
   const turns = new Map<string, Semaphore>();
 
-  /** A login attempt, for which other requests of this process wait. */
+  /**
+   * Attempts a login. Other requests of this process with the same credential wait for the outcome.
+   */
   async function attempt(request: FetchRequest, { login, secret }: Given): Promise<FetchResponse> {
     const settle = await gates.enter(login, request.signal);
     let verdict: LoginVerdict = "unknown";
@@ -83,7 +88,7 @@ interface Given {
   readonly secret: string;
 }
 
-/** The login attempted by a request, if any. */
+/** Returns the login that a request attempts, if any. */
 function loginOf(request: FetchRequest, digests: Digests): Given | undefined {
   const given = formSecret(request) ?? basicSecret(request);
   if (given === undefined) return undefined;
@@ -103,7 +108,10 @@ interface AccountSecret {
   readonly secret: string;
 }
 
-/** A posted form: name and password for a session, or a client's proof for a token endpoint. */
+/**
+ * Parses a posted form: name and password for a session, or a client's secret, key or assertion for
+ * a token endpoint.
+ */
 function formSecret({ method, headers = {}, body }: FetchRequest): AccountSecret | undefined {
   if (method !== "POST" || !isForm(headers) || typeof body !== "string") return undefined;
   const form = new URLSearchParams(body);
@@ -145,7 +153,7 @@ async function judged(
 ): Promise<{
   readonly response: FetchResponse;
   readonly verdict: LoginVerdict;
-  /** Set for a rejection. */
+  /** Set if the login was rejected. */
   readonly answer?: LoginAnswer;
 }> {
   const { status } = response;
@@ -173,7 +181,8 @@ function verdictOf(
   if (LOCKED.test(reason)) return "locked";
   // For a request with a password, a 403 concerns the user's rights and not the password.
   if (status === 403) return isInForm ? "refused" : "accepted";
-  // CouchDB requires authentication before it evaluates the form (`require_valid_user`).
+  // If authentication is required (`require_valid_user`), CouchDB rejects the request without
+  // reading the form.
   const isSession = isInForm && url.endsWith("/_session");
   const isUnread = isSession && headers.has("www-authenticate") && !WRONG.test(reason);
   return isUnread ? "unknown" : "refused";

@@ -37,7 +37,7 @@ test.each([
   expect(afterAnswer(at(beforeMs), 100)).toEqual(at(afterMs, 100));
 });
 
-test("an interval that shrinks to zero is dropped, and nothing shrinks without one", () => {
+test("an interval that shrinks to zero is dropped, and a missing estimate stays missing", () => {
   expect(afterAnswer(at(20), 100)).toBeUndefined();
   expect(afterAnswer(undefined, 100)).toBeUndefined();
 });
@@ -48,7 +48,7 @@ test("an idle estimate shrinks by twice the time without a request", () => {
   expect(afterAnswer(at(20_000), 10_000)).toBeUndefined();
 });
 
-test("a 429 delays requests of that endpoint and method, and of no other", async () => {
+test("a 429 delays only requests of the same endpoint and method", async () => {
   const limits = new RateLimits();
   const slept: number[] = [];
   let nowMs = 0;
@@ -84,7 +84,7 @@ test("a 429 delays requests of that endpoint and method, and of no other", async
   expect(slept).toEqual([24, 29, 20]);
 });
 
-test("an estimate is dropped when it has shrunk to zero, or is old and one of many", () => {
+test("an estimate is dropped if its interval reaches zero, or if it is old and over 1,000 exist", () => {
   const limits = new RateLimits();
   limits.observe("GET http://a/db/", 429, 0);
   expect(limits.list()).toEqual([{ endpointUrl: "http://a/db/", intervalMs: 24 }]);

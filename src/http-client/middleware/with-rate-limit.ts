@@ -1,8 +1,9 @@
 /**
- * Slows down for servers that respond with 429: additive increase, multiplicative decrease of the
- * rate, as in `couch_replicator_rate_limiter` (Chiu and Jain, 1989), applied to the interval
- * between requests. There is one estimate for each endpoint and method. All jobs of a node share
- * it, so a 429 of one job slows down the others.
+ * Slows down requests to servers that respond with 429. Uses additive increase and multiplicative
+ * decrease (Chiu and Jain, 1989) as in `couch_replicator_rate_limiter`: a 429 multiplies the
+ * interval between requests, and other responses reduce it step by step. There is one estimate of
+ * the interval for each endpoint and method. All jobs of a node share it, so a 429 of one job slows
+ * down the others.
  *
  * Estimates are values, and the functions on them are pure.
  */
@@ -15,12 +16,15 @@ export interface Estimate {
   readonly updatedAtMs: number;
 }
 
-/** Minimum interval; smaller ones are dropped. Also the step by which intervals shrink. */
+/**
+ * Minimum interval. An interval that would shrink to zero is dropped. Also the smallest step by
+ * which intervals shrink.
+ */
 const INTERVAL_MS_MIN = 20;
 const BACKOFF_FACTOR = 1.2;
 /** Maximum interval. Longer pauses would bring no further improvement. */
 const INTERVAL_MS_MAX = 25_000;
-/** Responses within this time count once, because their requests were in progress together. */
+/** Concurrent requests may all get a 429. Responses within this time of each other count once. */
 const SENSITIVITY_MS = 80;
 /**
  * Idle time after which an estimate is reduced by twice the elapsed time, because an idle server
@@ -48,7 +52,9 @@ export function afterTooMany(estimate: Estimate | undefined, nowMs: number): Est
   return { intervalMs: Math.min(INTERVAL_MS_MAX, grownMs), updatedAtMs: nowMs };
 }
 
-/** Returns the estimate after any other response; `undefined` if no delay is needed any more. */
+/**
+ * Returns the estimate after any other response, or `undefined` if requests need no delay any more.
+ */
 export function afterAnswer(estimate: Estimate | undefined, nowMs: number): Estimate | undefined {
   if (estimate === undefined || nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;
   const silentMs = nowMs - estimate.updatedAtMs;
@@ -68,7 +74,9 @@ export class RateLimits {
     return this.#estimates.get(key)?.intervalMs ?? 0;
   }
 
-  /** The pairs of endpoint and method whose requests are currently delayed. */
+  /**
+   * Returns the URL and interval for each pair of endpoint and method whose requests are delayed.
+   */
   list(): readonly { readonly endpointUrl: string; readonly intervalMs: number }[] {
     return [...this.#estimates].map(([key, { intervalMs }]) => ({
       endpointUrl: key.slice(key.indexOf(" ") + 1),

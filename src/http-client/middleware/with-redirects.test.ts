@@ -4,7 +4,7 @@ import { withRedirects } from "./with-redirects.ts";
 
 const SECRETS = { authorization: "Basic eA==", cookie: "AuthSession=y", "x-token": "z" };
 
-/** Responds by URL; a URL may redirect to another one. */
+/** Creates a server with these redirects by URL. It responds to all other requests with 200. */
 function server(redirects: Readonly<Record<string, [status: number, location: string]>>) {
   const seen: FetchRequest[] = [];
   const fetch: Fetch = async (request) => {
@@ -34,7 +34,7 @@ test.each([301, 302, 307, 308])(
   },
 );
 
-test("303 sends a GET without the body", async () => {
+test("a 303 causes a GET without the body", async () => {
   const { seen, fetch } = server({ "http://a/db/": [303, "/other?x=1"] });
   const headers = { accept: "application/json", "content-type": "application/json" };
   await fetch(request("http://a/db/", { method: "POST", body: "{}", headers }));
@@ -79,7 +79,7 @@ test("a redirect loop ends with an error that shows no password", async () => {
   expect(seen).toHaveLength(11);
 });
 
-test("a one-time body is not sent twice: the next one goes to the new location, without credentials", async () => {
+test("a one-time body is not sent twice, and the next request goes to the new URL without credentials", async () => {
   const { seen, fetch } = server({
     "http://a/db/one?x=1": [307, "http://b/other/db/one?x=1"],
     "http://b/other/db/three": [307, "http://b/back/db/three"],

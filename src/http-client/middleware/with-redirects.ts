@@ -5,9 +5,9 @@
 import { withoutIdentity } from "../connection.ts";
 import { type Fetch, type FetchRequest, isStream, RequestFailedError } from "../fetch.ts";
 
-/** A longer chain is a loop. CouchDB has no limit. */
+/** Maximum number of redirects. A longer chain is treated as a loop. CouchDB has no limit. */
 const REDIRECTS_MAX = 10;
-/** Headers sent only to the origin of the request, not to where it redirects. */
+/** Headers sent only to the origin of the request, not to a different origin after a redirect. */
 const CREDENTIAL_HEADERS = ["authorization", "cookie", "proxy-authorization"];
 
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
@@ -23,8 +23,8 @@ export interface RedirectOptions {
 }
 
 /**
- * A request whose body can be read only once is not repeated: the request fails, and the next
- * request with the same URL prefix goes directly to the new URL, until it fails there.
+ * Follows redirects. A request whose body can be read only once is not repeated: it fails, and the
+ * next request with the same URL prefix goes directly to the new URL, until a request fails there.
  */
 export function withRedirects(
   fetch: Fetch,
@@ -74,7 +74,7 @@ interface Move {
   readonly to: string;
 }
 
-/** The two URLs without their common suffix. Only whole path segments are replaced. */
+/** Returns the two URLs without their common suffix. Only whole path segments are replaced. */
 function moveOf(url: string, { href }: URL): Move {
   let length = 0;
   while (length < url.length && url.at(-1 - length) === href.at(-1 - length)) length++;
@@ -89,8 +89,8 @@ function placeAfter({ from, to }: Move, url: string): URL | undefined {
 }
 
 /**
- * The request at its new URL. After a 303, it is a GET (or HEAD) of a different resource. All
- * other statuses, including 301 and 302 as in CouchDB, repeat the request.
+ * Returns the request at its new URL. After a 303, it is a GET (or HEAD) of a different resource.
+ * All other statuses, including 301 and 302 as in CouchDB, repeat the request.
  */
 function moved(
   request: FetchRequest,

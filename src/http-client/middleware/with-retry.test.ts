@@ -4,7 +4,9 @@ import { withRetry } from "./with-retry.ts";
 
 const OPTIONS = { retryCountMax: 5, failingMsMax: 60_000 };
 
-/** Returns the pause after this response, before the retry that receives 200. */
+/**
+ * Sends a request that gets this response first and then 200. Returns the pause between the two.
+ */
 async function pauseAfter(reply: Reply): Promise<number | undefined> {
   const clock = openClock();
   const replies = [reply, { status: 200 }];
@@ -36,13 +38,13 @@ test.each<[number, Record<string, string>, number]>([
   expect(await pauseAfter({ status, headers })).toBe(pauseMs);
 });
 
-test("without the server's own clock a date is compared with the local one", async () => {
+test("if the response has no Date header, a Retry-After date is compared with the local clock", async () => {
   // The test's clock starts 1,000 s after the epoch.
   const reply = { status: 429, headers: { "retry-after": "Thu, 01 Jan 1970 00:16:49 GMT" } };
   expect(await pauseAfter(reply)).toBe(9000);
 });
 
-test("a server that answers only 429 is retried no longer than a failing one", async () => {
+test("a server that returns only 429 is retried no longer than a server that fails", async () => {
   const clock = openClock();
   const server = openServer(() => ({ status: 429, headers: { "retry-after": "7" } }));
   const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);

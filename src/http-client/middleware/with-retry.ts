@@ -20,8 +20,8 @@ export interface RetryOptions {
   /** Maximum number of retries after the first failure. */
   readonly retryCountMax: number;
   /**
-   * Time after the first failure in which retries may start. Limited so that the run fails before
-   * it counts as healthy.
+   * Time after the first failure in which retries may start. It must be shorter than the time after
+   * which a run counts as healthy, so that a run that only retries fails first.
    */
   readonly failingMsMax: number;
   /** Called with the pause requested by a server. */
@@ -93,8 +93,8 @@ type Attempt =
   | { readonly kind: "failed"; readonly error: unknown };
 
 /**
- * The server's `Retry-After`, given in seconds or as a date, or `undefined` if it is missing or
- * invalid.
+ * Returns the pause that the server requests with `Retry-After`, in seconds or as a date, or
+ * `undefined` if the header is missing or invalid.
  */
 export function retryAfterMs({ headers }: FetchResponse, nowMs: number): number | undefined {
   const text = headers.get("retry-after")?.trim();
@@ -102,7 +102,7 @@ export function retryAfterMs({ headers }: FetchResponse, nowMs: number): number 
   if (/^\d+(\.\d+)?$/.test(text)) return Math.min(Number(text) * 1000, PAUSE_MS_MAX);
   const atMs = Date.parse(text);
   if (Number.isNaN(atMs)) return undefined;
-  // The date is that of the server's own clock, which may differ from ours.
+  // The date in `Retry-After` is based on the server's clock, which may differ from ours.
   const theirNowMs = Date.parse(headers.get("date") ?? "");
   const pauseMs = atMs - (Number.isNaN(theirNowMs) ? nowMs : theirNowMs);
   return Math.min(Math.max(0, pauseMs), PAUSE_MS_MAX);

@@ -15,7 +15,7 @@ const PLAIN: ReadonlySet<string> = new Set([
   "x-couch-full-commit",
 ]);
 /**
- * Minimum length at which the value of any other header counts as a secret. Shorter values are
+ * Minimum length of a header value, or of a part of it, that counts as a secret. Shorter values are
  * flags or ordinary words.
  */
 const LENGTH_MIN = 6;
@@ -40,7 +40,7 @@ function noteHeader(value: string, secrets: SecretsInUse): void {
   }
 }
 
-/** The password of a URL. */
+/** Remembers the password of a URL. */
 function noteUrl(url: string, secrets: SecretsInUse): void {
   const [, password] = /^[a-z0-9+.-]+:\/\/[^/@]*?:([^/]*)@/i.exec(url) ?? [];
   if (password === undefined) return;

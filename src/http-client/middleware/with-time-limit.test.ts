@@ -3,7 +3,9 @@ import { get } from "../fetch.fixture.ts";
 import { type FetchResponse, readText } from "../fetch.ts";
 import { withTimeLimit } from "./with-time-limit.ts";
 
-/** A clock whose sleeps end when `ring` is called; `waiting` counts those not aborted. */
+/**
+ * Creates a clock whose sleeps end when `ring` is called. `waiting` counts the sleeps not aborted.
+ */
 function openAlarm() {
   const alarms = new Set<() => void>();
   const sleep = (_: number, signal?: AbortSignal) =>
@@ -50,7 +52,7 @@ test("a request that exceeds the time limit, even within the body, fails like on
   });
 });
 
-test("no timer remains after a response was read or discarded, and none starts without a limit", async () => {
+test("no timer remains after a response was read or discarded, and no timer starts without a limit", async () => {
   const { clock, waiting } = openAlarm();
   const whole = async (): Promise<FetchResponse> => ({
     status: 200,

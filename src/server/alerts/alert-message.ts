@@ -9,9 +9,9 @@ const NAMED_MAX = 5;
 /** Maximum length of a name in a message for people. */
 const NAME_LENGTH_MAX = 200;
 /**
- * Time after which Alertmanager resolves an alert by itself. A breach is resolved explicitly and
- * must not end earlier. Other alerts are never resolved explicitly. They last for some minutes,
- * because Alertmanager does not send alerts that have already ended on arrival.
+ * Time after which an alert expires in Alertmanager. Alerts about a breach are resolved explicitly,
+ * so they must not expire earlier. Other alerts are never resolved explicitly. They last for some
+ * minutes, because Alertmanager does not send alerts that have already ended on arrival.
  */
 const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 
@@ -19,14 +19,12 @@ const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 export interface AlertedJobs {
   /** Names of the jobs that still exist, by id. */
   readonly names: ReadonlyMap<string, string>;
-  /** The first job, in the format of the list of jobs; null if the job no longer exists. */
+  /** The first job, in the format of the job list; null if the job no longer exists. */
   readonly row: unknown;
   readonly rule: string | null;
 }
 
-/**
- * Returns the rules that the alerts are about. For these alerts, the rules take the place of jobs.
- */
+/** Returns the names of the rules that the alerts concern, in place of the names of jobs. */
 export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
   const names = alerts.map(({ jobId: rule }) => rule);
   const [rule = null, ...others] = names;
@@ -37,7 +35,7 @@ export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
   };
 }
 
-/** Id of the job that an alert is about; null for a rule. */
+/** Returns the id of the job that an alert concerns, or null for an alert about a rule. */
 function jobIdOf({ kind, jobId }: Alert): string | null {
   return kind === "rule_failing" ? null : jobId;
 }
@@ -115,7 +113,9 @@ function alertmanagerAlerts(
   });
 }
 
-/** Label for a tag. Alertmanager's labels must not contain hyphens. */
+/**
+ * Returns the label name and value for a tag. Alertmanager's label names must not contain hyphens.
+ */
 function tagLabel(tag: string): readonly [label: string, value: string] {
   const [name, value = ""] = splitTerm(tag);
   return [`tag_${name.replaceAll("-", "_")}`, value];

@@ -21,9 +21,9 @@ import { post, type WebhookParts } from "./webhook.ts";
 
 /** Interval at which a node checks whether it is the sender, and whether there are new events. */
 const TICK_MS = 1000;
-/** Interval for checking lags and rules, because they can exceed their limits without an event. */
+/** Interval for checking lags and rules, which can exceed their limits without an event. */
 const SILENT_MS = 5000;
-/** Added to the timeout of a request; the sum is the length of a node's turn as the sender. */
+/** Time added to the timeout of a request. The sum is how long a node stays the sender. */
 const TURN_MS_MORE = 10_000;
 const PAUSE_MS = { min: 1000, max: 5 * 60_000 };
 /** Age after which an unsent alert is dropped. */
@@ -42,13 +42,13 @@ export class AlertSender implements Service {
   readonly #parts: AlertSenderParts;
   /** Number of consecutive failures to send the oldest waiting alert. */
   #failureCount = 0;
-  /** Monotonic times until which groups are held back. */
+  /** Monotonic time until which each group of alerts is held back. */
   readonly #heldUntilMs = new Map<string, number>();
-  /** Monotonic time of the next attempt. */
+  /** Monotonic time of the next attempt to send. */
   #nextTryMs = 0;
   #nextSilentMs = 0;
   /**
-   * Settings at the time of the last complete check of all limits; undefined if such a check is
+   * Settings at the time of the last complete check of all limits; undefined if a complete check is
    * due.
    */
   #compared: string | undefined;
@@ -115,7 +115,7 @@ export class AlertSender implements Service {
     }
   }
 
-  /** Groups about which a message was sent less than `group_sec` ago. */
+  /** Returns the groups for which a message was sent less than `group_sec` ago. */
   #heldGroups(): ReadonlySet<string> {
     const nowMs = this.#parts.runtime.clock.monotonicMs();
     for (const [group, untilMs] of this.#heldUntilMs) {
@@ -167,8 +167,8 @@ export class AlertSender implements Service {
   }
 
   /**
-   * Returns the names of the jobs, and the first job in the format of the list of jobs, without
-   * secrets.
+   * Returns the names of the jobs. Also returns the first job in the format of the job list,
+   * without secrets.
    */
   async #jobsOf(alerts: readonly Alert[]): Promise<AlertedJobs> {
     const { jobs } = this.#parts;

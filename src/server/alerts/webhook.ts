@@ -17,7 +17,10 @@ export interface Receiver {
   readonly timeoutMs: number;
 }
 
-/** Returns the signature of the body. The body includes the time of sending. */
+/**
+ * Returns the signature of the body: an HMAC. In the format `tandem`, the body includes the time of
+ * sending, so the signature covers the time too.
+ */
 export function signatureOf(body: string, secret: string): string {
   return `sha256=${createHmac("sha256", secret).update(body).digest("hex")}`;
 }
@@ -67,7 +70,9 @@ export async function post(
   }
 }
 
-/** Error text without the URL, because its path may be a secret of the receiver. */
+/**
+ * Returns the error text without the URL, because the URL's path may be a secret of the receiver.
+ */
 function reasonOf(error: unknown): string {
   const { cause, reason } = ((error as { details?: object }).details ?? {}) as {
     readonly cause?: unknown;

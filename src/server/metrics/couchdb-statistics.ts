@@ -1,7 +1,7 @@
 /**
- * CouchDB's statistics that Tandem does not count, or that have no equivalent in Tandem. They are
- * shown as 0 with CouchDB's descriptions, because programs that read `_stats` expect all of them.
- * Statistics that are counted are in `metric-table.ts`.
+ * CouchDB's statistics that Tandem does not count. They are shown with a fixed value, usually 0,
+ * and with CouchDB's descriptions, because programs that read `_stats` expect all of them. The
+ * statistics that Tandem counts are in `metric-table.ts`.
  */
 
 export interface FixedStatistic {
@@ -13,7 +13,7 @@ export interface FixedStatistic {
   readonly prometheus?: { readonly name: string; readonly label: string };
 }
 
-/** Descriptions of counters by path. */
+/** CouchDB's descriptions of counters, by path. */
 const COUNTED_ELSEWHERE: Readonly<Record<string, string>> = {
   "couchdb.auth_cache_hits": "number of authentication cache hits",
   "couchdb.auth_cache_misses": "number of authentication cache misses",

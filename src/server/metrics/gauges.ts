@@ -43,7 +43,7 @@ export function plainGauge(path: readonly string[], description: string, value: 
   return { path, description, labels: [], samples: [{ labels: [], value }] };
 }
 
-/** Sizes of the store's file; none if the engine does not report them. */
+/** Returns gauges for the sizes of the store's file, or none if the engine does not report them. */
 export function spaceGauges(space: StoreSpace | undefined): readonly GaugeRow[] {
   if (space === undefined) return [];
   const { fileBytes, freeBytes } = space;
@@ -57,7 +57,7 @@ export function spaceGauges(space: StoreSpace | undefined): readonly GaugeRow[] 
   ];
 }
 
-/** Cluster-wide gauges of jobs. */
+/** Returns cluster-wide gauges of jobs. */
 export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
   const { states, failing, groupLags, jobLags } = figures;
   const jobs = (name: string, description: string, value: number): GaugeRow =>

@@ -43,7 +43,7 @@ const CONFLICTING_DATABASES_MAX = 10_000;
 /** Counts since the last report: row number in the table, label value ("" for none), amount. */
 export type CountReport = readonly (readonly [row: number, label: string, amount: number])[];
 
-/** Counts events and passes them on. */
+/** Counts traced events and forwards them to the next trace. */
 export class EventCounts implements Trace {
   readonly registry = new Registry();
   /** Statistics on the runs of this process only. */
@@ -78,7 +78,9 @@ export class EventCounts implements Trace {
     });
   }
 
-  /** Registers the metrics of CouchDB that Tandem lacks, so that `_prometheus` shows them too. */
+  /**
+   * Registers CouchDB's metrics that Tandem does not count, so that `_prometheus` shows them too.
+   */
   #showFixed(): void {
     for (const row of FIXED_STATISTICS) {
       const { path, type, value, description: help, prometheus } = row;

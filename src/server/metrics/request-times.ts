@@ -60,7 +60,7 @@ export class RequestTimes {
 
   /**
    * Returns the samples of the metric, in seconds. The quantiles cover the last one to two minutes;
-   * the sum and the number cover all requests since startup.
+   * the sum and the count cover all requests since startup.
    */
   samples(name: string): Sample[] {
     const both = this.#both();
@@ -92,7 +92,7 @@ export class RequestTimes {
   }
 }
 
-/** A histogram without requests; all members are 0. */
+/** Returns the figures of an empty histogram: all members are 0. */
 export function emptyDistribution(): Distribution {
   return distributionOf(createHistogram());
 }

@@ -8,7 +8,7 @@ const FAILURES: ReadonlySet<EventName> = new Set([
   "replication.stalled",
 ]);
 
-/** Counts events and passes them on. */
+/** Counts traced events of runs and forwards all events to the next trace. */
 export class RunTally implements Trace {
   readonly #next: Trace;
   #totals = NO_RUNS;

@@ -35,7 +35,7 @@ test("each sealing uses a new random nonce", () => {
   expect(again().seal(utf8Encode("x"), "p")).toEqual(again().seal(utf8Encode("x"), "p"));
 });
 
-test("the newest key seals unless another key is selected, and older keys still open", () => {
+test("the newest key is used for sealing unless another is selected, and older keys for opening", () => {
   const sealed = ring(OLD).seal(utf8Encode("x"), "p");
   const both = ring(OLD, NEW);
   expect(both.sealingId).toBe(keyIdOf(NEW));
@@ -76,7 +76,7 @@ test("an unsealed text is read unchanged", () => {
   expect(() => openText(one, "sealed:?", "p")).toThrow(damaged);
 });
 
-test("a request is sealed for its job, and resealed with the sealing key", () => {
+test("a request is sealed for its job, and resealed if it was sealed with another key or not at all", () => {
   const old = sealedRequests(ring(OLD));
   const sealed = old.encode(JOB, REQUEST);
   expect(JSON.stringify(sealed)).not.toContain("secret");

@@ -54,7 +54,7 @@ export class KeyRing implements Seal {
   /** Id of the sealing key. Default: the newest key. */
   #sealingId: string | undefined;
 
-  /** Throws whatever `readKeys` throws. */
+  /** Throws if `readKeys` throws. */
   constructor(parts: KeyRingParts) {
     this.#parts = parts;
     this.reload();

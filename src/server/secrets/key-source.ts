@@ -102,7 +102,10 @@ function parseKey(text: string, place: string): Uint8Array {
   return key;
 }
 
-/** Creates the first key. If another process creates the file concurrently, its file is kept. */
+/**
+ * Creates a key file with the first key. If another process creates the file concurrently, that
+ * process's file is kept.
+ */
 export function makeKeyFile(path: string, random: Random): void {
   const written = writeBeside(path, [random.bytes(KEY_BYTES)]);
   try {
@@ -124,7 +127,7 @@ export function addKey(path: string, random: Random): string {
   return keyIdOf(key);
 }
 
-/** Keeps only the keys with these ids. Returns the ids of the removed ones. */
+/** Keeps the keys with these ids and removes all others. Returns the ids of the removed keys. */
 export function keepKeys(path: string, ids: ReadonlySet<string>): readonly string[] {
   const keys = readKeyFile({ kind: "file", path, isNamed: true });
   const kept = keys.filter((key) => ids.has(keyIdOf(key)));

@@ -45,7 +45,7 @@ export interface RotationParts {
   /** Whether nodes on other machines, which do not have this machine's key file, use the store. */
   readonly isSharedStore: boolean;
   /**
-   * Reseals values other than documents and jobs: the store's session key and the local
+   * Reseals all values except documents and jobs: session secrets, rules and the local
    * configuration. Returns the number of resealed values.
    */
   readonly renewOthers: () => Promise<number>;
@@ -178,7 +178,10 @@ export class Rotation {
     runtime.trace.event("secrets.rotated", { keyId: ring.sealingId as string, renewedCount });
   }
 
-  /** Removes the older keys from the record before they are deleted. */
+  /**
+   * Removes the older keys from the record, and then from the key file if there is one. Returns the
+   * ids of the keys that are no longer needed.
+   */
   async #retireKeys(): Promise<readonly string[]> {
     const { kv, ring, source } = this.#parts;
     const retired = await kv.transact(

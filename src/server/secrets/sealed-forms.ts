@@ -12,8 +12,8 @@ import type { JobData, JobName, RequestForm } from "../../jobs/index.ts";
 
 /**
  * Format of sealed requests. It is higher than the formats of unsealed requests
- * (`job-data-record.ts`), so that a program without sealing treats such a job as one from a newer
- * version.
+ * (`job-data-record.ts`). A program without support for sealing therefore treats a sealed job as
+ * one from a newer version.
  */
 const FORMAT_SEALED = 3;
 
@@ -76,7 +76,7 @@ export function openText(seal: Seal, text: string, place: string): string {
   return utf8Decode(seal.open(bytesOf(text.slice(PREFIX.length), place), place));
 }
 
-/** Whether the text is sealed as `sealText` would seal it now. */
+/** Whether the text is sealed with the current sealing key. */
 export function isCurrentText(seal: Seal, text: string): boolean {
   if (!text.startsWith(PREFIX)) return false;
   return seal.isCurrent(bytesOf(text.slice(PREFIX.length), "text"));

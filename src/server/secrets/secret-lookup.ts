@@ -2,8 +2,8 @@
  * Resolves secret references of jobs. `env:NAME` refers to an environment variable. `file:/path`
  * refers to the content of a file without its final line break. `identity:NAME` refers to the
  * content of a file that may be sent only to certain servers. Only references that the operator of
- * the machine permits are resolved, because an administrator over HTTP could send any other secret
- * to a server of their own. Keys of this server are never resolved.
+ * the machine permits are resolved, because otherwise a server administrator could send any secret
+ * of the machine to a server of their own. Keys of this server are never resolved.
  */
 import { closeSync, fstatSync, openSync, readFileSync, type Stats, statSync } from "node:fs";
 import { normalize } from "node:path";
@@ -24,8 +24,9 @@ const FILE_BYTES_MAX = 64 * 1024;
 type Found = ReturnType<SecretLookup>;
 
 /**
- * `released` lists the permitted references. A final `*` in a reference is a wildcard. Jobs may use
- * each of `identities`, but only for the servers of that identity.
+ * Returns a function that resolves secret references. `released` lists the permitted references; a
+ * final `*` is a wildcard. Jobs may use each of `identities`, but only for the servers of that
+ * identity.
  */
 export function secretLookup(
   environment: Readonly<Record<string, string | undefined>>,

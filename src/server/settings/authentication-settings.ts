@@ -227,7 +227,9 @@ export function apiSettings(texts: SettingTexts): ApiSettings {
   return liveSettings(texts, API_SETTINGS);
 }
 
-/** Parses `{chttpd_auth, cookie_authentication_handler}, …` to the short names of the handlers. */
+/**
+ * Converts `{chttpd_auth, cookie_authentication_handler}, …` to the short names of the handlers.
+ */
 function parseHandlers(text: string): Parsed<readonly string[]> {
   const names = [...text.matchAll(/\{\s*\w+\s*,\s*(\w+?)_authenti(?:fi)?cation_handler\s*\}/g)];
   const handlers = names.map((match) => match[1] as string);

@@ -72,7 +72,9 @@ export interface ServerConfig {
   readonly clusterFile: string | undefined;
   /** Settings of `[foundationdb]`. */
   readonly foundationDb: {
-    /** API version of FoundationDB. Default: a version that all supported clients speak. */
+    /**
+     * API version of FoundationDB. Default: a version that all supported client libraries speak.
+     */
     readonly apiVersion: number | undefined;
     readonly headerVersion: number | undefined;
     /** Key prefix of this store; absent if the store has the cluster to itself. */
@@ -174,7 +176,7 @@ export const START_SETTINGS = {
     meaning:
       "the same on all nodes: 32 hex digits as CouchDB generates them, or the uuid of the CouchDB that is replaced; part of replication ids",
   }),
-  /** 0 selects a version that all supported clients speak. */
+  /** 0 selects a version that all supported client libraries speak. */
   apiVersion: foundationDb.integer("api_version", 0, {
     min: 0,
     meaning: "API version requested from the client library",
@@ -340,7 +342,7 @@ export function readConfig(options: ServeOptions, given: Environment): ServerCon
       headerVersion: read(START_SETTINGS.headerVersion) || undefined,
       prefix: read(START_SETTINGS.prefix) || undefined,
     },
-    // With separate replication processes, this one does not replicate.
+    // If there are separate replication processes, this process does not replicate.
     nodeTypes: replicationProcesses === 0 ? types : withoutReplication(types),
     replicationProcesses,
     publicUrl: environment.TANDEM_PUBLIC_URL,
@@ -450,8 +452,8 @@ function withoutReplication(types: ReadonlySet<NodeType>): ReadonlySet<NodeType>
 }
 
 /**
- * Returns both types (RFC 013), unless the option names some or the environment sets one to
- * `false`. An empty variable counts as unset.
+ * Returns the types of the node: both types (RFC 013), unless the option names some or the
+ * environment sets one to `false`. An empty variable counts as unset.
  */
 function nodeTypes(option: string | undefined, environment: Environment): ReadonlySet<NodeType> {
   const all: readonly NodeType[] = ["api_frontend", "replication"];

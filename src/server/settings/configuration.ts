@@ -153,7 +153,10 @@ export class Configuration implements SettingTexts {
     }
   }
 
-  /** Reloads if another process has changed the local file. Returns whether it has. */
+  /**
+   * Reloads the files if another process has changed the local file. Returns whether they were
+   * reloaded.
+   */
   reloadIfChanged(): boolean {
     if (this.#fileTime() === this.#modifiedAtMs) return false;
     this.reload();
@@ -161,8 +164,8 @@ export class Configuration implements SettingTexts {
   }
 
   /**
-   * Reseals secrets in the local file that are unsealed or sealed with an outdated key. Returns
-   * their number.
+   * Reseals secrets in the local file that are unsealed or sealed with an outdated key. Returns the
+   * number of resealed secrets.
    */
   renewSecrets(): number {
     const { localFile, seal } = this.#parts;
@@ -212,7 +215,7 @@ export class Configuration implements SettingTexts {
     return values;
   }
 
-  /** Source of the value in effect. */
+  /** Returns the name of the source of the value in effect. */
   #originOf(
     { section, key }: Setting<unknown>,
     given: readonly IniSections[],
@@ -242,7 +245,10 @@ export class Configuration implements SettingTexts {
     return statSync(localFile, { throwIfNoEntry: false })?.mtimeMs;
   }
 
-  /** Replaces the whole file. Changes that another process made to it are read first. */
+  /**
+   * Sets or removes one pair in the local file, and replaces the file atomically. Changes that
+   * another process made to the file are read first.
+   */
   #write(section: string, key: string, text: string | undefined): void {
     const { localFile } = this.#parts;
     if (localFile === undefined) return;
@@ -336,7 +342,7 @@ function opened(sections: IniSections, seal: Seal): IniSections {
   );
 }
 
-/** Associated data that binds a sealed value to its setting. */
+/** Returns the associated data that binds a sealed value to its setting. */
 function placeOf(section: string, key: string): string {
   return JSON.stringify(["setting", section, key]);
 }

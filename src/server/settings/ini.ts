@@ -108,8 +108,8 @@ function sectionOf(line: string): string | undefined {
 }
 
 /**
- * Splits a line at the first ` = `, so that a key may contain an equals sign, or otherwise at the
- * first `=`.
+ * Splits a line at the first ` = `, because a key may contain an equals sign. If the line contains
+ * no ` = `, splits it at the first `=`.
  */
 function pairOf(line: string): { readonly key: string; readonly value: string } | undefined {
   const spaced = line.indexOf(" = ");

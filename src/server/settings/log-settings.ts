@@ -46,8 +46,8 @@ export function logSettings(texts: SettingTexts): LogSettings {
 }
 
 /**
- * Settings from the environment. They take precedence over configuration files, but not over
- * runtime changes.
+ * Returns the log settings from the environment. They take precedence over configuration files, but
+ * not over runtime changes.
  */
 export function environmentLog(
   environment: Readonly<Record<string, string | undefined>>,

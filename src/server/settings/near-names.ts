@@ -1,8 +1,8 @@
 /** Suggests names for misspelt ones. */
 
 /**
- * Returns the closest of `names`, or `undefined` if none is close enough to explain a typing error.
- * If several names are equally close, the first one is returned.
+ * Returns the closest of `names`, or `undefined` if none is close enough for a typing error to be
+ * likely. If several names are equally close, the first one is returned.
  */
 export function nearestName(misspelt: string, names: Iterable<string>): string | undefined {
   let nearest: string | undefined;

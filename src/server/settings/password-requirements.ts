@@ -9,7 +9,7 @@ export interface PasswordRequirement {
   readonly reason: string;
 }
 
-/** CouchDB's message for an unacceptable password; undefined for an acceptable one. */
+/** Returns CouchDB's message for an unacceptable password, or `undefined` for an acceptable one. */
 export function passwordFault(
   password: string,
   requirements: readonly PasswordRequirement[],
@@ -25,7 +25,7 @@ const ITEM = new RegExp(
   "sy",
 );
 
-/** Returns `undefined` for an invalid list. */
+/** Parses the list of requirements. Returns `undefined` if the list is invalid. */
 export function parseRequirements(text: string): readonly PasswordRequirement[] | undefined {
   const inner = /^\s*\[(.*)\]\s*$/s.exec(text)?.[1];
   if (inner === undefined) return undefined;
@@ -49,7 +49,7 @@ export function parseRequirements(text: string): readonly PasswordRequirement[] 
 
 const ESCAPES: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t", s: " " };
 
-/** The value of an Erlang string literal. */
+/** Returns the value of an Erlang string literal. */
 function unescaped(literal: string): string {
   return literal.slice(1, -1).replace(/\\(.)/gs, (_, char: string) => ESCAPES[char] ?? char);
 }

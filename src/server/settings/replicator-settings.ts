@@ -323,8 +323,8 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
 }
 
 /**
- * Some options have a second, larger limit for distant servers. If that limit is not set, the text
- * of the option is read instead, so that the option limits distant servers too.
+ * Some options have a second, larger limit for distant servers. If that limit is not set, it is
+ * read from the option itself, so that the option also limits distant servers.
  */
 function withNumbersAsBounds(texts: SettingTexts): SettingTexts {
   return {

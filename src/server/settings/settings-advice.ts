@@ -1,4 +1,6 @@
-/** Reports settings without effect: CouchDB's that are not used here, and misspelt ones. */
+/**
+ * Reports settings without effect: misspelt names, and CouchDB's settings that are not used here.
+ */
 import type { Trace } from "../../base/index.ts";
 import type { Configuration } from "./configuration.ts";
 import {
@@ -10,7 +12,7 @@ import { nearestName } from "./near-names.ts";
 import type { Place } from "./settings.ts";
 
 /**
- * Traces an event for each setting that is set but has no effect, and again whenever such a setting
+ * Traces an event for each setting that is set but has no effect, and again whenever that setting
  * changes. Also traces changes of `fileSettings`, because these settings are read only from the
  * file.
  */

@@ -37,12 +37,13 @@ export interface SettingFacts {
 
 export interface Setting<T> extends Place, SettingFacts {
   /**
-   * Returns the default for a key that is unset or empty. Throws a ConfigError for an invalid text.
+   * Parses the text of the setting. Returns the default for a key that is unset or empty. Throws a
+   * ConfigError for an invalid text.
    */
   readonly read: (text: string | undefined) => T;
   /** The default as text in a file, if the text cannot be derived from the value. */
   readonly defaultText?: string;
-  /** CouchDB's former place of the setting, used if this one is not set. */
+  /** CouchDB's former place of the setting, used if the setting is not set at its current place. */
   readonly former?: Setting<T>;
 }
 
@@ -74,7 +75,7 @@ interface SectionFacts extends Pick<SettingFacts, "waitsForStart"> {
   readonly former?: string;
 }
 
-/** Builders of the settings of one section. */
+/** Returns builders for the settings of one section. */
 export function sectionOf(section: string, { former, ...common }: SectionFacts = {}) {
   function parsed<T>(key: string, parser: Parser<T>): Setting<T> {
     const setting = parsedSetting(section, key, { ...common, ...parser });
@@ -87,7 +88,7 @@ export function sectionOf(section: string, { former, ...common }: SectionFacts =
     integer(key: string, fallback: number, facts: IntegerFacts): Setting<number> {
       return parsed(key, { ...facts, default: fallback, ...integerValues(facts) });
     },
-    /** A positive integer, or CouchDB's `infinity`. */
+    /** A setting with a positive integer, or CouchDB's `infinity`. */
     limit(key: string, fallback: number, facts: SettingFacts): Setting<number> {
       const { parse, values } = integerValues({});
       return parsed(key, {
@@ -147,7 +148,7 @@ export function sectionOf(section: string, { former, ...common }: SectionFacts =
         },
       });
     },
-    /** Comma-separated texts. */
+    /** A setting with comma-separated texts. */
     list(
       key: string,
       fallback: readonly string[],
@@ -160,7 +161,7 @@ export function sectionOf(section: string, { former, ...common }: SectionFacts =
         parse: (text) => ({ value: listed(text) }),
       });
     },
-    /** At least one of the choices, comma-separated. */
+    /** A setting with at least one of the choices, comma-separated. */
     someOf<const T extends string>(
       key: string,
       fallback: readonly T[],
@@ -183,7 +184,7 @@ export function sectionOf(section: string, { former, ...common }: SectionFacts =
   };
 }
 
-/** The items of a comma-separated text. */
+/** Returns the items of a comma-separated text. */
 export function listed(text: string): readonly string[] {
   return text
     .split(",")

@@ -33,7 +33,7 @@ export interface ClientCertificates {
    * always rejected.
    */
   readonly areRequired: boolean;
-  /** Maximum number of intermediate certificates between a client's and a trusted one. */
+  /** Maximum number of intermediate certificates between a client certificate and a trusted one. */
   readonly depthMax: number;
 }
 

@@ -1,4 +1,4 @@
-/** `[couch_peruser]`: a database for each user, read on each use. */
+/** `[couch_peruser]`: settings of the per-user databases, read on each use. */
 import { isDatabaseName } from "../../databases/index.ts";
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
@@ -11,7 +11,7 @@ export const USER_DATABASE_SETTINGS = {
   deletesDatabases: flag("delete_dbs", false, {
     meaning: "whether the database is deleted with the user",
   }),
-  /** The rest of a database's name is the user's name, each byte in hex. */
+  /** The prefix is followed by the user's name, each byte in hex. */
   prefix: parsed<string>("database_prefix", {
     default: "userdb-",
     meaning: "prefix of the database name",

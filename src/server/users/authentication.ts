@@ -41,7 +41,8 @@ export interface AuthenticationParts {
   readonly lockout: LoginLockout;
   readonly clock: Clock;
   /**
-   * Whether every user has administrator rights if no administrator is configured ("admin party").
+   * Whether every client has administrator rights if no administrator is configured ("admin
+   * party").
    */
   readonly allowsParty: boolean;
 }
@@ -67,7 +68,7 @@ export class Authentication {
 
   /**
    * Returns the user who sent the request. Throws a ProtocolError for wrong credentials, and for
-   * missing ones where they are required.
+   * missing credentials if they are required.
    */
   async authenticate(request: ApiRequest): Promise<User> {
     if (this.#isParty() && !asksLoopbackHost(request)) throw strangeHost();

@@ -11,11 +11,13 @@ export interface ProxySettings {
 }
 
 /**
- * Returns the client's address. The address in `peerHeader` takes precedence; if trusted proxies
- * are configured, the header is read only in requests that come from one of them. Otherwise, the
- * address of the peer is returned. If the peer is a trusted proxy, however, the client's address is
- * the last one in `X-Forwarded-For` that does not belong to a trusted proxy. Each proxy appends the
- * address of its peer to that header, so earlier addresses may be forged.
+ * Returns the client's address. An address in `peerHeader` takes precedence; if trusted proxies are
+ * configured, the header is read only in requests that come from one of them.
+ *
+ * Without that header, returns the peer's address, unless the peer is a trusted proxy. For a
+ * trusted proxy, returns the last address in `X-Forwarded-For` that does not belong to a trusted
+ * proxy. Each proxy appends the address of its peer to `X-Forwarded-For`, so earlier addresses may
+ * be forged.
  */
 export function clientAddress(
   { peer, headers }: Pick<ApiRequest, "peer" | "headers">,

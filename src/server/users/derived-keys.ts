@@ -1,7 +1,7 @@
 /**
- * Keys derived from `[chttpd_auth] secret`, one per purpose (HKDF, RFC 5869). Tandem signs
- * everything with such a key. The secret itself only verifies tokens of proxies, which sign with
- * the secret, as they do for CouchDB.
+ * Keys derived from `[chttpd_auth] secret`, one per purpose (HKDF, RFC 5869). All signatures by
+ * Tandem use a derived key. The secret itself is used only to verify the tokens of proxies, which
+ * sign with the secret, as they do for CouchDB.
  */
 import { createHmac, hkdfSync } from "node:crypto";
 

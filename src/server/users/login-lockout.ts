@@ -2,8 +2,8 @@
  * Temporarily rejects logins after too many wrong passwords (`couch_auth_lockout`,
  * `[chttpd_auth_lockout]`). Failures are counted for each user at each client address, so guessing
  * does not lock out the user at other addresses. The password's salt is part of the key of a count,
- * so a new password, which has a new salt, starts a new count. A count ends a fixed time after its
- * first failure. Each node counts separately.
+ * so a new password, which has a new salt, starts a new count. A count expires a fixed time after
+ * its first failure. Each node counts separately.
  */
 import { createHash } from "node:crypto";
 import type { Clock, Trace } from "../../base/index.ts";
@@ -73,7 +73,7 @@ export class LoginLockout {
 
 const LOCKED = "Account is temporarily locked due to multiple authentication failures";
 
-/** Returns a key of fixed length, whatever name a client sends. */
+/** Returns a key of fixed length, however long the name is that a client sends. */
 function keyOf({ name, salt, peer }: LoginAttempt): string {
   return createHash("sha256")
     .update(JSON.stringify([peer, name, salt]))

@@ -1,7 +1,7 @@
 /**
  * Protection against DNS rebinding. If the name `evil.example` suddenly resolves to this machine,
- * pages from that name can send requests to this server. However, these requests still have the
- * host `evil.example`.
+ * pages from that name can send requests to this server. However, the `Host` header of these
+ * requests is still `evil.example`.
  */
 import { BlockList } from "node:net";
 import type { ApiRequest } from "../../api/index.ts";
@@ -22,7 +22,7 @@ export function asksLoopbackHost({ headers }: Pick<ApiRequest, "headers">): bool
   return hosts.every((host) => isLoopbackHost(host.trim()));
 }
 
-/** `host` is a name or an address, with or without a port. */
+/** Whether `host` is a loopback address, `localhost` or a name below it, with or without a port. */
 export function isLoopbackHost(host: string): boolean {
   if (!/^(\[[^\]]*\]|[\w.-]+)(:\d+)?$/.test(host) || !URL.canParse(`http://${host}`)) return false;
   const { hostname } = new URL(`http://${host}`);

@@ -47,7 +47,7 @@ function user(name: string, salt = "0123456789abcdef"): KnownUser {
 
 const JAN = user("jan");
 
-/** A cookie in this server's format with the given parts. */
+/** Returns a cookie in this server's format with the given parts. */
 function signed({
   name = "jan",
   sec = NOW_SEC,

@@ -21,7 +21,7 @@ export interface Session {
   readonly signature: string;
 }
 
-/** Fraction of a session's lifetime. If a session is older, the next response renews it. */
+/** Fraction of a session's lifetime after which a response renews the session. */
 const AGING_RATIO = 0.1;
 
 const NO_SALT = "The user document has an empty salt: set the password again.";

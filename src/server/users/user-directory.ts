@@ -203,8 +203,8 @@ export class UserDirectory {
 }
 
 /**
- * CouchDB's error for a user document in conflict. Any of its leaves may contain a leaked password
- * or revoked roles.
+ * Returns CouchDB's error for a user document in conflict. One of the leaves may contain a leaked
+ * password or revoked roles.
  */
 function conflict(): ProtocolError {
   const reason =

@@ -38,8 +38,8 @@ export function usersHook({ settings, limits }: UsersRules): DatabaseHook {
       if (edit.id.startsWith("_design/")) return { edit };
       const isAdmin = isDatabaseAdmin(await database.security(tx), context);
       const live = (await database.documents.leaves(tx, edit.id)).filter(({ deleted }) => !deleted);
-      // Named users may write only their own documents, and the error must not reveal which others
-      // exist. Anonymous users may sign up.
+      // Named users may write only their own documents, and the error must not reveal which other
+      // documents exist. Anonymous users may sign up.
       if (!isAdmin && context.userName !== null && !mayWriteOwn(edit, context, live)) {
         return { rejected: "not_found", reason: "missing" };
       }
@@ -74,9 +74,9 @@ function hasName(id: string, { userName }: SecuritySubject): boolean {
 }
 
 /**
- * Returns the reason why an edit is forbidden because of a conflict, if it is. Only administrators
- * may cause or change a conflict. Only server administrators may delete a leaf of a conflict,
- * because the roles and password of the next winner then take effect.
+ * Returns the reason why an edit is forbidden because of a conflict, or `undefined` if it is not.
+ * Only administrators may cause or change a conflict. Only server administrators may delete a leaf
+ * of a conflict, because the roles and password of the next winner then take effect.
  */
 function conflictFault(
   edit: DocumentEdit,
@@ -187,7 +187,10 @@ function passwordHashFault(members: Members, limits: PasswordLimits): string | u
   return hash && hashFault(hash, limits);
 }
 
-/** An administrator of `_users` may not grant access to all jobs of the server. */
+/**
+ * Returns the reason for rejecting an edit that grants access to all jobs of the server. Only
+ * server administrators may grant this access.
+ */
 function readerFault(
   { roles }: Members,
   old: Members | undefined,
