@@ -123,7 +123,7 @@ export class AlertStore {
     tx.set(this.#keys.alertState.key({}), encodeAlertState(state));
   }
 
-  /** Fires when the state changes. */
+  /** Returns a watch that fires when the state of deliveries changes. */
   watchState(tx: Transaction): Watch {
     return tx.watch(this.#keys.alertState.key({}));
   }

@@ -94,7 +94,7 @@ export function encodeAlert(alert: Alert): Uint8Array {
   return packTuple([FORMAT, id, kind, status, breachId, jobId, ...times, ...causeItems(cause)]);
 }
 
-/** Alerts of older versions have neither a start nor a cause. */
+/** Decodes an alert. Alerts of older versions have neither a start nor a cause. */
 export function decodeAlert(value: Uint8Array): Alert {
   const [format, id, kind, status, breachId, jobId, timeMs, sinceMs, ...cause] = unpackTuple(value);
   assert(format === FORMAT, "An alert must have a supported format version");
@@ -120,7 +120,10 @@ export function decodeBreach(value: Uint8Array): Breach {
   return { id: String(id), sinceMs: Number(sinceMs), cause: causeOf(cause) };
 }
 
-/** The tags are last, because older programs ignore them. */
+/**
+ * Encodes a cause as the last elements of a tuple. The tags come last, because older versions
+ * ignore additional elements.
+ */
 function causeItems({ class: failureClass, side, host, rule, tags }: AlertCause): TupleItem[] {
   return [failureClass ?? null, side ?? null, host ?? null, rule ?? null, ...tags];
 }

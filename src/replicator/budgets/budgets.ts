@@ -17,7 +17,7 @@ import {
 
 /** Maximum number of budgets. Limited because they are read in one transaction. */
 const BUDGETS_MAX = 1000;
-/** Maximum burst, expressed as the time in which that much unused capacity accumulates. */
+/** Maximum burst: the capacity that accumulates in this time while the budget is unused. */
 const BURST_MS = 100;
 /**
  * Maximum time that a reservation may lie in the future. A later reservation was written by a
@@ -104,7 +104,7 @@ export class Budgets {
     }
   }
 
-  /** Returns the budgets of an endpoint. */
+  /** Returns functions that wait until the endpoint's budgets permit a request. */
   spendingFor(address: EndpointAddress): EndpointSpending {
     const names = budgetNames(address);
     return { read: this.#spending(names, "read"), write: this.#spending(names, "write") };

@@ -42,9 +42,9 @@ type AskedParts = Pick<OpenSidesParts, "source" | "target" | "ownCheckpoint"> & 
 };
 
 /**
- * Returns the parked job's checkpoints. Undefined if a side has no checkpoint or another one,
- * because its database must have changed. `ownCopy` is the local copy of the log of a read-only
- * source.
+ * Returns the parked job's checkpoints. Returns undefined if a side has no checkpoint or a
+ * different one, because its database must have changed. `ownCopy` is the local copy of the log of
+ * a read-only source.
  */
 export async function findParked(
   { source, target, ids, ownCheckpoint }: AskedParts,

@@ -65,7 +65,7 @@ export function decodeBulkCommand(id: string, value: Uint8Array): BulkCommand {
   return { ...command, undoes: command.undoes, endedMs: command.endedMs, id };
 }
 
-/** A page of the list of a command. */
+/** Encodes a page of a command's list of jobs. */
 export function encodeJobIds(jobIds: readonly string[]): Uint8Array {
   return packTuple([FORMAT, utf8Encode(JSON.stringify(jobIds))]);
 }

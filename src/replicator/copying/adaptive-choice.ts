@@ -48,7 +48,7 @@ export class AdaptiveChoice {
     return this.#isGivenUp;
   }
 
-  /** Abandons a request that gets no response; it is retried after a while. */
+  /** Abandons a request that gets no response. The request is tried again after a while. */
   giveUp(nowMs: number): void {
     this.expectVain(nowMs);
     this.#isGivenUp = true;

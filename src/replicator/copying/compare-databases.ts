@@ -146,7 +146,8 @@ class AttachmentComparison {
   }
 
   /**
-   * Compares the attachments of these revisions on both sides. Returns their number on the source.
+   * Compares the attachments of these revisions on both sides. Returns the number of attachments on
+   * the source.
    */
   async compare(requests: readonly RevisionRequest[], signal: AbortSignal): Promise<number> {
     let count = 0;

@@ -78,8 +78,8 @@ export class IsolatedCopyStage {
   }
 
   /**
-   * Copying a document takes one round trip to each side: writing starts as soon as the source
-   * begins to respond.
+   * Network time of copying a document: one round trip to each side, since writing starts as soon
+   * as the source begins to respond.
    */
   get #roundTripsMs(): number {
     const { source, target } = this.#parts;

@@ -82,7 +82,7 @@ function changedMembers(given: Members, before: Members): Map<string, unknown> {
   return changed;
 }
 
-/** Possibly secret parts of an endpoint. */
+/** Returns the members of an endpoint that may contain secrets. */
 function secretsOf(endpoint: unknown): unknown {
   if (!isObject(endpoint)) return endpoint;
   const { url, auth, headers, password } = endpoint;

@@ -48,7 +48,7 @@ export class JobFailures {
     this.#parts = parts;
   }
 
-  /** Number of failures of each kind in the job's list. */
+  /** Returns the number of failures of each kind in the job's list. */
   async counts({ data }: JobEntry): Promise<readonly FailureCount[]> {
     const { kv, failureLists } = this.#parts;
     const lists = await kv.read((tx) =>
@@ -142,7 +142,7 @@ export class JobFailures {
     return { request, rests };
   }
 
-  /** Returns whether the job is paused. */
+  /** Stores a retry request in the caller's transaction. Returns whether the job is paused. */
   async #askIn(
     tx: Transaction,
     asked: {

@@ -1,6 +1,7 @@
 /**
- * Servers that jobs copy from and to: numbers of jobs and failures, and their state as known to the
- * nodes. From counters and reports, at a cost independent of the number of jobs.
+ * Lists the servers that jobs copy from and to, with their numbers of jobs and failures, and their
+ * state as known to the nodes. The data comes from counters and reports, so the cost does not
+ * depend on the number of jobs.
  */
 
 import { largest, type Runtime } from "../../base/index.ts";

@@ -1,7 +1,7 @@
 /**
  * Reports the state of this process every few seconds, and carries out drain orders: a draining
- * process accepts no new jobs, and stops running ones with a checkpoint. An order applies until the
- * process ends. It does not apply to the process that replaces it.
+ * process accepts no new jobs, and stops its current runs after a checkpoint. An order applies
+ * until the process ends. It does not apply to the process that replaces it.
  */
 import { hexEncode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { WorkerId } from "../../jobs/index.ts";

@@ -54,9 +54,9 @@ const SECURITY = "_security";
 const isShort = true;
 
 /**
- * Servers that acknowledge only durable writes, regardless of their configuration: CouchDB since
- * 3.0, which has no `delayed_commits` and keeps `_ensure_full_commit` only for older replicators,
- * and compatible servers such as Tandem.
+ * Pattern of the `Server` header of servers whose acknowledged writes are durable, regardless of
+ * their configuration: CouchDB since 3.0, which has no `delayed_commits` and keeps
+ * `_ensure_full_commit` only for older replicators, and compatible servers such as Tandem.
  */
 const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 
