@@ -85,7 +85,7 @@ export function alertGroup({ kind, status, cause }: Alert): string {
   ]);
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export function encodeAlert(alert: Alert): Uint8Array {

@@ -53,7 +53,7 @@ export interface BulkCommand {
   readonly next: { readonly page: number; readonly index: number };
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export function encodeBulkCommand({ id: _, ...command }: BulkCommand): Uint8Array {

@@ -28,7 +28,7 @@ export interface JobCommandsParts extends RemoveJobParts {
 
 /**
  * - done: the command took effect
- * - no-need: the job already is in that state
+ * - no-need: the job is already in that state
  * - ended: an ended job can only be retried, reset or cancelled
  * - paused: a paused job must be resumed first
  * - missing: there is no such job

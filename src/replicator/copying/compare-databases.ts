@@ -46,8 +46,8 @@ export interface ComparisonObserver {
 }
 
 /**
- * Reads the changes of both sides, all documents of the source, and those documents of the target
- * that have attachments.
+ * Compares two databases. Reads the changes of both sides, all documents of the source, and those
+ * documents of the target that have attachments.
  */
 export async function compareDatabases(
   source: Endpoint,

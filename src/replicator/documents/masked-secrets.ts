@@ -173,7 +173,7 @@ function unmaskEndpoint(side: Side, given: unknown, stored: unknown): unknown {
   return whole;
 }
 
-/** Returns the stored value if the given value differs from it only by masks. */
+/** Returns the stored value if the given value differs from it only by masks. Throws otherwise. */
 function unmaskAuth(field: string, given: unknown, stored: unknown): unknown {
   if (given === MASK && typeof stored === "string") return stored;
   if (!isObject(given) || !isObject(stored)) {

@@ -189,13 +189,13 @@ export class JobFailures {
     }
   }
 
-  /** Returns the number of documents in the job's list. */
+  /** Returns the number of failures in the job's list. */
   async total(entry: JobEntry): Promise<number> {
     return totalOf(await this.counts(entry));
   }
 
   /**
-   * Returns the number of documents in each job's list, in the order of `entries`. Reads only lists
+   * Returns the number of failures in each job's list, in the order of `entries`. Reads only lists
    * that are not empty according to the job's status.
    */
   totals(entries: readonly JobEntry[]): Promise<readonly number[]> {

@@ -42,7 +42,10 @@ export interface ClusterEndpoint {
   readonly requestCount: number;
   /** Mean time to the response headers; undefined without requests. */
   readonly latencyMs: number | undefined;
-  /** Longest current wait of a request on any node because of status 429; 0 if none waits. */
+  /**
+   * Longest delay that a node adds to each request because of responses with status 429; 0 if no
+   * delay is needed.
+   */
   readonly limiterMs: number;
 }
 

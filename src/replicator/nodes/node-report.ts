@@ -29,7 +29,7 @@ export interface NodeReport extends ProcessMeasure {
   readonly isDraining: boolean;
   readonly startedMs: number;
   readonly reportedMs: number;
-  /** Servers with the most requests. */
+  /** Measurements for the servers with the most requests. */
   readonly hosts: readonly HostMeasure[];
 }
 

@@ -44,7 +44,7 @@ export interface NodeReporterParts {
   readonly identity: NodeIdentity;
   readonly scheduler: DrainedScheduler;
   readonly measureProcess: () => ProcessMeasure;
-  /** Returns the servers with the most requests. */
+  /** Returns the measurements for the servers with the most requests. */
   readonly measureHosts: () => readonly HostMeasure[];
   /** Returns the totals since the process started. */
   readonly measureRuns: () => RunCounts;

@@ -203,7 +203,7 @@ test("includes a job that parks while databases are compared", async () => {
   );
 });
 
-test("with and without a feed, reports a source as watched once all its jobs have been compared", async () => {
+test("reports a source as watched only after all its jobs have been compared, with or without a feed", async () => {
   let watchedCount = 0;
   const onWatched = (): void => {
     watchedCount++;

@@ -24,7 +24,7 @@ import type { ServerWords } from "./server-words.ts";
 
 /**
  * Error names by status code, for a `_bulk_docs` request that a server rejects as a whole, although
- * a single document may be the cause. Used only if the response contains no error name.
+ * a single document may be the cause. A name is used only if the response contains none.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],

@@ -1,6 +1,7 @@
 /**
  * A database on a server that speaks the CouchDB protocol. The requests are those of CouchDB's own
- * replicator (`couch_replicator_api_wrap`), except that changes are read in pages (`changes.ts`).
+ * replicator (`couch_replicator_api_wrap`), except that continuous jobs read changes in pages
+ * (`changes.ts`).
  */
 import { type JsonText, joinObject, splitObject } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
