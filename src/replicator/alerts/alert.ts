@@ -23,7 +23,7 @@ export const ALERT_KINDS = [
 ] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 export type BreachKind = Exclude<AlertKind, "finished">;
-/** Breaches of jobs. */
+/** Kinds of breaches that concern jobs. */
 export type JobBreachKind = Exclude<BreachKind, "rule_failing">;
 export const JOB_BREACH_KINDS = ALERT_KINDS.filter(
   (kind) => kind !== "finished" && kind !== "rule_failing",

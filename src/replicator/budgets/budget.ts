@@ -20,7 +20,7 @@ export interface Budget {
   readonly write: BudgetRates;
 }
 
-/** An invalid budget; `reason` names the field. */
+/** Thrown for an invalid budget; `reason` names the field. */
 export class BudgetInvalidError extends OperationalError {
   override readonly name = "BudgetInvalidError";
   readonly reason: string;

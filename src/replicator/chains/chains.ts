@@ -6,8 +6,9 @@
  * so that it survives the death of a node, and so that many rows do not delay the transaction. Once
  * its row is removed, a job no longer waits, even if the other job falls behind again.
  *
- * The transaction also counts how often the other job was reached. A row contains the count at the
- * time it was added. A release ignores rows added after it was queued; they wait for the next time.
+ * The transaction also counts how often the other job has completed or caught up. A row contains
+ * the count at the time it was added. A release ignores rows added after it was queued; they wait
+ * for the next time.
  *
  * A job for which the waiting job's owner has no rights is treated as missing.
  */
@@ -57,7 +58,7 @@ export interface ChainsParts {
   ) => Promise<{ readonly uuid: string } | undefined>;
 }
 
-/** Members of a job that has completed or caught up. */
+/** Data that shows whether a job has completed or caught up. */
 type ReachedJob = Authority &
   Pick<
     ReplicationJobData,
@@ -246,7 +247,7 @@ export class Chains {
     return (await tx.getRangePage(range, { limit: 1 })).entries.length > 0;
   }
 
-  /** Returns how often the job was reached while others waited for it. */
+  /** Returns how often the job has completed or caught up while others waited for it. */
   async #count(tx: ReadTransaction, name: string): Promise<number> {
     const value = await tx.get(this.#keys.chainReached.key({ name }));
     return value === undefined ? 0 : Number(unpackTuple(value)[1]);
@@ -279,7 +280,7 @@ interface Waiter {
   readonly owner: string | null;
   /** Whether the owner wrote the job as a server administrator. */
   readonly seesAll: boolean;
-  /** How often the other job had been reached when the job began to wait. */
+  /** How often the other job had completed or caught up when this job began to wait. */
   readonly sinceCount: number;
 }
 

@@ -73,9 +73,9 @@ export class Checkpoints {
 
   /**
    * Makes the writes to both sides durable, then writes the log to both. Rejects if a database was
-   * re-created since the start, since it may lack copied documents. With `isShort`, no commit is
-   * requested from a server whose acknowledged writes are durable. Such a server may verify its
-   * database and write the log in one request.
+   * re-created after the start of the run, because it may lack copied documents. With `isShort`, no
+   * commit is requested from a server whose acknowledged writes are durable. Such a server may
+   * verify its database and write the log in one request.
    */
   async write(
     log: ReplicationLog,

@@ -11,7 +11,7 @@ import { askSide, askSource, isMissing, type OpenSidesParts } from "./open-sides
 import type { OwnCheckpoint } from "./own-checkpoint.ts";
 import { isSurelySame, noneIfReadOnly, readLog } from "./stored-log.ts";
 
-/** Last checkpoint with its statistics, and the identity of both databases. */
+/** Last checkpoint with its statistics, and the creation times of both databases. */
 export interface ParkedPlace {
   readonly sequence: SourceSequence;
   readonly statistics: ReplicationStatistics;

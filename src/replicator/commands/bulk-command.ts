@@ -15,8 +15,8 @@ export const BULK_ACTIONS = [
   "retry_failures",
 ] as const;
 /**
- * Replaces credentials (`replacement-commands.ts`). Not in `BULK_ACTIONS`, because it needs the new
- * credentials in addition to a filter.
+ * Action that replaces credentials (`replacement-commands.ts`). Not in `BULK_ACTIONS`, because it
+ * needs the new credentials in addition to a filter.
  */
 export const REPLACE_CREDENTIALS = "replace_credentials";
 export type BulkAction = (typeof BULK_ACTIONS)[number] | typeof REPLACE_CREDENTIALS;

@@ -58,12 +58,12 @@ export class JobCommands {
     return this.#command(jobId, { ...decider, action: "pause" });
   }
 
-  /** Makes a paused job due immediately. */
+  /** Resumes a paused job, and schedules it immediately. */
   resume(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "resume" });
   }
 
-  /** Makes a waiting or ended job due immediately. */
+  /** Schedules a waiting or ended job immediately. */
   retry(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "retry" });
   }

@@ -41,9 +41,7 @@ import { type CopierParts, IsolatedCopy, isDesignDocument } from "./isolated-cop
 import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 
-/**
- * Number of revisions in the first bulk read, before document sizes are known, and maximum number.
- */
+/** Number of revisions per bulk read: at first, while document sizes are unknown, and at most. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
@@ -470,7 +468,7 @@ export class BatchCopier {
   }
 
   /**
-   * Passes the documents that a bulk read returned to the writer. Returns the requests for all
+   * Adds the documents in the response to a bulk read to the writer. Returns the requests for all
    * others, separated into documents with small attachments only and the rest.
    */
   async #passOn(
@@ -546,8 +544,8 @@ const SMALL_SIZES: BatchSizes<SmallRequest> = {
 };
 
 /**
- * Returns the total size of a document's attachments if they can be inlined; otherwise undefined:
- * if they are too large, if the target may already have some of them, or if one is compressed. A
+ * Returns the total size of a document's attachments, or undefined if they cannot be inlined,
+ * because they are too large, the target may already have some of them, or one is compressed. A
  * compressed attachment would not be inlined in its stored form.
  */
 function smallBytes(

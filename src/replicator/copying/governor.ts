@@ -15,7 +15,7 @@ const ROOM_BYTES_MAX = 256 * 1024 * 1024;
 export interface CopyTurns {
   readonly reading: Pick<Stage, "run">;
   readonly writing: Pick<Stage, "run">;
-  /** Room for documents read but not yet written. */
+  /** Byte budget for documents read but not yet written. */
   readonly room: ByteRoom;
 }
 

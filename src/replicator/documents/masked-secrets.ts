@@ -38,7 +38,7 @@ export type Unmasked =
   /** The mask has no stored secret, or its secret would be sent to another place. */
   | { readonly kind: "refused"; readonly reason: string };
 
-/** A mask that cannot be replaced; `field` is its location. */
+/** Thrown for a mask that cannot be replaced; `field` is its location. */
 class MaskedSecretError extends Error {
   override readonly name = "MaskedSecretError";
 

@@ -80,7 +80,7 @@ function outlineBody({ body }: Document): JsonValue {
   return outlineJson(body.bytes, { depthMax: 1 });
 }
 
-/** Replaces a body, keeping its authority and job. Returns false if rejected. */
+/** Replaces a body, keeping its authority and job. Returns false if the write is rejected. */
 export async function rewrite(
   tx: Transaction,
   database: Database,

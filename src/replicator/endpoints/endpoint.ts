@@ -3,8 +3,8 @@
  * that speaks the CouchDB protocol (`HttpEndpoint`) and a local database (`LocalEndpoint`), which
  * needs no socket.
  *
- * Every call ends when its signal aborts. Failures are EndpointErrors; their code decides whether a
- * job runs again.
+ * Every call ends when its signal aborts. The `error` of an EndpointError determines the class of a
+ * failure (`classifyFailure`).
  */
 import {
   isJsonObject,

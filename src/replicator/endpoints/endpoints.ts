@@ -40,7 +40,7 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly lookUpSecret: SecretLookup;
   /** Limits login attempts per account, across all nodes. */
   readonly loginGates: LoginGates;
-  /** Returns the budgets that apply to an endpoint. */
+  /** Returns functions that wait until an endpoint's budgets permit a request. */
   readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
   /** Settings for connections. Read at each use, so that changed settings apply. */
   readonly config: Pick<

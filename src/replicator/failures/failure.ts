@@ -37,9 +37,7 @@ export function hostOfFailedProxy(error: unknown): string | undefined {
   return undefined;
 }
 
-/**
- * HTTP statuses for the reasons that ended a run, as in CouchDB where possible; 500 for all others.
- */
+/** HTTP statuses for errors that end a run, as in CouchDB where possible; 500 for all others. */
 const STATUSES: Readonly<Record<string, number>> = {
   unauthorized: 401,
   forbidden: 403,

@@ -57,7 +57,7 @@ export class JobFailures {
     return sumCounts(lists);
   }
 
-  /** Returns listed failures by direction, forward first, and document id. */
+  /** Returns listed failures, ordered by direction (forward first) and document id. */
   async list(
     { data }: JobEntry,
     { skip, limit }: { readonly skip: number; readonly limit: number },
@@ -105,7 +105,7 @@ export class JobFailures {
     return { done, triedCount, leftCount: await this.total(entry) };
   }
 
-  /** Same as `retry` for the whole list, but in the caller's transaction and without waiting. */
+  /** Like `retry` for the whole list, but in the caller's transaction and without waiting. */
   async askRetryIn(tx: Transaction, jobId: string): Promise<"done" | "no-need" | "missing"> {
     const { runtime, index, jobs } = this.#parts;
     const status = await index.statuses.get(tx, jobId);

@@ -43,7 +43,7 @@ const WAIT_MS_MAX = 80_000;
 /** Maximum number of accounts listed and counted. */
 export const GATES_MAX = 1_000;
 
-/** An account at a server where logins have to wait. */
+/** An account whose logins at a server have to wait. */
 export interface GatedAccount extends Account, ClosedGate {
   /** Time of the first rejection. */
   readonly sinceMs: number;

@@ -31,7 +31,10 @@ export class NodeLabels {
     return members.filter(({ id }) => !draining.has(id)).map(({ labels }) => labels);
   }
 
-  /** Returns the number of due jobs that no accepting node may run, up to `UNPLACED_MAX`. */
+  /**
+   * Returns the number of due jobs that may not run on any node that accepts jobs, up to
+   * `UNPLACED_MAX`.
+   */
   async unplacedCount(tx: ReadTransaction, nowSec: number): Promise<number> {
     const wanted = { dueBySec: nowSec, workers: await this.list(tx), rowsMax: UNPLACED_MAX };
     return this.#jobs.unplacedCount(tx, REPLICATION_JOB_TYPE, wanted);

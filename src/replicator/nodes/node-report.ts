@@ -4,7 +4,7 @@ import type { WorkerId } from "../../jobs/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { HostMeasure } from "../endpoints/host-measures.ts";
 
-/** Id of a process, which stays the same when it registers as a worker again. */
+/** Id of a process. It stays the same when the process registers as a worker again. */
 export type NodeId = string;
 
 export interface ProcessMeasure {

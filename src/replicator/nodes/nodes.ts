@@ -69,7 +69,7 @@ export class Nodes {
     this.#rates = new RunRates(parts.subspace);
   }
 
-  /** Returns all processes by name, dead ones last. */
+  /** Returns all processes, ordered by name, dead ones last. */
   async list(): Promise<readonly NodeEntry[]> {
     const entries = await this.#parts.kv.read((tx) => this.#entries(tx.snapshot));
     return entries.toSorted((left, right) => (orderOf(left) < orderOf(right) ? -1 : 1));
