@@ -58,12 +58,12 @@ export class JobCommands {
     return this.#command(jobId, { ...decider, action: "pause" });
   }
 
-  /** Resumes a paused job, and schedules it immediately. */
+  /** Resumes a paused job, and schedules it to run immediately. */
   resume(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "resume" });
   }
 
-  /** Schedules a waiting or ended job immediately. */
+  /** Schedules a waiting or ended job to run immediately. */
   retry(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "retry" });
   }

@@ -41,7 +41,7 @@ import { type CopierParts, IsolatedCopy, isDesignDocument } from "./isolated-cop
 import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 
-/** Number of revisions per bulk read: at first, while document sizes are unknown, and at most. */
+/** Initial and maximum number of revisions per bulk read. Document sizes are unknown at first. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
