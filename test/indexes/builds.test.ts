@@ -6,8 +6,8 @@ import { MemoryStorage } from "../../src/kv/index.ts";
 import { ADMIN, type Node, openNode } from "../support/open-node.ts";
 
 /**
- * Number of documents. It exceeds a page, and the number of documents that a query indexes by
- * itself.
+ * Number of documents. It exceeds the size of a page and the number of documents that a query
+ * indexes by itself.
  */
 const DOCUMENT_COUNT = 1_200;
 const DESIGN = JSON.stringify({
@@ -42,7 +42,7 @@ async function open(storage: MemoryStorage): Promise<Node> {
   return node;
 }
 
-/** Returns the numbers in the index, in index order. */
+/** Returns the ids of the indexed documents, in index order. */
 async function indexed({ kv, databases, indexes }: Node): Promise<string[]> {
   return kv.read(async (tx) => {
     const database = await databases.open(tx, "films");
@@ -154,7 +154,7 @@ test("a query waits for the build, or performs the build itself if no node runs 
   expect(await node.indexBuilds.whenReady(database, 2, signal)).toBe(false);
 });
 
-test("indexes documents that are so large that each of them needs its own page", async () => {
+test("a build finishes even if its documents are so large that a page holds only one of them", async () => {
   const count = 14;
   const node = await openFull(undefined, { count, members: { text: "x".repeat(400_000) } });
   await node.put("films", "_design/n", DESIGN);
@@ -184,7 +184,7 @@ test("active tasks show a build while it runs", async () => {
   ]);
 });
 
-test("after an index or database is deleted, neither its entries nor its job remain", async () => {
+test("deleting an index or its database removes the index entries and the build job", async () => {
   const node = await openFull();
   await node.put("films", "_design/n", DESIGN);
   node.start();
@@ -193,7 +193,7 @@ test("after an index or database is deleted, neither its entries nor its job rem
   await node.kv.read(async (tx) => {
     const { indexSubspace } = await node.databases.open(tx, "films");
     const { entries } = await tx.getRangePage(indexSubspace.range());
-    // The only remaining entry is the number that the next index gets.
+    // The only remaining entry stores the number of the next index.
     expect(entries).toHaveLength(1);
   });
   await node.put("films", "_design/m", DESIGN);

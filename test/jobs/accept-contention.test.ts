@@ -1,13 +1,13 @@
 /**
- * How many rows an acceptor reads, and how long it pauses, depending on the estimated number of
- * other acceptors.
+ * Number of rows that an acceptor reads and length of its pauses, depending on the estimated
+ * number of other acceptors.
  */
 import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { AcceptContention } from "../../src/jobs/accept-contention.ts";
 import type { Transaction } from "../../src/kv/index.ts";
 
-/** A fake transaction, which the test commits or abandons as if it had conflicted. */
+/** A fake transaction. Without a call of `commit`, it counts as conflicted. */
 class Choice {
   readonly #effects: (() => void)[] = [];
   readonly transaction = {
@@ -25,7 +25,7 @@ function choose(contention: AcceptContention): Choice {
   return choice;
 }
 
-test("a sole acceptor reads only as many rows as it accepts jobs", () => {
+test("a sole acceptor reads one row for each job that it accepts", () => {
   const contention = new AcceptContention();
   for (let count = 0; count < 10; count++) {
     expect(contention.rowCount(16)).toBe(16);
@@ -59,7 +59,7 @@ test("a sole acceptor proceeds immediately, and an acceptor pauses briefly after
   expect(contention.acceptDelayMs(random)).toBeLessThan(0.1);
 });
 
-test("an acceptor reads at most 1024 rows, but always two batches if there are other acceptors", () => {
+test("an acceptor with competitors reads at most 1024 rows, or two batches if that is more", () => {
   const contention = new AcceptContention();
   for (let count = 0; count < 100; count++) choose(contention);
   expect(contention.rowCount(16)).toBeLessThanOrEqual(1024);

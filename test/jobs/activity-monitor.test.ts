@@ -55,7 +55,7 @@ test("a job that sends heartbeats within the timeout is never requeued, and a si
   await expect(transact((tx) => jobs.update(tx, silent))).rejects.toThrow(JobHaltedError);
 });
 
-test("a silent job keeps its lock for at least one timeout and at most two checks", async () => {
+test("a silent job loses its lock after at least one timeout and at most two check intervals", async () => {
   for (let offsetSec = 0; offsetSec < TIMEOUT_SEC; offsetSec += 7) {
     const id = `after-${offsetSec}`;
     await pass(offsetSec);

@@ -185,7 +185,7 @@ test("an acceptance charges its group in advance, and the unused part is refunde
   expect(await used("a")).toBeLessThan(21);
 });
 
-test("a change of the usage decay keeps each group's usage, and reorders a group when it is charged", async () => {
+test("changing the usage decay keeps each group's usage, and reorders a group the next time it is charged", async () => {
   await charge(["a", 100], ["b", 300]);
   const fairShare = { usageCoefficient: 0.9, intervalSec: 60, instalmentSec: 10 };
   await transact((tx) => jobs.groups.setFairShare(tx, TYPE, fairShare));
@@ -261,7 +261,7 @@ test("an acceptor accepts both jobs with a group and jobs without one", async ()
   expect(new Set(groups.slice(0, 15)).size).toBe(2);
 });
 
-test("preemption stops jobs of groups that have used at least as much as a group with a due job, beginning with the group with the highest usage", async () => {
+test("preemption selects jobs of groups whose usage is at least that of a group with a due job, highest usage first", async () => {
   await charge(["a", 100], ["b", 300], ["c", 50]);
   expect(await givingWay("a", "b", "c")).toEqual([]);
   await add("future", "d", nowSec() + 100);
@@ -293,7 +293,7 @@ test("adding a job to a group does not conflict with accepting a job from the gr
   expect(attemptCount).toBe(1);
 });
 
-test("a job that is added while an acceptor takes the last job of the group is accepted as well", async () => {
+test("an acceptor that accepts the last job of a group also accepts a job that is added concurrently", async () => {
   await add("first", "g");
   await transact(async (tx) => {
     const acceptance = await jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 5 });
@@ -471,12 +471,12 @@ test("a group with a limit runs at most that many jobs at a time, and does not d
 });
 
 test.each([
-  ["has ended", (held: HeldJob) => finish(held)],
-  ["is removed", ({ id }: HeldJob) => remove(id)],
-  ["may run in addition", () => setLimit("a", 2)],
-  ["may run without a limit", () => setLimit("a", undefined)],
+  ["another job of the group has ended", (held: HeldJob) => finish(held)],
+  ["another job of the group is removed", ({ id }: HeldJob) => remove(id)],
+  ["the limit is raised", () => setLimit("a", 2)],
+  ["the limit is removed", () => setLimit("a", undefined)],
 ])(
-  "a job that waits for a place in its group is accepted as soon as another job %s",
+  "a job that waits because of its group's limit is accepted as soon as %s",
   async (_, release) => {
     await setLimit("a", 1);
     await add("a1", "a");

@@ -173,7 +173,7 @@ test("removing a job stops the worker's run of the job", async () => {
   await expect(transact((tx) => jobs.finish(tx, held))).rejects.toThrow(JobHaltedError);
 });
 
-test("a transaction fails if its worker has lost the job, and therefore writes nothing else either", async () => {
+test("a transaction of a worker that has lost its job fails and writes nothing", async () => {
   await transact((tx) => jobs.add(tx, J1, {}));
   const { held } = await acceptOne();
   await transact((tx) => jobs.remove(tx, J1));

@@ -114,7 +114,7 @@ test.each(["KV_CONFLICT", "KV_UNAVAILABLE"] as const)(
   },
 );
 
-test("a lease also ends before its worker may be expelled if the store does not respond", async () => {
+test("if the store does not respond, a lease ends before its worker may be expelled", async () => {
   const lease = await keep(node.kv);
   await pass(2 * LEASE_MS);
   node.cutOff("both");
@@ -159,11 +159,11 @@ test("a lease begins when its renewal starts, however long the renewal takes", a
 
 describe("a worker that is cut off from the store", () => {
   test.each([
-    ["equal", 1, 1],
-    ["slow and fast", 0.93, 1.07],
-    ["fast and slow", 1.07, 0.93],
+    ["an equally fast", 1, 1],
+    ["a faster", 0.93, 1.07],
+    ["a slower", 1.07, 0.93],
   ])(
-    "stops its work before another worker expels it, with %s clocks",
+    "stops its work before another worker with %s clock expels it",
     async (_, rate, otherRate) => {
       const expelledAtMs = new Map<WorkerId, number>();
       world.listeners.push((name, { worker }) => {

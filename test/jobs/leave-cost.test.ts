@@ -1,4 +1,4 @@
-/** Which rows a transaction reads when it removes many jobs of one group from the queue. */
+/** Rows that a transaction reads when it removes many jobs of one group from the queue. */
 import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
@@ -8,7 +8,7 @@ const TYPE = "copy";
 const FAR_SEC = 10_000_000_000;
 const JOB_COUNT = 50;
 
-/** Wraps a transaction, and records where each range that it reads begins. */
+/** Wraps a transaction, and records the start of each range that the transaction reads. */
 function recording(tx: Transaction) {
   const ranges: Uint8Array[] = [];
   const getRangePage: Transaction["getRangePage"] = (range, options) => {

@@ -1,4 +1,4 @@
-/** Labels: which worker accepts which jobs, in which order, and at which cost. */
+/** Labels: the jobs that a worker may accept, their order, and the cost of an acceptance. */
 import { beforeEach, expect, test } from "vitest";
 import { type HeldJob, type Job, Jobs, type Labels, type WorkerId } from "../../src/jobs/index.ts";
 import { queuesFor } from "../../src/jobs/labels.ts";
@@ -69,7 +69,7 @@ async function expectSound(): Promise<void> {
   expect(await kv.read((tx) => checkQueue(tx, jobs, JOBS, TYPE))).toEqual([]);
 }
 
-test("a worker reads one queue for each set of its labels that a job may require", () => {
+test("a worker reads one queue for each subset of its labels that a job may require", () => {
   expect(queuesFor(TYPE, [])).toEqual([TYPE]);
   expect(queuesFor(TYPE, ["a", "b"])).toEqual([TYPE, [TYPE, "a"], [TYPE, "b"], [TYPE, "a", "b"]]);
   expect(queuesFor(TYPE, [..."abcdefgh"])).toHaveLength(93);
@@ -114,7 +114,7 @@ test("jobs without a group are accepted by due time, whatever their labels", asy
   expect(await order(worker)).toEqual(["1", "2", "3", "4"]);
 });
 
-test("the group with the lowest standing is first, whatever labels its jobs require", async () => {
+test("the group with the lowest usage is first, whatever labels its jobs require", async () => {
   const worker = await register(["x"]);
   const charge = (group: string, runSec: number) =>
     transact((tx) => jobs.groups.charge(tx, TYPE, new Map([[group, runSec]])));
@@ -124,8 +124,8 @@ test("the group with the lowest standing is first, whatever labels its jobs requ
   await add("medium-x", ["x"], "medium");
   await add("idle-x", ["x"], "idle");
   await add("busy-x", ["x"], "busy");
-  // The rows of all queues follow the standing of a group.
   expect((await acceptSome(worker, 1)).jobs[0]?.id).toBe("idle-x");
+  // Charging a group reorders its rows in all queues.
   await charge("medium", 10_000);
   await expectSound();
   expect((await acceptSome(worker, 2)).jobs.map(({ group }) => group)).toEqual(["busy", "busy"]);
@@ -133,7 +133,7 @@ test("the group with the lowest standing is first, whatever labels its jobs requ
   await expectSound();
 });
 
-test("groups give way only to groups with a job that the worker may run", async () => {
+test("preemption makes room only for jobs that the worker may run", async () => {
   await add("x", ["x"], "idle");
   const nowSec = Math.floor(node.runtime.clock.nowMs() / 1000);
   const givingWay = (labels: Labels) =>
@@ -146,7 +146,7 @@ test("groups give way only to groups with a job that the worker may run", async 
   expect(await due(["x", "y"])).toEqual([named("x")]);
 });
 
-test("an acceptor learns when the first job that it may run becomes due", async () => {
+test("an acceptor is notified of the due time of the first job that it may run", async () => {
   await add("z", ["z"], "g", 1);
   await add("x", ["x"], "g", 500);
   await add("any", [], "g", 700);
@@ -183,7 +183,7 @@ test("the count of unplaced jobs contains the due jobs that no worker may run", 
   expect(await count([], 3)).toBeLessThan(3);
 });
 
-test("a limited group counts jobs of all labels", async () => {
+test("a group's limit applies to the sum of its jobs of all labels", async () => {
   const worker = await register(["x"]);
   await transact((tx) => jobs.setGroupLimit(tx, TYPE, "g", 1));
   await add("1", ["x"], "g", 1);
@@ -230,7 +230,7 @@ test("a waiting job moves to the queue of its new labels", async () => {
   await expectSound();
 });
 
-test("the holder of a job is notified when the job's labels change, and keeps the job until it returns it", async () => {
+test("the holder of a job is notified when the job's labels change, and may keep the job", async () => {
   const [x, y] = [await register(["x"]), await register(["y"])];
   await add("j", ["x"], "g");
   const [held] = (await acceptSome(x, 1)).held as [HeldJob];
@@ -276,7 +276,7 @@ test("an acceptance costs the same with thousands of other sets of labels", asyn
         ),
       );
     for (let count = 0; count < 4; count++) await accept();
-    // Some acceptances try jobs without a group first, and cost more.
+    // The maximum, because acceptances that try jobs without a group first cost more.
     const most = { readCount: 0, writtenCount: 0 };
     for (let count = 0; count < 15; count++) {
       const { readCount, writtenCount } = counts;
@@ -292,7 +292,7 @@ test("an acceptance costs the same with thousands of other sets of labels", asyn
   expect(few.readCount).toBeLessThan(50);
 });
 
-test("the record of a worker preserves its labels and its program, with or without either", () => {
+test("encoding and decoding a worker's record preserves its labels and program, even if it has none", () => {
   const worker = { id: "w", node: "n", processId: "1", types: [TYPE], sinceMs: 1, leaseMs: 2 };
   const program = { version: "1.2.3", formats: { min: 2, max: 3 } };
   for (const one of [

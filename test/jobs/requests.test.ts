@@ -150,7 +150,7 @@ test("removing a job removes its request", async () => {
   expect((await get())?.request).toBeUndefined();
 });
 
-test("a job without a request has no row for requests", async () => {
+test("a job without a request has no request row, which saves a read", async () => {
   await add({ n: 1 });
   const without = await cost(get);
   await add({ n: 1 }, { small: true });
@@ -159,7 +159,7 @@ test("a job without a request has no row for requests", async () => {
   expect(without).toEqual({ readCount: 2, writtenCount: 0 });
 });
 
-test("a job decodes its request when it is first used, and only once", async () => {
+test("a job's request is decoded when it is first used, and only once", async () => {
   let decodedCount = 0;
   jobs = new Jobs(runtime, SUBSPACE, {
     encode: (_, request) => request,

@@ -40,7 +40,7 @@ async function accept(): Promise<HeldJob> {
 const ENDS: readonly (readonly [string, (held: HeldJob) => Promise<unknown>])[] = [
   ["by itself", (held) => transact((tx) => jobs.finish(tx, held))],
   [
-    "with its worker, which was expelled",
+    "because its worker was expelled",
     async () => {
       await transact((tx) => jobs.workers.expel(tx, worker));
       await transact((tx) => jobs.requeueHeldBy(tx, worker, 10));
@@ -51,7 +51,7 @@ const ENDS: readonly (readonly [string, (held: HeldJob) => Promise<unknown>])[] 
     },
   ],
   [
-    "without heartbeats",
+    "because it sent no heartbeats",
     async () => {
       const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));
       if (last === undefined) throw new Error("Nothing is running");

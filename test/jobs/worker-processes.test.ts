@@ -126,7 +126,7 @@ async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
   }
 }
 
-/** How long the event loop is blocked: longer than two leases. */
+/** Time for which the event loop is blocked. It exceeds two leases. */
 const BLOCK_MS = 12_000;
 
 describe.each<Renewal>(["thread", "loop"])(
@@ -171,7 +171,7 @@ describe.each<Renewal>(["thread", "loop"])(
   },
 );
 
-test("a process with a thread for its lease keeps its jobs while its event loop is blocked", async () => {
+test("a process that renews its lease in a thread keeps its jobs while its event loop is blocked", async () => {
   const lease = { renewal: "thread", leaseMs: DEFAULT_LEASE_MS } as const;
   const busy = await open("busy", { ...lease, mode: "write" });
   await add(20);
@@ -179,7 +179,7 @@ test("a process with a thread for its lease keeps its jobs while its event loop 
   const other = await open("other", lease);
   busy.child.send({ blockMs: BLOCK_MS });
   await busy.said("unblocked");
-  // The process continues to write, and no job was taken from it.
+  // The process continues to write, and has lost no job.
   await busy.said("wrote", 20);
   expect(busy.count("halted")).toBe(0);
   expect(busy.count("jobs.worker-lost")).toBe(0);
@@ -187,7 +187,7 @@ test("a process with a thread for its lease keeps its jobs while its event loop 
   expect(other.count("jobs.worker-expelled")).toBe(0);
 });
 
-test("a process without this thread loses its jobs meanwhile, and none of its writes is accepted", async () => {
+test("a process that renews its lease in its event loop loses its jobs while the loop is blocked, and none of its writes is accepted", async () => {
   const lease = { renewal: "loop", leaseMs: SHORT_LEASE_MS } as const;
   const busy = await open("busy", { ...lease, mode: "write" });
   await add(20);

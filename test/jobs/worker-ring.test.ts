@@ -1,4 +1,4 @@
-/** Which neighbours a worker watches. The test advances the clock. */
+/** The neighbours that a worker watches. The test advances the clock. */
 import { beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { Jobs, type Worker, type WorkerId } from "../../src/jobs/index.ts";
@@ -37,7 +37,7 @@ beforeEach(async () => {
   };
 });
 
-/** Advances time by this number of leases, and runs one check of the worker. */
+/** Advances time by this number of lease durations, and runs one check of the worker. */
 async function check(passedLeases: number): Promise<void> {
   nowMs += passedLeases * LEASE_MS;
   await ring.look();
@@ -85,8 +85,8 @@ test("a worker whose neighbour is silent also watches the workers after it", asy
   expect(await living()).toEqual(others);
   await check(0.2);
   expect(await living()).toEqual(others.slice(1));
-  // Each worker in the ring is watched as soon as the previous one has missed two renewals, even
-  // before that one is expelled.
+  // Each worker in the ring is watched as soon as the previous one has missed two renewals, even if
+  // the previous one has not been expelled yet.
   for (const left of [others.slice(2), []]) {
     for (let count = 0; count < 2; count++) await check(0.2);
     expect(await living()).toEqual(left);

@@ -186,7 +186,7 @@ test("workers that are alive do not expel each other", async () => {
   expect((await members()).length).toBe(5);
 });
 
-test("an expelled worker's jobs are requeued even if the worker that expelled it dies meanwhile", async () => {
+test("an expelled worker's jobs are requeued even if the expelling worker dies before it has requeued all of them", async () => {
   const silent = await registerSilent();
   await add(10);
   await acceptAll(silent);

@@ -22,7 +22,7 @@ test("the error for a missing cluster file explains how to specify the file", as
 });
 
 test.skipIf(isInstalled)(
-  "the error for the missing package says in one sentence what to install",
+  "the error for the missing package contains the command that installs the package",
   async () => {
     await withClusterFile(async (clusterFile) => {
       const runtime = createSystemRuntime();
@@ -37,7 +37,7 @@ test.skipIf(isInstalled)(
 );
 
 test.skipIf(!hasCluster)(
-  "waits for an unavailable cluster, and reports that it is unavailable",
+  "the engine waits for an unavailable cluster, and reports that the cluster is unavailable",
   async () => {
     await withClusterFile(async (clusterFile) => {
       const events: string[] = [];

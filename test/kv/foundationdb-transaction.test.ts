@@ -8,7 +8,7 @@ import type { FdbTransaction, FdbWatch } from "../../src/host/foundationdb/packa
 import { FoundationDbTransaction } from "../../src/host/foundationdb/transaction.ts";
 import { deferred } from "../support/deferred.ts";
 
-test("a watch that exceeds the client's limit fires after a pause rather than immediately", async () => {
+test("a watch that exceeds the client's maximum number of watches fires after a pause rather than immediately", async () => {
   const paused = deferred<void>();
   const pauses: AbortSignal[] = [];
   const transaction = opened({ watch: () => failedWatch(1032) }, (signal) => {
@@ -38,7 +38,7 @@ test("a watch that is lost for any other reason fires without a pause", async ()
   await watch.fired();
 });
 
-test("a reverse page that stops early conflicts only with writes from its last row on", async () => {
+test("a reverse page that stops early adds a conflict range that begins at its last row", async () => {
   const conflicts: string[] = [];
   const row = (key: string): [Buffer, Buffer] => [Buffer.from(key), Buffer.from("")];
   const reads: Partial<FdbTransaction> = {

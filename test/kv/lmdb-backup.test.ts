@@ -1,4 +1,4 @@
-/** The embedded store is exported as rows, and rows are imported. */
+/** Export of the embedded store as rows, and import of rows. */
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
@@ -24,7 +24,7 @@ async function allRows(kv: KeyValueStore): Promise<readonly KeyValue[]> {
   return (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries;
 }
 
-/** Returns the versionstamp of the next commit. */
+/** Commits a row. Returns the versionstamp of this commit. */
 async function stampOf(kv: KeyValueStore): Promise<Versionstamp> {
   const key = bytes("stamp");
   const { bytes: stamp } = Versionstamp.incomplete();
@@ -63,7 +63,7 @@ async function importRows(
   }
 }
 
-test("a store is read at one version while others write to it, and an equal store is created from the rows", async () => {
+test("an export reads a store at one version despite concurrent writes, and importing its rows creates an equal store", async () => {
   await withDirectory(async (directory) => {
     const from = join(directory, "from");
     const kv = await openStore(from);
@@ -109,7 +109,7 @@ test("a store is read at one version while others write to it, and an equal stor
   });
 });
 
-test("an import replaces a store only on request, only if no process has the store open, and keeps the old file", async () => {
+test("an import replaces a store only on request and only if no process has the store open, and keeps the old file", async () => {
   await withDirectory(async (directory) => {
     const rows = [{ key: bytes("k"), value: bytes("new") }];
     const other = await openRemoteLmdbEngine(directory);

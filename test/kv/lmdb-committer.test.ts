@@ -97,7 +97,7 @@ test("a commit completed from its redo record is in the commit log like any othe
   expect(found[1]).toEqual(found[0]);
 });
 
-test("completes a commit that a process with an older version left in its redo record", async () => {
+test("a commit is completed from a redo record in an older format", async () => {
   await withDirectory(async (directory) => {
     const database = openEnvironment(directory);
     const log = new LogRecordWriter({ committedAtMs: 1, mark: 0.5 });
@@ -150,8 +150,8 @@ interface Store {
 }
 
 /**
- * Opens a committer whose first commit fails after its redo record was written. Then calls
- * `whenFailed`, without the lock.
+ * Calls `body` with a committer whose first commit fails after its redo record was written.
+ * `whenFailed` is called when that commit has failed and released the lock.
  */
 async function withCommitter(
   whenFailed: (store: Store) => void,

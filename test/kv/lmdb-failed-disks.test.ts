@@ -74,7 +74,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 test.skipIf(!canRecordDisks)(
-  "a process that opens the store after a disk failure of another process does not lose a commit either",
+  "a process that opens the store after a disk failure of another process loses no acknowledged commit",
   async () => {
     await withDisk(async (disk) => {
       const writer = await disk.open();

@@ -149,8 +149,8 @@ test.skipIf(!canMountMemory)(
         }
       };
       await expect(fill()).rejects.toMatchObject({ code: "KV_UNAVAILABLE" });
-      // Opens a copy of the file, as after a failure of the machine, which does not close the store
-      // either.
+      // Opens a copy of the file. As after a failure of the machine, the copied store was not
+      // closed.
       await withDirectory(async (copy) => {
         copyFileSync(join(directory, "data.mdb"), join(copy, "data.mdb"));
         const again = await openStore(copy);
@@ -165,7 +165,7 @@ test.skipIf(!canMountMemory)(
 
 test.skipIf(!canMountMemory).each([
   { name: "with room", bytesLeft: 10_000_000 },
-  { name: "that is all but full", bytesLeft: 500_000 },
+  { name: "that is almost full", bytesLeft: 500_000 },
 ])(
   "a folder that is not writable, on a disk $name, is refused with a reason",
   async ({ bytesLeft }) => {

@@ -65,7 +65,7 @@ test(`all acknowledged commits survive kill -9 of a writer completely (${KILL_CO
   });
 }, 1_200_000);
 
-test("a process without conflict checks so far reads the commits of other processes before its first conflict check", async () => {
+test("the first conflict check of a process covers earlier commits of other processes", async () => {
   const directory = await mkdtemp(join(tmpdir(), "tandem-kv-"));
   const runtime = createSystemRuntime();
   const quiet = await openLmdbEngine({ runtime, directory });

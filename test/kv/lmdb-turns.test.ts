@@ -10,7 +10,7 @@ import { utf8Encode } from "../../src/base/index.ts";
 import { createSystemRuntime, openLmdbEngine } from "../../src/host/index.ts";
 import { KeyValueStore } from "../../src/kv/index.ts";
 
-/** Maximum number of reads. Ten milliseconds suffice only for a small part of them. */
+/** Maximum number of reads. This many reads take much longer than ten milliseconds. */
 const READS_MAX = 100_000;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-kv-"));
@@ -29,7 +29,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** Reads until a previously set timer has fired. Returns whether it has fired. */
+/** Reads until a timer fires, at most `READS_MAX` times. Returns whether the timer has fired. */
 async function isServed(read: () => Promise<unknown>): Promise<boolean> {
   let isOver = false;
   const timer = setTimeout(() => {

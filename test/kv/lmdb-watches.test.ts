@@ -1,4 +1,4 @@
-/** Watches between processes: the signal that wakes them, and harmless losses of this signal. */
+/** Watches across processes: a signal wakes them, but they also fire if the signal is lost. */
 import { unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";

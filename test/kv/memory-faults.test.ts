@@ -38,7 +38,7 @@ test.each(SEEDS)(
   },
 );
 
-test("without transaction ids, the caller gets an error for an unknown commit, and the store reports the outcome", async () => {
+test("without transaction ids, a commit with an unknown outcome throws an error, whether or not it was applied", async () => {
   const { kvs } = openNodes(11, { unknownRatio: 0.5 });
   const [kv] = kvs as [KeyValueStore];
   const fates = { committed: 0, unknown: 0 };

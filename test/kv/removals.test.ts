@@ -82,7 +82,7 @@ async function drop(cluster: ReturnType<typeof openCluster>): Promise<void> {
   await cluster.write((tx) => removeInBackground(tx, OLD.range(), ORIGIN));
 }
 
-test("a range is removed in pages of bounded size; neighbouring ranges and the replacement of the range are kept", async () => {
+test("a range is removed in pages of bounded size, and its neighbour and its replacement are kept", async () => {
   const cluster = openCluster("pages");
   await cluster.fill(OTHER, 10);
   await cluster.fill(OLD, KEY_COUNT);
@@ -221,7 +221,7 @@ test("the claim of a node whose clock is far ahead does not block other nodes", 
   await cluster.stop();
 });
 
-test("sabotage: detects a remover that skips a page", async () => {
+test("sabotage: a count of the remaining keys detects a remover that skips a page", async () => {
   const cluster = openCluster("sabotage");
   const [node] = cluster.nodes as [SimulatedNode];
   await cluster.fill(OLD, KEY_COUNT);

@@ -57,7 +57,7 @@ test.each(Object.keys(engines))("a store on %s closes cleanly", async (name) => 
   await remove();
 });
 
-/** A memory engine. Its commits wait for `gated`. */
+/** Returns a memory engine whose commits wait for `gated`. */
 function heldEngine(gated: Promise<unknown>, onCommit: () => void): Engine {
   const memory = new MemoryEngine({ runtime });
   return {
@@ -81,7 +81,7 @@ function heldEngine(gated: Promise<unknown>, onCommit: () => void): Engine {
   };
 }
 
-/** A clock whose sleeps end when a test releases them. */
+/** Returns a clock whose sleeps end when the test calls `wake`. */
 function heldClock() {
   const { opened, open } = gate();
   const asked: number[] = [];
@@ -93,7 +93,7 @@ function heldClock() {
 }
 
 test.each(["commits", "does not answer"])(
-  "a store that closes waits for its commits if the store %s",
+  "a closing store waits for its commits, but not indefinitely (the engine %s)",
   async (behaviour) => {
     const held = gate();
     const begun = gate();

@@ -1,5 +1,5 @@
 /**
- * A whole store is copied between the embedded engine and a stand-in for a cluster, and between
+ * Copies of a whole store between the embedded engine and a stand-in for a cluster, and between
  * LMDB and a live FoundationDB.
  */
 import { existsSync } from "node:fs";
@@ -74,7 +74,7 @@ function hexOf(value: Uint8Array): string {
   return ` ${Buffer.from(value).toString("hex")}`;
 }
 
-/** Returns the rows of a feed, in order. */
+/** Returns the values of the feed's rows, in order. */
 async function sequence(kv: KeyValueStore): Promise<string[]> {
   const range = { begin: bytes("seq-"), end: bytes("seq.") };
   const { entries } = await kv.read((tx) => tx.getRangePage(range));
@@ -96,7 +96,7 @@ async function copy(source: KeyValueStore, target: CopyTarget): Promise<CopySumm
   }
 }
 
-test("a store is copied to a cluster and back, and later writes are placed later in every feed", async () => {
+test("a store is copied to a cluster and back, and later writes follow the copied rows in every feed", async () => {
   await withDirectory(async (directory) => {
     const source = await openLmdb(join(directory, "old"));
     await fill(source);
@@ -137,7 +137,7 @@ test("a cluster with a lower version is refused, and the error contains the comm
 });
 
 test.each(["cluster", "folder"])(
-  "a %s that contains a store is refused, and left unchanged",
+  "a copy to a %s that already contains a store is refused, and leaves that store unchanged",
   async (kind) => {
     await withDirectory(async (directory) => {
       const source = openMemory();
@@ -205,7 +205,7 @@ test("a copy that lacks a row is detected before the copy can be used", async ()
   await Promise.all([source.close(), cluster.close()]);
 });
 
-test("a truncated copy is detected, and is started again", async () => {
+test("an unfinished copy is detected, and a new copy replaces it", async () => {
   const source = openMemory();
   await fill(source);
   const cluster = openMemory();

@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(() => nodes.close());
 
-test("lists all jobs over several pages, and counts them", async () => {
+test("the client lists all jobs over several pages, and counts them", async () => {
   const names: string[] = [];
   for await (const { name } of client.jobs.list({ database: "_replicator", limit: 2 })) {
     names.push(name);
@@ -41,7 +41,7 @@ test("lists all jobs over several pages, and counts them", async () => {
   expect(await client.jobs.get("_replicator/job-3")).toMatchObject({ doc_id: "job-3" });
 });
 
-test("reads lists of every kind page by page, or all their rows", async () => {
+test("the client reads a list of any kind page by page or completely", async () => {
   const { bookmark, jobs } = await client.jobs.list({ limit: 3 }).page();
   expect(jobs).toHaveLength(3);
   const { jobs: others } = await client.jobs.list({ bookmark: String(bookmark) }).page();
@@ -66,7 +66,7 @@ test("reads lists of every kind page by page, or all their rows", async () => {
   expect(groups).toEqual(["_replicator"]);
 });
 
-test("rejects with the server's error", async () => {
+test("a failed call of the client rejects with the server's error", async () => {
   const failure = await client.jobs.get("no/such").catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(ApiError);
   expect(failure).toMatchObject({ status: 404, error: "not_found" });
@@ -76,7 +76,7 @@ test("rejects with the server's error", async () => {
   await expect(lost.nodes.list().page()).rejects.toMatchObject({ status: 0, error: "unreachable" });
 });
 
-test("runs commands, with progress, and undoes them", async () => {
+test("the client runs a command, reports its progress, and undoes it", async () => {
   const command = client.jobs.commandAll("pause", { database: "_replicator" }, { why: "a test" });
   for await (const { matched } of command) expect(matched).toBe(5);
   const { id = "", changed } = await command;
@@ -97,7 +97,7 @@ test("a failed command rejects, and its iteration throws", async () => {
   await expect(iterating).rejects.toMatchObject({ status: 400 });
 });
 
-test("stores, plans and removes rules", async () => {
+test("the client stores, plans and removes rules", async () => {
   const rule = { source: "local", target: "copy-of-{db}", databases: ["films"] };
   expect(await client.rules.plan("all", rule)).toMatchObject({ create: { count: 1 } });
   await client.rules.put("all", rule);
@@ -109,7 +109,7 @@ test("stores, plans and removes rules", async () => {
   await expect(client.rules.get("all")).rejects.toMatchObject({ status: 404 });
 });
 
-test("lists conflicts, sets a policy, and takes its resolutions back", async () => {
+test("the client lists conflicts, sets and removes a policy, and undoes its resolutions", async () => {
   await call(node, "PUT", "/scripts");
   for (const id of ["a", "b", "c"]) {
     const docs = ["1-a", "1-b"].map((_rev) => ({ _id: id, _rev }));
@@ -145,7 +145,7 @@ test("lists conflicts, sets a policy, and takes its resolutions back", async () 
   });
 });
 
-test("an undo repeats its request until nothing is left", async () => {
+test("an undo of resolutions repeats its request until the response has no bookmark", async () => {
   const bodies: unknown[] = [];
   const fetch: Fetch = async (url, init) => {
     bodies.push(JSON.parse(init.body ?? ""));
@@ -170,7 +170,7 @@ test("the topology has an edge for each pair of databases", async () => {
   expect(edges).toMatchObject([{ jobs: 1, names: ["_replicator/job-1"] }]);
 });
 
-test("lists nodes, and drains them", async () => {
+test("the client lists nodes, and drains a node", async () => {
   const [first] = (await client.nodes.list().page()).nodes;
   const name = String(first?.name);
   await client.nodes.drain(name);
@@ -219,7 +219,7 @@ const BROWSER = {
   ...{ setTimeout, clearTimeout },
 };
 
-test("a bundle for browsers imports nothing of Node.js", async () => {
+test("a bundle of the client for browsers imports no modules of Node.js", async () => {
   const bundle = await rolldown({
     input: "client",
     platform: "browser",
@@ -239,7 +239,7 @@ test("a bundle for browsers imports nothing of Node.js", async () => {
   const { code, imports, dynamicImports } = output[0];
   expect([...imports, ...dynamicImports]).toEqual([]);
   expect(code).not.toMatch(/\bnode:|\bprocess\.|\brequire\(/);
-  // Only what browsers have.
+  // The context has only globals that browsers also have.
   const page = createContext({ ...BROWSER, fetch: node.fetch });
   const listed = runInContext(
     `${code}; tandem.createClient({ url: "http://localhost/", fetch }).nodes.list().page()`,

@@ -40,7 +40,7 @@ test("every entry point has a module and declarations, and nothing else is publi
     expect(readFileSync(join(ROOT, entry.default), "utf8")).toContain("export");
 });
 
-test("the package contains every declaration, and has at most five megabytes", () => {
+test("the package contains every declaration, and its size is at most five megabytes", () => {
   const [{ files, unpackedSize }] = JSON.parse(
     execFileSync("npm", ["pack", "--json", "--dry-run", "--ignore-scripts"], {
       cwd: ROOT,
@@ -65,7 +65,7 @@ test.each(entries)(
   },
 );
 
-/** A program of a user, who has only this package and the compiler. */
+/** Program of a user who has installed only this package and the compiler. */
 const CONSUMER = `
 import { openNode, replicate, ReplicationError, verify } from "couch-tandem";
 import { createClient } from "couch-tandem/client";
@@ -112,7 +112,7 @@ test("a strict consumer without other packages compiles, even with isolated modu
     mkdirSync(packageFolder, { recursive: true });
     mkdirSync(join(packageFolder, "dist"));
     symlinkSync(join(ROOT, "package.json"), join(packageFolder, "package.json"));
-    // Copied, so that the imports of the declarations do not resolve to packages of this folder.
+    // A copy, so that the imports of the declarations do not resolve to packages of this repository.
     mkdirSync(join(packageFolder, "dist/types"));
     for (const name of readdirSync(TYPES)) {
       writeFileSync(join(packageFolder, "dist/types", name), readFileSync(join(TYPES, name)));

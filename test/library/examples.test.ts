@@ -1,4 +1,4 @@
-/** The examples of the library run as they are. */
+/** The examples of the library run without changes. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
@@ -25,7 +25,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** Runs an example without blocking the node that it asks. */
+/** Runs an example without blocking the node to which the example sends requests. */
 async function run(name: string, ...args: string[]) {
   const child = spawn(process.execPath, [example(name), ...args], {
     stdio: ["ignore", "pipe", "ignore"],
@@ -100,7 +100,7 @@ function recorded({ store }: TandemNode) {
   });
 }
 
-test("copies and compares databases", async () => {
+test("an example copies and compares databases", async () => {
   const node = await nodes.open();
   const url = await node.listen({ port: 0 });
   await fill(node, "films", 7);
@@ -110,7 +110,7 @@ test("copies and compares databases", async () => {
   });
 });
 
-test("pauses failing jobs", async () => {
+test("an example pauses failing jobs", async () => {
   const node = await nodes.open();
   const url = await node.listen({ port: 0 });
   const host = `127.0.0.1:${await closedPort()}`;

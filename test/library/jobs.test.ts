@@ -1,4 +1,4 @@
-/** The queue for job types of the caller: in stores of its own, and in the store of a node. */
+/** The queue for the caller's job types, in separate stores and in a node's store. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -43,7 +43,7 @@ test("a job and other data are written together or not at all", async () => {
   expect(record).toBeDefined();
 });
 
-test("accepts, updates and finishes jobs; the holder of a removed job is halted", async () => {
+test("the queue accepts and updates jobs, and refuses to finish a removed job", async () => {
   const store = await openStore();
   const queue = openQueue(store);
   await store.transact(async (tx) => {

@@ -1,4 +1,4 @@
-/** The conformance suite as users run it: gated by features, and able to fail. */
+/** The conformance suite as users run it. It tests the declared features, and it can fail. */
 import { afterAll, expect, test } from "vitest";
 import {
   type Engine,
@@ -17,7 +17,7 @@ function suiteOf(engine: Engine, features: Parameters<typeof kvConformance>[0]["
   return suite;
 }
 
-/** An engine whose transactions have the members that `change` returns in place of their own. */
+/** Returns an engine whose transactions have some members replaced by those of `change`. */
 function changedEngine(change: (attempt: EngineTransaction) => Partial<EngineTransaction>): Engine {
   const inner = openMemoryEngine();
   return {
@@ -59,7 +59,7 @@ test("an engine that lacks a feature passes the tests of all other features", as
   expect(await failuresOf(suiteOf(engine, features))).toEqual([]);
 });
 
-test("an engine that lacks a declared feature fails", async () => {
+test("an engine that lacks a declared feature fails the suite", async () => {
   const names = suiteOf(openMemoryEngine()).cases.map(({ name }) => name);
   for (const feature of FEATURES) {
     const all = suiteOf(openMemoryEngine(), [feature, "limits"]).cases.map(({ name }) => name);
@@ -70,7 +70,7 @@ test("an engine that lacks a declared feature fails", async () => {
   expect(failed.every((name) => /^limits: .*(too old|five seconds)/.test(name))).toBe(true);
 });
 
-test("an engine that loses commits fails", async () => {
+test("an engine that loses commits fails the suite", async () => {
   let count = 0;
   const engine = changedEngine((attempt) => ({
     commit: async () => {

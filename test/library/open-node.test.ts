@@ -14,7 +14,7 @@ afterAll(() => nodes.close());
 
 const WELCOME = { couchdb: "Welcome" };
 
-test("answers requests, with relative and absolute URLs and Request objects", async () => {
+test("a node's fetch accepts relative and absolute URLs and Request objects", async () => {
   const node = await nodes.open();
   const { fetch } = node;
   for (const input of [
@@ -40,7 +40,7 @@ test("answers requests, with relative and absolute URLs and Request objects", as
   });
 });
 
-test("streams bodies in both directions", async () => {
+test("a node's fetch streams bodies in both directions", async () => {
   const node = await nodes.open();
   await node.databases.get("files").create();
   const bytes = new Uint8Array(3_000_000).map((_, index) => index % 251);
@@ -58,7 +58,7 @@ test("streams bodies in both directions", async () => {
   expect(Buffer.from(await read.arrayBuffer()).equals(bytes)).toBe(true);
 });
 
-test("serves feeds until the caller leaves", async () => {
+test("a feed continues until the caller aborts its request", async () => {
   const node = await nodes.open();
   await fill(node, "films", 1);
   const controller = new AbortController();
@@ -107,7 +107,7 @@ test("cancelling a body ends its request, and closing the node ends feeds", asyn
   expect(await text).toContain("last_seq");
 });
 
-test("PouchDB works with its fetch", async () => {
+test("PouchDB works with a node's fetch", async () => {
   const node = await nodes.open();
   const options = { fetch: node.fetch as typeof fetch };
   const remote = new PouchDB("http://localhost/shelf", options);
@@ -117,7 +117,7 @@ test("PouchDB works with its fetch", async () => {
   expect(rows.map(({ id }: { id: string }) => id)).toEqual(["a"]);
 });
 
-test("the configuration applies, and requests need credentials", async () => {
+test("a node applies its configuration, and requests require credentials", async () => {
   const node = await nodes.open({ config: { admins: { root: "secret" }, couchdb: { uuid: "x" } } });
   expect((await call(node, "PUT", "/films")).status).toBe(401);
   const headers = { authorization: `Basic ${btoa("root:secret")}` };
@@ -138,7 +138,7 @@ test("a node without the API role has no fetch, and runs jobs", async () => {
   await expect(node.fetch("/")).rejects.toThrow("no API");
 });
 
-test("runs replication documents", async () => {
+test("a node runs the job of a replication document", async () => {
   const node = await nodes.open();
   await fill(node, "films", 5);
   const path = "/_replicator/copy";

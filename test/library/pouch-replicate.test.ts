@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => nodes.close());
 
-test("creates the target, and reports changes and completion", async () => {
+test("a replication creates its target, and reports changes and completion", async () => {
   const changes: number[] = [];
   let completed: unknown;
   const replication = pouchReplicate(`${url}/films`, `${url}/copy`, { batch_size: 4 })
@@ -54,7 +54,7 @@ test("a live replication pauses, becomes active again, and is cancelled", async 
   expect(await replication).toMatchObject({ status: "cancelled", docs_written: 3 });
 });
 
-test("reports rejected documents as denied", async () => {
+test("a replication reports rejected documents as denied", async () => {
   const validate = "function (doc) { if (doc.index === 3) throw { forbidden: 'not three' }; }";
   await node.databases.get("strict").create();
   await call(node, "PUT", "/strict/_design/v", { validate_doc_update: validate });
@@ -76,7 +76,7 @@ test("a failure emits an error and rejects the promise; without a listener, it o
   await expect(pouchReplicate(`${url}/nosuch`, `${url}/x`, options)).rejects.toThrow();
 });
 
-test("retries with the given pauses, and reports the error while it waits", async () => {
+test("a replication retries with the given pauses, and reports the error while it waits", async () => {
   const delays: number[] = [];
   const reasons: (string | undefined)[] = [];
   const replication = pouchReplicate(`${url}/soon`, `${url}/soon-copy`, {
@@ -96,7 +96,7 @@ test("retries with the given pauses, and reports the error while it waits", asyn
   expect(delays.slice(0, 1)).toEqual([0]);
 });
 
-test("rejects PouchDB's options that have no counterpart", async () => {
+test("the adapter rejects PouchDB's options that have no counterpart", async () => {
   for (const options of [{ checkpoint: "source" }, { filter: () => true }] as object[]) {
     const replication = pouchReplicate(`${url}/films`, `${url}/other`, options);
     await expect(replication).rejects.toMatchObject({ status: 400 });

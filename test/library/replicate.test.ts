@@ -30,7 +30,7 @@ test.each([
     () =>
       [{ url: new URL(`${url}/films`), headers: { "x-test": "1" } }, database("copy-3")] as const,
   ],
-])("copies between %s, and continues from its checkpoint", async (_, sides) => {
+])("a replication between %s copies all documents, and the next one resumes from the checkpoint", async (_, sides) => {
   const [source, target] = sides();
   const result = await replicate(source, target, { create_target: true });
   expect(result).toMatchObject({
@@ -48,7 +48,7 @@ test.each([
   expect(again).toMatchObject({ ok: true, no_changes: true, docs_written: 0 });
 });
 
-test("yields progress, and ends the iteration with the replication", async () => {
+test("iterating over a replication yields its progress, and ends when the replication ends", async () => {
   const replication = replicate(database("films"), database("iterated"), { create_target: true });
   const shown: ReplicationProgress[] = [];
   for await (const progress of replication) shown.push(progress);
@@ -78,12 +78,12 @@ test("a continuous replication reports that it has caught up, copies later chang
   const result = await replication.stop();
   expect(result).toMatchObject({ ok: true, stopped: true, docs_written: 4 });
   expect(await replication).toBe(result);
-  // The last checkpoint of the stopped replication.
+  // The stopped replication has written a last checkpoint.
   const again = await replicate(`${url}/followed`, database("follower"));
   expect(again).toMatchObject({ no_changes: true });
 });
 
-test("an aborted signal stops the replication after a last checkpoint; the promise rejects with its reason", async () => {
+test("aborting the signal stops a replication after a last checkpoint, and the promise rejects with the signal's reason", async () => {
   const controller = new AbortController();
   const reason = new Error("enough");
   const options = { continuous: true, create_target: true, signal: controller.signal };
@@ -96,7 +96,7 @@ test("an aborted signal stops the replication after a last checkpoint; the promi
   await expect(replicate(database("films"), database("aborted"), options)).rejects.toBe(reason);
 });
 
-test("rejects with CouchDB's error, reason and status", async () => {
+test("a failed replication rejects with CouchDB's error, reason and status", async () => {
   const failure = await replicate(`${url}/nosuch`, database("nothing"), {
     create_target: true,
     retries_per_request: 0,
@@ -119,13 +119,13 @@ test("the iteration over the progress of a failed replication throws its error",
 test.each([
   ["films", "must be an http:// or https:// URL, or a database of an open node"],
   ["ftp://example.com/films", "must be an http:// or https:// URL"],
-])("rejects the source %j", async (source, reason) => {
+])("a replication rejects the source %j", async (source, reason) => {
   const failure = await replicate(source, database("x")).catch((error: unknown) => error);
   expect(failure).toMatchObject({ error: "bad_request", status: 400 });
   expect((failure as ReplicationError).reason).toContain(reason);
 });
 
-test("rejects invalid options, and a schedule", async () => {
+test("a replication rejects invalid options, including a schedule", async () => {
   const invalid = { doc_ids: ["a"], selector: {} };
   for (const options of [invalid, { schedule: "every 1h" }, { worker_processes: 0 }]) {
     const replication = replicate(database("films"), database("x"), options);
@@ -133,7 +133,7 @@ test("rejects invalid options, and a schedule", async () => {
   }
 });
 
-test("copies the selected documents", async () => {
+test("a replication with a selector copies the selected documents", async () => {
   const options = { create_target: true, selector: { index: { $lt: 5 } } };
   const result = await replicate(database("films"), database("few"), options);
   expect(result).toMatchObject({ ok: true, docs_written: 5 });
@@ -141,11 +141,10 @@ test("copies the selected documents", async () => {
   expect(differences).toBe(35);
 });
 
-test("lists revisions that the target rejects", async () => {
+test("a replication lists the revisions that the target rejects", async () => {
   const validate = "function (doc) { if (doc.index === 7) throw { forbidden: 'not seven' }; }";
   await database("strict").create();
   await call(node, "PUT", "/strict/_design/v", { validate_doc_update: validate });
-  // A database of the node is written with all rights, but its validation functions still apply.
   const result = await replicate(database("films"), `${url}/strict`);
   expect(result).toMatchObject({ ok: false, docs_written: 39, doc_write_failures: 1 });
   expect(result.failures).toMatchObject([
@@ -153,7 +152,7 @@ test("lists revisions that the target rejects", async () => {
   ]);
 });
 
-test("runs again after an error if requested, and reports the pause", async () => {
+test("a replication runs again after an error if requested, and reports the error", async () => {
   const pauses: number[] = [];
   const replication = replicate(`${url}/not-yet`, database("retried"), {
     create_target: true,
@@ -174,7 +173,7 @@ test("runs again after an error if requested, and reports the pause", async () =
   expect(pauses[0]).toBe(1);
 });
 
-test("verify reports differences, and repairs what the target lacks", async () => {
+test("verify reports differences, and can copy documents that the target lacks", async () => {
   await replicate(database("films"), database("damaged"), { create_target: true });
   await call(node, "PUT", "/films/new-film", { index: 100 });
   const seen: string[] = [];

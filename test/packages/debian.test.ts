@@ -24,7 +24,7 @@ const SYSTEMCTL = `mkdir -p /run/systemd/system
 printf '#!/bin/sh\\necho "$*" >> /run/calls\\n' > /usr/local/bin/systemctl
 chmod 755 /usr/local/bin/systemctl`;
 
-/** Types the start of a command and the tab key into an interactive zsh, which completes it. */
+/** Types the start of a command and a tab in an interactive zsh, which completes the command. */
 const ZSH_SESSION = String.raw`zmodload zsh/zpty
 zpty session 'PS1="> " zsh -f -i'
 zpty -r session output '*> *'
@@ -53,7 +53,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true });
 });
 
-/** The chroot, or an error if the machine cannot have one: the tests are then skipped. */
+/** Returns the chroot. Throws if the machine cannot have one, in which case tests are skipped. */
 function system() {
   if (chroot === undefined) throw new Error("no chroot");
   const done = async (program: string, ...flags: string[]): Promise<string> => {
@@ -65,7 +65,7 @@ function system() {
   return { ...chroot, done, shell };
 }
 
-/** Starts the command of the installed unit, as its user. */
+/** Starts the installed unit's command as the unit's user. */
 async function startUnit() {
   const { shell, start } = system();
   const unit = await shell(`cat ${UNIT}`);
@@ -111,7 +111,7 @@ test.skipIf(chroot === undefined)("two builds contain the same bytes, whatever t
 });
 
 test.skipIf(chroot === undefined)(
-  "installing creates user, configuration and state, manual page and completions",
+  "installing the package creates its user, configuration, state folder, manual page and completions",
   async () => {
     const { done, shell } = system();
     await shell(SYSTEMCTL);
@@ -160,7 +160,7 @@ test.skipIf(chroot === undefined)("the unit's command runs replications, and sto
 });
 
 test.skipIf(chroot === undefined)(
-  "upgrading keeps the edited configuration and the store, and restarts the unit",
+  "upgrading the package keeps the edited configuration and the store, and restarts the unit",
   async () => {
     const { done, shell } = system();
     const before = await shell("cat /etc/tandem/local.ini /var/lib/tandem/store.key");
@@ -180,7 +180,7 @@ test.skipIf(chroot === undefined)(
 );
 
 test.skipIf(chroot === undefined)(
-  "removing keeps configuration and state, purging removes them and the user",
+  "removing the package keeps its configuration and state, and purging it removes them and its user",
   async () => {
     const { done, run: ran, shell } = system();
     const listed = (await done("dpkg", "--listfiles", "couch-tandem")).split("\n");

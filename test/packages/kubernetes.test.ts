@@ -35,7 +35,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(directory, { recursive: true }));
 
-/** Returns the rendered objects by kind, each of which matches its schema. */
+/** Returns the rendered objects by kind. Checks each object against its schema. */
 function rendered(overlay: string) {
   const flags = ["kustomize", join(directory, "overlays", overlay)];
   const text = execFileSync("kubectl", flags, { encoding: "utf8" });
@@ -44,7 +44,7 @@ function rendered(overlay: string) {
   return Object.fromEntries(objects.map((object) => [object.kind, object]));
 }
 
-/** The pod of the set, whose mounts, secrets and service must exist. */
+/** Returns parts of the set's pod. Checks that the pod's mounts, secrets and service exist. */
 function checkedPod(objects: Readonly<Record<string, ReturnType<typeof parse>>>) {
   const { Service: service, StatefulSet: set, Secret: secret } = objects;
   const { metadata, spec } = set.spec.template;

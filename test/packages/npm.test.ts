@@ -39,7 +39,7 @@ test("npm install --global installs a command whose demo copies and verifies dat
 });
 
 test("npx runs the demo of the package without installing it", async () => {
-  // Otherwise npx resolves the path from the next folder above that has packages.
+  // Without this folder, npx would resolve the path from the nearest parent folder with packages.
   mkdirSync(join(directory, "node_modules"), { recursive: true });
   expectCopies(
     await run("npx", ["--yes", `./${basename(tarball)}`, "demo"], { cwd: directory, env }),

@@ -20,7 +20,7 @@ import {
 const FILMS = sampleLines("films").slice(0, 60);
 /** The proxy cannot send "..". */
 const IDS = ODD_IDS.filter((id) => id !== "..");
-/** Documents of `writeOddDocuments` that are not deleted. */
+/** Number of documents of `writeOddDocuments` that are not deleted. */
 const ODD_COUNT = IDS.length + 3;
 
 const processes = new Processes();
@@ -66,7 +66,7 @@ async function replicate(request: object) {
   return body.history[0];
 }
 
-/** Expects the same documents on both sides, except for a number of design documents. */
+/** Expects the same documents on both sides, except for `designCount` design documents. */
 async function expectEqual(source: string, target: string, designCount = 0): Promise<void> {
   const compared = await compare(`${tandem.url}/${source}`, `${tandem.url}/${target}`);
   expect(compared.differences).toHaveLength(designCount);
@@ -82,7 +82,7 @@ async function arrived(database: string, id: string): Promise<void> {
 
 describe.each([COUCHDB_1, COUCHDB_2, CLOUDANT, SYNC_GATEWAY_4])("$name", (implementation) => {
   test.each(["from", "to"])(
-    "replicates %s it completely, resumes, and copies later changes",
+    "replication %s this server copies all documents, resumes, and copies later changes",
     async (way) => {
       const { name, url } = await open(implementation);
       const other = `${name}-copy`;
@@ -151,7 +151,7 @@ test("a target whose _local documents the account may not read is refused before
   expect((await tandem.call("GET", `/${name}`)).body.doc_count).toBe(0);
 });
 
-test("a document above Cloudant's limit is listed, and the others arrive", async () => {
+test("a document that exceeds Cloudant's size limit counts as a failure, and the other documents arrive", async () => {
   const { name, url } = await open(CLOUDANT);
   const source = `${name}-large`;
   const node = await processes.openHere();

@@ -69,7 +69,7 @@ async function write(server: { readonly url: string }, database: string): Promis
   await post("POST", `/${database}/_bulk_docs`, { new_edits: false, docs });
 }
 
-describe.each(["pulled", "pushed"])("%s through faults", (way) => {
+describe.each(["pulled", "pushed"])("a database %s despite faults", (way) => {
   test("films, conflicts and deletions are copied completely, and the counters are correct", async () => {
     const isPull = way === "pulled";
     const database = `films-${way}`;
@@ -111,7 +111,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   });
 });
 
-test("flags are pulled completely despite faults, one attachment per request because the server does not send multipart", async () => {
+test("attachments are pulled completely despite faults, one per request because the server does not send multipart", async () => {
   const database = "countries";
   const post = (method: string, path: string, body?: unknown) =>
     call(`${pouchUrl}${path}`, method, body);

@@ -25,9 +25,9 @@ import {
   NO_ALERT_STATE,
 } from "./alert.ts";
 
-/** The node that derives and sends alerts for the cluster. */
+/** Lease of the node that derives and sends alerts for the cluster. */
 export interface AlertTurn {
-  /** The node that holds the lease on sending alerts; undefined if no node does. */
+  /** Id of the node that holds the lease, if any. */
   readonly holder: string | undefined;
   /** End of the lease unless extended (ms since the epoch). */
   readonly untilMs: number;
@@ -104,7 +104,7 @@ export class AlertStore {
     tx.setVersionstampedKey(this.#keys.alert.newKey({}, tx.nextUserVersion()), encodeAlert(alert));
   }
 
-  /** Alerts waiting to be sent, oldest first. */
+  /** Returns the alerts waiting to be sent, oldest first. */
   async waiting(tx: ReadTransaction, limit: number): Promise<readonly WaitingAlert[]> {
     const { entries } = await tx.snapshot.getRangePage(this.#keys.alert.range(), { limit });
     return entries.map(({ key, value }) => ({ key, alert: decodeAlert(value) }));
@@ -123,7 +123,7 @@ export class AlertStore {
     tx.set(this.#keys.alertState.key({}), encodeAlertState(state));
   }
 
-  /** Fires when the state changes. */
+  /** Returns a watch that fires when the state of deliveries changes. */
   watchState(tx: Transaction): Watch {
     return tx.watch(this.#keys.alertState.key({}));
   }

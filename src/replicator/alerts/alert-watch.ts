@@ -72,7 +72,7 @@ export interface AlertWatchParts {
   readonly rules: Pick<Rules, "failures" | "tagsOf">;
   readonly settings: AlertWatchSettings;
   readonly tags: AlertTagSettings;
-  /** Whether the format of the store has alerts about rules. */
+  /** Whether the format of the store supports alerts about rules. */
   readonly reportsRules: (tx: ReadTransaction) => Promise<boolean>;
 }
 
@@ -99,7 +99,7 @@ export class AlertWatch {
   readonly #keys: ReplicatorKeys;
   readonly #store: AlertStore;
   readonly #self: string;
-  /** Rules that no node followed at the last comparison. */
+  /** Rules that no node was following at the last comparison. */
   #unfollowed: ReadonlySet<string> = new Set();
 
   constructor(parts: AlertWatchParts) {
@@ -155,13 +155,13 @@ export class AlertWatch {
     return followed ?? "lost";
   }
 
-  /** Compares all breaches with the lists of jobs. */
+  /** Reconciles all breaches with the lists of jobs and rules. */
   async compareAll(): Promise<void> {
     for (const kind of JOB_BREACH_KINDS) await this.#compare(kind);
     await this.#compareRules();
   }
 
-  /** Compares breaches that begin without an event: those of lags and of rules. */
+  /** Reconciles breaches that begin without an event: those of lags and of rules. */
   async compareSilent(): Promise<void> {
     await this.#compare("lag");
     await this.#compareRules();
@@ -187,7 +187,9 @@ export class AlertWatch {
     });
   }
 
-  /** Records that the receiver could not be reached. The alerts remain waiting. */
+  /**
+   * Records a failed delivery. The alerts remain waiting, except test alerts, which are removed.
+   */
   async failed(alerts: readonly WaitingAlert[], error: string): Promise<void> {
     await this.#transact(async (tx) => {
       const tests = alerts.filter(({ alert }) => alert.kind === "test");
@@ -287,14 +289,15 @@ export class AlertWatch {
     await this.#resolveOthers(kind, nowMs);
   }
 
-  /** Compares the breaches of rules with the rules that cannot list their source. */
+  /** Reconciles the breaches of rules with the rules that cannot list their source. */
   async #compareRules(): Promise<void> {
     const { settings, rules, runtime } = this.#parts;
     const kind = "rule_failing";
     if (!settings.kinds.includes(kind)) return;
     const failures = await rules.failures();
     const unfollowed = [...failures].flatMap(([name, of]) => (of === UNFOLLOWED ? [name] : []));
-    // When this node starts, its worker may not have registered yet.
+    // Report an unfollowed rule only at the second comparison: shortly after this node has started,
+    // its worker may not have registered yet.
     const fresh = unfollowed.filter((name) => !this.#unfollowed.has(name));
     this.#unfollowed = new Set(unfollowed);
     const nowMs = runtime.clock.nowMs();

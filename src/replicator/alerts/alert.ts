@@ -23,7 +23,7 @@ export const ALERT_KINDS = [
 ] as const;
 export type AlertKind = (typeof ALERT_KINDS)[number];
 export type BreachKind = Exclude<AlertKind, "finished">;
-/** Breaches of jobs. */
+/** Kinds of breaches that concern jobs. */
 export type JobBreachKind = Exclude<BreachKind, "rule_failing">;
 export const JOB_BREACH_KINDS = ALERT_KINDS.filter(
   (kind) => kind !== "finished" && kind !== "rule_failing",
@@ -85,7 +85,7 @@ export function alertGroup({ kind, status, cause }: Alert): string {
   ]);
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export function encodeAlert(alert: Alert): Uint8Array {
@@ -94,7 +94,7 @@ export function encodeAlert(alert: Alert): Uint8Array {
   return packTuple([FORMAT, id, kind, status, breachId, jobId, ...times, ...causeItems(cause)]);
 }
 
-/** Alerts of older versions have neither a start nor a cause. */
+/** Decodes an alert. Alerts of older versions have neither a start nor a cause. */
 export function decodeAlert(value: Uint8Array): Alert {
   const [format, id, kind, status, breachId, jobId, timeMs, sinceMs, ...cause] = unpackTuple(value);
   assert(format === FORMAT, "An alert must have a supported format version");
@@ -120,7 +120,10 @@ export function decodeBreach(value: Uint8Array): Breach {
   return { id: String(id), sinceMs: Number(sinceMs), cause: causeOf(cause) };
 }
 
-/** The tags are last, because older programs ignore them. */
+/**
+ * Encodes a cause as the last elements of a tuple. The tags come last, because older versions
+ * ignore additional elements.
+ */
 function causeItems({ class: failureClass, side, host, rule, tags }: AlertCause): TupleItem[] {
   return [failureClass ?? null, side ?? null, host ?? null, rule ?? null, ...tags];
 }

@@ -35,7 +35,10 @@ export class BudgetMeter {
     this.#parts = parts;
   }
 
-  /** Waits for the amount; calls are served in order of arrival. Rejects with `signal.reason`. */
+  /**
+   * Waits until the amount may be spent. Calls are served in order of arrival. Rejects with
+   * `signal.reason`.
+   */
   spend(amount: number, signal: AbortSignal): Promise<void> {
     const spent = this.#turn.run(async () => {
       signal.throwIfAborted();

@@ -20,7 +20,7 @@ export interface Budget {
   readonly write: BudgetRates;
 }
 
-/** An invalid budget; `reason` names the field. */
+/** Thrown for an invalid budget; `reason` names the field. */
 export class BudgetInvalidError extends OperationalError {
   override readonly name = "BudgetInvalidError";
   readonly reason: string;
@@ -33,8 +33,8 @@ export class BudgetInvalidError extends OperationalError {
 
 const BYTES_PER_MEGABYTE = 1_000_000;
 /**
- * Limits of `read` and `write`: the name of the member, the unit in which it is counted, and how
- * many of these units the value 1 allows.
+ * Members of `read` and `write`: name, unit of the limit, and factor for converting the value to
+ * this unit.
  */
 const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number])[] = [
   ["requests_per_sec", "requests", 1],

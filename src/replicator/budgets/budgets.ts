@@ -1,6 +1,4 @@
-/**
- * The budgets of the cluster, which are stored, watched by every node, and shared between nodes.
- */
+/** Stores the budgets of the cluster. Every node watches them, and all nodes share each budget. */
 import { assert, OperationalError, type Runtime } from "../../base/index.ts";
 import type { BudgetUnit, EndpointSpending, Spending } from "../../http-client/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
@@ -17,11 +15,11 @@ import {
 
 /** Maximum number of budgets. Limited because they are read in one transaction. */
 const BUDGETS_MAX = 1000;
-/** Maximum burst, expressed as the time in which that much unused capacity accumulates. */
+/** Maximum burst: the capacity that accumulates in this time while the budget is unused. */
 const BURST_MS = 100;
 /**
- * Maximum time that a reservation may lie in the future. A later reservation was written by a
- * process whose clock was ahead, and is ignored.
+ * Maximum time by which reservations may extend into the future. Later ones were written by a
+ * process whose clock was ahead, and are ignored.
  */
 const RESERVED_AHEAD_MS_MAX = 600_000;
 
@@ -104,7 +102,7 @@ export class Budgets {
     }
   }
 
-  /** Returns the budgets of an endpoint. */
+  /** Returns functions that wait until the endpoint's budgets permit a request. */
   spendingFor(address: EndpointAddress): EndpointSpending {
     const names = budgetNames(address);
     return { read: this.#spending(names, "read"), write: this.#spending(names, "write") };

@@ -1,4 +1,7 @@
-/** Whether a job has reached the state for which others wait (`after`), and why they wait. Pure. */
+/**
+ * Decides whether a job has reached the state for which other jobs wait (`after`), and why jobs
+ * wait. Pure.
+ */
 import { type Backlog, isUnread } from "../job-lists/backlog.ts";
 import { isProvenCaughtUp } from "../job-lists/job-filter.ts";
 import type { AwaitReason } from "../job-lists/job-views.ts";
@@ -6,8 +9,8 @@ import { cyclesOf } from "../jobs/cycles.ts";
 import type { ReplicationJobData } from "../jobs/job-data.ts";
 
 /**
- * Whether a job has completed or, if it runs repeatedly, has caught up: it is parked, or its source
- * has no pending changes since it first ran.
+ * Whether a job has completed or, if it runs repeatedly, has caught up: it is parked, or it has run
+ * and its source has no pending changes.
  */
 export function isReached(
   {
@@ -50,7 +53,8 @@ export function reasonsOf(graph: WaitGraph): ReadonlyMap<string, AwaitReason> {
 }
 
 /**
- * Names only jobs for which the job itself waits: its owner may not see the other jobs of a cycle.
+ * Returns why a job waits. Names only jobs for which the job itself waits: its owner may not see
+ * the other jobs of a cycle.
  */
 function reasonOf(awaited: readonly Awaited[], cycle: ReadonlySet<string>): AwaitReason {
   const named = (found: readonly Awaited[]): string => found.map(({ name }) => name).join(", ");

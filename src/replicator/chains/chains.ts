@@ -1,13 +1,14 @@
 /**
  * Chains: jobs that start once others have completed or caught up (`after`). A waiting job is
- * queued for `AWAITING_SEC`, and has a row for each job it still waits for, by the name of that
- * job, which need not exist yet. The transaction in which a job completes or catches up finds these
- * rows and queues a release (`chain-jobs.ts`) under the job's name, so that a dead node cannot lose
- * it, and many rows cannot delay the transaction. Once its row is removed, a job no longer waits,
- * even if the other job falls behind again.
+ * queued for `AWAITING_SEC`. For each job that it still waits for, a row is stored under the name
+ * of that other job, which need not exist yet. The transaction in which the other job completes or
+ * catches up finds these rows and queues a release (`chain-jobs.ts`). The release is a queue job,
+ * so that it survives the death of a node, and so that many rows do not delay the transaction. Once
+ * its row is removed, a job no longer waits, even if the other job falls behind again.
  *
- * The transaction also counts the times the job was reached. A row contains the count at its
- * addition, so that a release in progress ignores rows added since, which wait for the next time.
+ * The transaction also counts how often the other job has completed or caught up. A row contains
+ * the count at the time it was added. A release ignores rows added after it was queued; they wait
+ * for the next time.
  *
  * A job for which the waiting job's owner has no rights is treated as missing.
  */
@@ -57,7 +58,7 @@ export interface ChainsParts {
   ) => Promise<{ readonly uuid: string } | undefined>;
 }
 
-/** Members of a job that has completed or caught up. */
+/** Data that shows whether a job has completed or caught up. */
 type ReachedJob = Authority &
   Pick<
     ReplicationJobData,
@@ -91,7 +92,7 @@ export class Chains {
     return left.length > 0;
   }
 
-  /** Removes what the job waits for. */
+  /** Removes the job's rows, so that it no longer waits. */
   async end(tx: Transaction, jobId: string): Promise<void> {
     for (const name of await this.#namesFor(tx, jobId)) {
       this.#remove(tx, name, jobId);
@@ -103,7 +104,7 @@ export class Chains {
     return (await this.#namesFor(tx, jobId)).length > 0;
   }
 
-  /** Due time of a job that an operator schedules now. */
+  /** Returns the due time (s since the epoch) of a job that an operator schedules now. */
   async dueSec(tx: ReadTransaction, jobId: string): Promise<number> {
     return (await this.isWaiting(tx, jobId)) ? AWAITING_SEC : this.#nowSec();
   }
@@ -163,7 +164,7 @@ export class Chains {
     return undefined;
   }
 
-  /** Makes a job due that waits for no other any more. A paused job stays paused. */
+  /** Schedules a job that no longer waits for any other. A paused job stays paused. */
   async #schedule(tx: Transaction, jobId: string): Promise<void> {
     const { jobs } = this.#parts;
     if (await this.isWaiting(tx, jobId)) return;
@@ -173,7 +174,10 @@ export class Chains {
     await jobs.resubmit(tx, job, firstRunSec(schedule, this.#nowSec()));
   }
 
-  /** Returns why each of these jobs waits. Reads nothing unless one waits. A snapshot read. */
+  /**
+   * Returns why each of these jobs waits. Reads nothing unless at least one waits. Uses snapshot
+   * reads.
+   */
   async reasons(
     tx: ReadTransaction,
     jobs: readonly Job[],
@@ -208,7 +212,7 @@ export class Chains {
     return { awaited, waiting };
   }
 
-  /** Finds the job of this name, if `asker` has a right to it. */
+  /** Finds the job of this name, if `asker` has rights to it. */
   async #find(tx: ReadTransaction, name: string, asker: Authority) {
     const { jobs } = this.#parts;
     const ids = await Promise.all(namePlaces(name).map((place) => this.#idIn(tx, place)));
@@ -243,7 +247,7 @@ export class Chains {
     return (await tx.getRangePage(range, { limit: 1 })).entries.length > 0;
   }
 
-  /** Returns how often the job was reached while others waited for it. */
+  /** Returns how often the job has completed or caught up while others waited for it. */
   async #count(tx: ReadTransaction, name: string): Promise<number> {
     const value = await tx.get(this.#keys.chainReached.key({ name }));
     return value === undefined ? 0 : Number(unpackTuple(value)[1]);
@@ -276,7 +280,7 @@ interface Waiter {
   readonly owner: string | null;
   /** Whether the owner wrote the job as a server administrator. */
   readonly seesAll: boolean;
-  /** How often the other job had been reached when the job began to wait. */
+  /** How often the other job had completed or caught up when this job began to wait. */
   readonly sinceCount: number;
 }
 

@@ -159,7 +159,10 @@ export class CheckpointWriter {
     this.#recorded(log, through);
   }
 
-  /** Throws a ParkedPlaceLostError if the run must not resume from the parked position. */
+  /**
+   * Reads the logs of the parked job. Throws a ParkedPlaceLostError if the run must not resume from
+   * the parked position.
+   */
   async #askParked(signal: AbortSignal): Promise<Checkpoints> {
     const { parkedAt } = this.#parts;
     if (parkedAt === undefined) throw new ParkedPlaceLostError();

@@ -72,10 +72,10 @@ export class Checkpoints {
   }
 
   /**
-   * Makes both sides durable, then writes the log to both. Rejects if a database was re-created
-   * since the start, since it may lack copied documents. With `isShort`, a server that acknowledges
-   * only durable writes is not asked to commit, and may verify its database and write the log in
-   * one request.
+   * Makes the writes to both sides durable, then writes the log to both. Rejects if a database was
+   * re-created after the start of the run, because it may lack copied documents. With `isShort`, no
+   * commit is requested from a server whose acknowledged writes are durable. Such a server may
+   * verify its database and write the log in one request.
    */
   async write(
     log: ReplicationLog,

@@ -1,8 +1,8 @@
 /**
  * Checkpoint of a run that resumed a parked job. Each side must still have the last log of the
  * parked job. The new log consists of this run's entry, followed by the history of the stored log
- * (decision 297). With a Tandem server this takes one request; with other servers, the stored log
- * is read first.
+ * (decision 297). A Tandem server does this in one request; on other servers, the stored log is
+ * read first.
  */
 import { type JsonText, runTogether } from "../../base/index.ts";
 import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";
@@ -21,15 +21,15 @@ interface ContinueOptions {
   readonly startTimes: StartTimes;
   /** Whether the job was parked without a checkpoint, since there was nothing to copy. */
   readonly isBeginning: boolean;
-  /** Whether to skip the commit on servers that acknowledge only durable writes. */
+  /** Whether to skip the commit on servers whose acknowledged writes are durable. */
   readonly isShort: boolean;
 }
 
 /**
  * Writes `log` to both sides. Its history contains only this run's entry; the history stored on
  * each side is appended to it. Throws a ParkedPlaceLostError if the log stored on a side does not
- * end where this run's entry begins, or if the database of a side is now a different one. The other
- * side may already have been written; the next run then finds the common ancestry.
+ * end where this run's entry begins, or if a side's database was replaced. The other side may
+ * already have been written; the next run then finds the common ancestry.
  */
 export async function continueLogs(
   { source, target, ids }: ContinueParts,
@@ -60,7 +60,7 @@ interface Rewriting {
 
 /**
  * Reads an endpoint's log and replaces it, for servers without `continueLog`. Returns false if the
- * stored log cannot be continued, or the database is a different one.
+ * stored log cannot be continued, or if the database was replaced.
  */
 async function rewriteLog(
   { endpoint, startTime, isBeginning, isShort }: Rewriting,

@@ -5,7 +5,7 @@ import {
   parseEarlierCheckpoints,
 } from "./earlier-checkpoints.ts";
 
-/** Logs of a session with `count` checkpoints. The sequence of checkpoint n is 10 n. */
+/** Returns the logs of a session with `count` checkpoints. The sequence of checkpoint n is 10 n. */
 function session(count: number): readonly (readonly EarlierCheckpoint[])[] {
   const logs: (readonly EarlierCheckpoint[])[] = [[]];
   for (let number = 2; number <= count; number++) {

@@ -22,8 +22,8 @@ export interface EarlierCheckpoint {
  */
 const CHECKPOINTS_MAX = 20;
 /**
- * Maximum total length of the earlier checkpoints. In a cluster with many shards, sequences are so
- * long that only one checkpoint is kept.
+ * Maximum length of the sequence of an earlier checkpoint. If a sequence is longer, as in a cluster
+ * with many shards, only the latest checkpoint is kept.
  */
 const SEQUENCE_LENGTH_MAX = 1000;
 

@@ -6,7 +6,7 @@ import { UNKNOWN_START_TIME } from "./stored-log.ts";
 const ID = "_local/log";
 const { signal } = new AbortController();
 
-/** An endpoint with one log. Records commit requests. */
+/** Creates one side of a run whose endpoint has no log yet. Counts commit requests. */
 function openSide({ instanceStartTime = "1" } = {}) {
   const state = {
     log: undefined as { revision: string; body: string } | undefined,

@@ -1,7 +1,7 @@
 /**
- * One side of a run with its replication log, read at the start and replaced later. Between Tandems
- * one request continues the log: a job of ten documents sends 9.5 requests instead of 12
- * (`bench/replication/short-jobs.mjs`).
+ * One side of a run with its replication log, read at the start and replaced later. A Tandem server
+ * continues a log in one request: between Tandem servers, a job of ten documents sends 9.5 requests
+ * on average instead of 12 (`bench/replication/short-jobs.mjs`).
  */
 import { allTogether, errorCode, type JsonText } from "../../base/index.ts";
 import {
@@ -57,9 +57,9 @@ export class LoggedSide {
   }
 
   /**
-   * Returns the request that writes `log` and also verifies the database (decision 297). Undefined
-   * if the endpoint does not support this or may acknowledge non-durable writes, or if it has a log
-   * that this run does not continue.
+   * Returns the request that writes `log` and also verifies the database (decision 297). Returns
+   * undefined if the endpoint does not support this or may acknowledge non-durable writes, or if it
+   * has a log that this run does not continue.
    */
   continuation(log: ReplicationLog): Continuation | undefined {
     const [entry, ...earlier] = log.history ?? [];
@@ -91,12 +91,12 @@ export class LoggedSide {
   }
 
   /**
-   * Makes the side durable. Returns false if its database is known to differ from the one at the
-   * start of the run. With `isShort`, does not request durability from a server that acknowledges
-   * only durable writes.
+   * Makes the writes to this side durable. Returns false if its database is known to differ from
+   * the one at the start of the run. With `isShort`, sends no commit request to a server whose
+   * acknowledged writes are durable.
    *
-   * Database information and checkpoint are requested concurrently. If the database was re-created
-   * in between, the initial checkpoint is gone, and the call rejects.
+   * The commit and the read of the checkpoint are concurrent. If the database was re-created
+   * between them, the checkpoint is missing, and the call rejects.
    */
   async makeDurable(isShort: boolean, signal: AbortSignal): Promise<boolean> {
     const found = this.#found;
@@ -117,7 +117,7 @@ export class LoggedSide {
     return isDurable && isOther ? this.#commit(signal) : isSame;
   }
 
-  /** Replaces the known log. Rejects if another log is stored. */
+  /** Replaces the last known log. Rejects if a different log is stored. */
   async write(body: JsonText, signal: AbortSignal): Promise<void> {
     const endpoint = this.#endpoint;
     const parent = this.#revision;
@@ -130,7 +130,10 @@ export class LoggedSide {
     this.#wrote(written, body);
   }
 
-  /** If the creation time is unknown, the next checkpoint verifies that this log still exists. */
+  /**
+   * Records a written log. If the creation time is unknown, the next checkpoint verifies that this
+   * log still exists.
+   */
   #wrote(revision: string, body: JsonText): void {
     this.#revision = revision;
     if (this.instanceStartTime === UNKNOWN_START_TIME) {

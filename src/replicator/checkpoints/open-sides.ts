@@ -60,7 +60,7 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
     },
     (taskSignal) =>
       askTarget(parts, taskSignal).catch(async (error: unknown) => {
-        // Waits for the source. If both sides fail, the error of the source is reported, so that
+        // Wait for the source. If both sides fail, the error of the source is reported, so that
         // repeated attempts report the same error.
         await asking;
         throw error;
@@ -83,7 +83,7 @@ export function askSide(
   return settled(endpoint, endpoint.info(signal), readLog(endpoint, baseId, signal));
 }
 
-/** Like `askSide`, for a source, whose log the account need not be allowed to read. */
+/** Like `askSide`, but for a source. The account need not have the permission to read its log. */
 export function askSource(
   source: Endpoint,
   baseId: string,
@@ -93,7 +93,7 @@ export function askSource(
   return settled(source, info, readLog(source, baseId, signal).catch(noneIfReadOnly));
 }
 
-/** Combines both answers of an endpoint into one. */
+/** Combines the results of both requests to an endpoint. */
 async function settled(
   endpoint: Endpoint,
   infoAsked: Promise<EndpointInfo>,
@@ -107,8 +107,9 @@ async function settled(
 }
 
 /**
- * Returns undefined if the target must be created. `create` is not tried first: if the target
- * exists, the account need not have the permission to create databases.
+ * Requests the target's database information and log. Returns undefined if the target must be
+ * created. `create` is not tried first: if the target exists, the account need not have the
+ * permission to create databases.
  */
 async function askTarget(
   { target, replication, ids }: OpenSidesParts,
@@ -123,8 +124,8 @@ async function askTarget(
 }
 
 /**
- * Creates the target if it is missing. Returns the target with its log, which is searched for under
- * older ids if the current id has no log.
+ * Creates the target if it is missing. Returns the target with its log. If there is no log under
+ * the current id, older ids are tried.
  */
 async function settleTarget(
   { target, replication, ids, noteTarget, prepareTarget }: OpenSidesParts,

@@ -24,7 +24,7 @@ export interface OwnCheckpointStore {
   write(checkpoint: OwnCheckpoint): Promise<void>;
 }
 
-/** Keeps no local checkpoint; used by a run without a store. */
+/** Stub that keeps no local checkpoint, for runs without a store. */
 export const NO_OWN_CHECKPOINT: OwnCheckpointStore = {
   read: async () => undefined,
   write: async () => {},

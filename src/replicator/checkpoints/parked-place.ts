@@ -11,7 +11,7 @@ import { askSide, askSource, isMissing, type OpenSidesParts } from "./open-sides
 import type { OwnCheckpoint } from "./own-checkpoint.ts";
 import { isSurelySame, noneIfReadOnly, readLog } from "./stored-log.ts";
 
-/** Last checkpoint with its statistics, and the identity of both databases. */
+/** Last checkpoint with its statistics, and the creation times of both databases. */
 export interface ParkedPlace {
   readonly sequence: SourceSequence;
   readonly statistics: ReplicationStatistics;
@@ -42,9 +42,9 @@ type AskedParts = Pick<OpenSidesParts, "source" | "target" | "ownCheckpoint"> & 
 };
 
 /**
- * Returns the parked job's checkpoints. Undefined if a side has no checkpoint or another one,
- * because its database must have changed. `ownCopy` is the local copy of the log of a read-only
- * source.
+ * Returns the parked job's checkpoints. Returns undefined if a side has no checkpoint or a
+ * different one, because its database must have changed. `ownCopy` is the local copy of the log of
+ * a read-only source.
  */
 export async function findParked(
   { source, target, ids, ownCheckpoint }: AskedParts,

@@ -75,7 +75,7 @@ describe("a session that ends at a different position in each log", () => {
     expect(commonAncestry(at(40), at(30))).toEqual(began);
   });
 
-  test("starts from the beginning if the logs do not even share the start of the session", () => {
+  test("starts from the beginning if the logs share neither a position nor the start of the session", () => {
     const other = { ...at(20), history: [entry("b", 20)] };
     expect(commonAncestry(at(40), other)).toEqual({ sequence: 0, history: [] });
     expect(commonAncestry(at(40), { ...other, history: [] }).sequence).toBe(0);
@@ -157,7 +157,7 @@ test("rejects a sequence that is nested too deeply to be written", () => {
   expect(parseReplicationLog(`{"session_id":"a","source_last_seq":${deep}}`)).toBeUndefined();
 });
 
-test("sequences with numbers become strings, so that no digit changes", () => {
+test("keeps sequences with large numbers as strings, so that no digit changes", () => {
   const large = "369553424691494913";
   const entry = `{"session_id":"a","start_last_seq":0,"end_last_seq":[${large},"x"],"recorded_seq":${large}}`;
   const text = `{"session_id":"a","source_last_seq":${large},"history":[${entry}]}`;
@@ -174,7 +174,7 @@ test.each(["9007199254740993", "[9007199254740993]", "1.0", '"9007199254740993"'
   },
 );
 
-test("dates are RFC 1123", () => {
+test("formats dates as in RFC 1123", () => {
   expect(httpDate(Date.UTC(2013, 9, 10, 5, 56, 38))).toBe("Thu, 10 Oct 2013 05:56:38 GMT");
 });
 
@@ -188,7 +188,7 @@ test.each([
   expect(parseReplicationLog(text.replace("@", "s".repeat(40_000)))).toBeUndefined();
 });
 
-test("reads at most fifty entries of an untrusted log, and only valid counts", () => {
+test("reads at most fifty entries of an untrusted log, and replaces invalid counts with zero", () => {
   const odd = [
     null,
     5,

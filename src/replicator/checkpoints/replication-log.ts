@@ -87,7 +87,7 @@ export function parseReplicationLog(text: JsonText): ReplicationLog | undefined 
   };
 }
 
-/** Restores the sequences whose numbers `JSON.parse` would change. */
+/** Restores sequences whose numbers `JSON.parse` has changed. */
 function withExactSequences(log: Members, text: JsonText): Members {
   if (keepsForm(text) || jsonKind(text) !== "object") return log;
   const exact: Record<string, unknown> = {};
@@ -165,7 +165,7 @@ function sequenceOf(value: unknown): SourceSequence {
   try {
     return hasJsonNumber(value) ? printJson(value) : value;
   } catch {
-    // The value is nested too deeply to be printed; `isSequence` rejects it.
+    // The value is nested too deeply to be serialized; `isSequence` rejects it.
     return value;
   }
 }
@@ -175,14 +175,14 @@ function isSequence(value: unknown): boolean {
   try {
     return JSON.stringify(value).length <= SEQUENCE_LENGTH_MAX;
   } catch {
-    // The value is nested too deeply to be printed.
+    // The value is nested too deeply to be serialized.
     return false;
   }
 }
 
 /**
- * Returns the sequence up to which both sides have everything. `undefined` stands for a missing
- * log.
+ * Returns the sequence up to which both sides have all changes, and the history up to there.
+ * `undefined` stands for a missing log.
  *
  * The two logs of one session may differ, because writing one of them failed, or because one
  * database was restored to an earlier state. Sequences do not show which log is earlier. CouchDB

@@ -17,7 +17,7 @@ export interface FoundSide {
   readonly log: FoundLog | undefined;
 }
 
-/** Stands for an unknown creation time (CouchDB 3.5); compares equal to any other. */
+/** Represents an unknown creation time (CouchDB 3.5). Compares equal to any other time. */
 export const UNKNOWN_START_TIME = "0";
 
 /** Whether a database is certainly unchanged; false for an unknown creation time. */
@@ -62,7 +62,9 @@ export interface WrittenLog {
   readonly madeAt: string;
 }
 
-/** Replaces the known log. Returns the new revision, or undefined if there is a different log. */
+/**
+ * Replaces the last known log. Returns the new revision, or undefined if a different log is stored.
+ */
 export async function writeLog(
   endpoint: Endpoint,
   { id, body, parent, madeAt }: WrittenLog,

@@ -15,8 +15,8 @@ export const BULK_ACTIONS = [
   "retry_failures",
 ] as const;
 /**
- * Replaces credentials (`replacement-commands.ts`). Not in `BULK_ACTIONS`, because it needs the new
- * credentials in addition to a filter.
+ * Action that replaces credentials (`replacement-commands.ts`). Not in `BULK_ACTIONS`, because it
+ * needs the new credentials in addition to a filter.
  */
 export const REPLACE_CREDENTIALS = "replace_credentials";
 export type BulkAction = (typeof BULK_ACTIONS)[number] | typeof REPLACE_CREDENTIALS;
@@ -53,7 +53,7 @@ export interface BulkCommand {
   readonly next: { readonly page: number; readonly index: number };
 }
 
-/** Stored forms; the first element is the format version. */
+/** Format version, stored as the first element. */
 const FORMAT = 1;
 
 export function encodeBulkCommand({ id: _, ...command }: BulkCommand): Uint8Array {
@@ -65,7 +65,7 @@ export function decodeBulkCommand(id: string, value: Uint8Array): BulkCommand {
   return { ...command, undoes: command.undoes, endedMs: command.endedMs, id };
 }
 
-/** A page of the list of a command. */
+/** Encodes a page of a command's list of jobs. */
 export function encodeJobIds(jobIds: readonly string[]): Uint8Array {
   return packTuple([FORMAT, utf8Encode(JSON.stringify(jobIds))]);
 }

@@ -29,9 +29,12 @@ import {
 import type { CommandOutcome, JobCommands } from "./job-commands.ts";
 import type { ReplacementCommands } from "./replacement-commands.ts";
 
-/** Maximum size of a page of a list, in jobs and in characters (FoundationDB: 100,000 bytes). */
+/**
+ * Maximum size of a page of a list, in jobs and in characters. A FoundationDB value is limited to
+ * 100,000 bytes.
+ */
 const PAGE_MAX = { jobs: 500, characters: 25_000 };
-/** Jobs changed per transaction. */
+/** Number of jobs changed per transaction. */
 const BATCH = { min: 1, first: 20, max: 100 };
 /**
  * Duration of a transaction above which the next batch has half the size. Other writers of an
@@ -44,7 +47,7 @@ const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
 const TAKE_OVER_SEC = 30;
 /** Age at which ended commands are deleted, with their lists. */
 const AGE_MS_MAX = 7 * 24 * 3600 * 1000;
-/** Commands deleted per transaction. */
+/** Maximum number of commands deleted per transaction. */
 const FORGOTTEN_MAX = 20;
 
 export interface BulkCommandsParts {
@@ -87,9 +90,9 @@ export class BulkCommands {
   }
 
   /**
-   * Applies an action to the jobs that match the filter. If this takes longer than a request may
-   * take, the call returns, and a node continues in the background. `onChanged` is called with the
-   * ids of the jobs changed before it returns.
+   * Applies an action to the jobs that match the filter. If this exceeds the time limit of a
+   * request, the call returns, and a node continues in the background. `onChanged` receives the ids
+   * of the jobs that were changed before the call returns.
    */
   async start(
     action: BulkAction,
@@ -403,7 +406,7 @@ export class BulkCommands {
   }
 }
 
-/** Whether the store failed. Other jobs could then not be changed either. */
+/** Whether the error is a failure of the store, so that no other job could be changed either. */
 function isOfStore(error: unknown): boolean {
   const code = errorCode(error) ?? "";
   return code.startsWith("KV_") && !code.endsWith("_TOO_LARGE");

@@ -28,7 +28,7 @@ export interface JobCommandsParts extends RemoveJobParts {
 
 /**
  * - done: the command took effect
- * - no-need: the job already is in that state
+ * - no-need: the job is already in that state
  * - ended: an ended job can only be retried, reset or cancelled
  * - paused: a paused job must be resumed first
  * - missing: there is no such job
@@ -58,12 +58,12 @@ export class JobCommands {
     return this.#command(jobId, { ...decider, action: "pause" });
   }
 
-  /** Makes a paused job due immediately. */
+  /** Resumes a paused job, and schedules it to run immediately. */
   resume(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "resume" });
   }
 
-  /** Makes a waiting or ended job due immediately. */
+  /** Schedules a waiting or ended job to run immediately. */
   retry(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "retry" });
   }

@@ -65,7 +65,10 @@ export class ReplacementCommands {
     tx.clear(this.#keys.commandSecret.key({ id }));
   }
 
-  /** Returns undefined if the command has ended, or if this node lacks the key. */
+  /**
+   * Returns the content of a command; undefined if the command has ended, or if this node lacks the
+   * key.
+   */
   async #content(tx: ReadTransaction, id: string): Promise<ReplacementContent | undefined> {
     const stored = await tx.get(this.#keys.commandSecret.key({ id }));
     if (stored === undefined) return undefined;

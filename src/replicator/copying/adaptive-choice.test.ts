@@ -15,13 +15,13 @@ test("skips a request that was mostly useless, and retries it after 37 s", () =>
   expect(choice.isWorthwhile(37_001)).toBe(true);
 });
 
-test("a useful request is made again, whatever happened before", () => {
+test("decides by the latest results whether to repeat a request", () => {
   expect(afterUses(10, 9).isWorthwhile(0)).toBe(true);
   expect(afterUses(10, 9, afterUses(10, 0)).isWorthwhile(0)).toBe(true);
   expect(afterUses(10, 0, afterUses(10, 10)).isWorthwhile(0)).toBe(false);
 });
 
-test("a request without a response is dropped immediately", () => {
+test("skips a request immediately after it has got no response", () => {
   const choice = new AdaptiveChoice(BULK_GET);
   expect(choice.isGivenUp).toBe(false);
   choice.giveUp(0);
@@ -31,7 +31,7 @@ test("a request without a response is dropped immediately", () => {
   expect(choice.isGivenUp).toBe(false);
 });
 
-test("a request for zero items does not count as a wasted one", () => {
+test("does not count a request for zero items as useless", () => {
   const choice = new AdaptiveChoice(BULK_GET);
   choice.record(0, 0, 0);
   expect(choice.isWorthwhile(0)).toBe(true);

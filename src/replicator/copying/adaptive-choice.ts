@@ -1,7 +1,7 @@
 /**
- * Decides whether an optional request, which may save other requests, is worth its cost (CouchDB
- * 3.5, `couch_replicator_worker`), by an exponential average of useless requests. A skipped request
- * is retried after a while.
+ * Decides whether an optional request, which may save other requests, is worth its cost. The
+ * decision is based on an exponential moving average of the share of useless results (CouchDB 3.5,
+ * `couch_replicator_worker`). A skipped request is tried again after a while.
  */
 
 /** Time after which a skipped request is tried again. */
@@ -48,7 +48,7 @@ export class AdaptiveChoice {
     return this.#isGivenUp;
   }
 
-  /** Abandons a request that gets no response; it is retried after a while. */
+  /** Abandons a request that gets no response. The request is tried again after a while. */
   giveUp(nowMs: number): void {
     this.expectVain(nowMs);
     this.#isGivenUp = true;

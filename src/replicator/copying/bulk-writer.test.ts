@@ -85,7 +85,7 @@ test("writes each half of a failed batch only once, but retries a single documen
   expect(asked).toEqual([undefined, true, true, true, true, undefined]);
 });
 
-test("does not bisect a batch if the target fails an unrelated request as well", async () => {
+test("does not bisect a batch if the target also fails a control request", async () => {
   const { write, writes, breakDown } = openTarget(() => false);
   breakDown();
   await expect(write(["a", "b"])).rejects.toMatchObject({ error: "bulk_docs_failed" });

@@ -80,7 +80,7 @@ export class BulkWriter {
 
   /**
    * Writes documents, and records which were accepted or rejected. Returns the documents that were
-   * neither, in groups with their error.
+   * neither accepted nor rejected, grouped by their error.
    */
   async #write(
     documents: readonly PlainDocument[],

@@ -1,4 +1,6 @@
-/** Bounds the bytes held between reading and writing. Requests wait in order of arrival. */
+/**
+ * Bounds the bytes held between reading and writing. Reservations are admitted in order of arrival.
+ */
 
 /** A reservation of bytes. `release` may be called repeatedly. */
 export interface HeldBytes {
@@ -17,7 +19,7 @@ export class ByteRoom {
   }
 
   /**
-   * Resolves when the bytes fit within the bound. A request that exceeds the whole bound is
+   * Resolves when the bytes fit within the bound. A reservation that exceeds the whole bound is
    * admitted alone.
    */
   async take(byteCount: number): Promise<HeldBytes> {

@@ -51,8 +51,8 @@ export interface ComparisonObserver {
 }
 
 /**
- * Reads the changes of both sides, all documents of the source, and those documents of the target
- * that have attachments.
+ * Compares two databases. Reads the changes of both sides, all documents of the source, and those
+ * documents of the target that have attachments.
  */
 export async function compareDatabases(
   source: Endpoint,
@@ -151,7 +151,8 @@ class AttachmentComparison {
   }
 
   /**
-   * Compares the attachments of these revisions on both sides. Returns their number on the source.
+   * Compares the attachments of these revisions on both sides. Returns the number of attachments on
+   * the source.
    */
   async compare(requests: readonly RevisionRequest[], signal: AbortSignal): Promise<number> {
     let count = 0;

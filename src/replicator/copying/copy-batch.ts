@@ -2,9 +2,9 @@
  * Copies a batch of changes: asks the target which revisions it lacks, reads them from the source,
  * and writes them to the target.
  *
- * Documents without attachments travel in bulk. Design documents travel individually, so that a
- * rejection does not affect others. Documents with attachments travel individually too, and are
- * streamed, unless the attachments are small enough to be inlined.
+ * Documents without attachments are copied in bulk. Design documents are copied individually, so
+ * that a rejection does not affect others. Documents with attachments are also copied individually
+ * and streamed, unless the attachments are small enough to be inlined.
  */
 
 import {
@@ -41,10 +41,7 @@ import { type CopierParts, IsolatedCopy, isDesignDocument } from "./isolated-cop
 import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 
-/**
- * Initial number of revisions per bulk read, used while document sizes are unknown, and the
- * maximum.
- */
+/** Initial and maximum number of revisions per bulk read. Document sizes are unknown at first. */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
@@ -85,7 +82,7 @@ export class BatchCopier {
   readonly #targetAttribution: FailureAttribution;
   /** Copies documents individually. Shared by all copiers of the job. */
   readonly #isolated: IsolatedCopyStage;
-  /** The target, with its writes timed for the pace of the writing stage. */
+  /** The target. The durations of its writes determine the pace of the writing stage. */
   readonly #timedTarget: Pick<EndpointWriter, "writeDocuments">;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
@@ -211,7 +208,7 @@ export class BatchCopier {
         this.#passOver(id, named, { error: "document_id_invalid", reason }, outcome);
         continue;
       }
-      const changed = this.#withoutNoRevisions(id, named, outcome);
+      const changed = this.#withoutInvalidRevisions(id, named, outcome);
       if (changed.length === 0) continue;
       // A document may occur in several rows of a batch, but must occur only once in the request.
       const before = revisions.get(id) ?? [];
@@ -236,8 +233,8 @@ export class BatchCopier {
   }
 
   /**
-   * Copies the documents that the source can send in bulk without attachments. Returns the requests
-   * for all others.
+   * Copies documents without attachments in bulk. Returns the requests for documents that could not
+   * be copied in this way.
    */
   async #copyInBulk(
     revisions: ReadonlyMap<string, readonly string[]>,
@@ -315,9 +312,10 @@ export class BatchCopier {
   }
 
   /**
-   * Removes the invalid revisions of a changes row, because they would make the whole request fail.
+   * Removes the invalid revisions of a changes row, because one invalid revision would make the
+   * whole request fail.
    */
-  #withoutNoRevisions(
+  #withoutInvalidRevisions(
     id: string,
     revisions: readonly string[],
     outcome: BatchOutcome,
@@ -350,7 +348,7 @@ export class BatchCopier {
 
   /**
    * Returns the revisions that the target lacks. If the target has lacked almost all revisions so
-   * far, sends no request, and assumes that it lacks these as well.
+   * far, sends no request, and assumes that all of these are missing.
    */
   async #missing(
     revisions: ReadonlyMap<string, readonly string[]>,
@@ -378,7 +376,10 @@ export class BatchCopier {
     return requests;
   }
 
-  /** Returns undefined if the request is not worthwhile, or the target fails or rejects it. */
+  /**
+   * Asks the target which revisions it lacks. Returns undefined if the request is not worthwhile,
+   * or if it failed, possibly because of one of the documents.
+   */
   async #askMissing(
     revisions: ReadonlyMap<string, readonly string[]>,
     signal: AbortSignal,
@@ -467,8 +468,8 @@ export class BatchCopier {
   }
 
   /**
-   * Passes each document of a bulk read to the writer. Returns the requests for the other
-   * documents, and which of these have only small attachments.
+   * Adds the documents in the response to a bulk read to the writer. Returns the requests for all
+   * others, separated into documents with small attachments only and the rest.
    */
   async #passOn(
     page: readonly RevisionRequest[],
@@ -522,8 +523,8 @@ export class BatchCopier {
 }
 
 /**
- * Requests that a bulk read without attachments has not answered: to be sent individually, or in
- * bulk with inlined attachments.
+ * Requests for which a bulk read without attachments has returned no document. They are sent
+ * individually or, if the attachments are small, in bulk with inlined attachments.
  */
 interface Unread {
   readonly alone: readonly RevisionRequest[];
@@ -543,9 +544,9 @@ const SMALL_SIZES: BatchSizes<SmallRequest> = {
 };
 
 /**
- * Returns the number of attachment bytes that a document would contain if it were read with inlined
- * attachments. Excludes attachments that the target may already have, because they need not be
- * sent, and compressed ones, because their inlined form differs from the stored form.
+ * Returns the total size of a document's attachments, or undefined if they cannot be inlined,
+ * because they are too large, the target may already have some of them, or one is compressed. A
+ * compressed attachment would not be inlined in its stored form.
  */
 function smallBytes(
   { ancestors }: RevisionRequest,

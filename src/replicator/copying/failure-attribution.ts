@@ -4,9 +4,9 @@
  *
  * The document is responsible if the server then succeeds at a similar, unrelated request: the
  * control request. Some failures, such as those of validation functions, do not affect control
- * requests. An allowance therefore limits skipped documents: each of them reduces it by one, and
- * each success increases it by one. When the allowance is used up, the server is held responsible,
- * and the run ends as if the server were unreachable.
+ * requests. An allowance therefore limits skipped documents: each skipped document reduces it by
+ * one, and each success increases it by one. When the allowance is used up, the server is held
+ * responsible, and the run ends as if the server were unreachable.
  */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/endpoint.ts";
@@ -16,8 +16,8 @@ import { describeFailure } from "../failures/failure.ts";
 /** Number of documents that may be skipped before the first success of a run. */
 const ALLOWANCE_FIRST = 5;
 /**
- * Maximum number of documents skipped consecutively: neighbours are often damaged or rejected
- * together.
+ * Maximum number of documents skipped consecutively. Neighbouring documents are often damaged or
+ * rejected together.
  */
 const ALLOWANCE_MAX = 100;
 

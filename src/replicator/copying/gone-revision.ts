@@ -14,8 +14,8 @@ import { wireOf } from "./omitted.ts";
 type Listed = Pick<RevisionRequest, "id" | "revision">;
 
 /**
- * Whether a revision that the source has just failed to deliver no longer exists. False if in
- * doubt, for example after an error.
+ * Whether a revision no longer exists, after the source has failed to deliver it. Returns false if
+ * in doubt, for example after an error.
  */
 export async function isGone(
   source: Endpoint,

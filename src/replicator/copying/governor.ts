@@ -8,14 +8,14 @@ import { WRITE_BYTES_MAX } from "./bulk-writer.ts";
 import { ByteRoom } from "./byte-room.ts";
 import { StagePace, type StagePaceLimits } from "./stage-pace.ts";
 
-/** Maximum size of documents read but not yet written. */
+/** Maximum total size of documents read but not yet written. */
 const ROOM_BYTES_MAX = 256 * 1024 * 1024;
 
 /** Limits that the reading and writing of a batch have to observe. */
 export interface CopyTurns {
   readonly reading: Pick<Stage, "run">;
   readonly writing: Pick<Stage, "run">;
-  /** Room for documents read but not yet written. */
+  /** Byte budget for documents read but not yet written. */
   readonly room: ByteRoom;
 }
 
@@ -24,15 +24,15 @@ const UNLIMITED = { run: <T>(work: () => Promise<T>) => work() };
 export class Governor {
   readonly reading: Stage;
   readonly writing: Stage;
-  /** Documents copied individually. */
+  /** Stage for documents copied individually. */
   readonly isolated: Stage;
-  /** Batches in progress. */
+  /** Limits the number of batches in progress. */
   readonly batches: Semaphore;
   readonly copierTurns: CopyTurns;
   /** Limits for retries, which do not wait for copiers. */
   readonly retryTurns: CopyTurns;
 
-  /** `readsAhead`: reading the next batches overlaps with writing. */
+  /** `readsAhead`: whether reading of the next batches overlaps with writing. */
   constructor(clock: Clock, options: ReplicationOptions, readsAhead: boolean) {
     const { workerProcesses: nearCount, workerProcessesMax: countMax } = options;
     const limits = { nearCount, countMax: Math.max(nearCount, countMax) };
@@ -79,7 +79,7 @@ export class Stage {
     return this.#turns.run(work);
   }
 
-  /** Sends a request, and adjusts the number of turns to its duration. */
+  /** Sends a request, and adjusts the stage's concurrency to the request's duration. */
   async timed<T>(roundTripMs: () => number | undefined, ask: () => Promise<T>): Promise<T> {
     const beganMs = this.#clock.monotonicMs();
     try {

@@ -1,7 +1,8 @@
 /**
- * Copies individually transferred documents concurrently, across all batches of a job: up to
- * `http_connections` for nearby servers, and more for distant ones, so that a distant server
- * processes as many at a time as a nearby one (`stage-pace.ts`).
+ * Copies documents individually and concurrently, across all batches of a job. The number of
+ * concurrent copies is at most `http_connections` for nearby servers. It is larger for distant
+ * servers, so that a distant server processes as many documents at a time as a nearby one
+ * (`stage-pace.ts`).
  *
  * Each copy in progress holds the text of its document, and attachment data in the buffers of two
  * connections. The total is bounded.
@@ -78,8 +79,8 @@ export class IsolatedCopyStage {
   }
 
   /**
-   * Copying a document takes one round trip to each side: writing starts as soon as the source
-   * begins to respond.
+   * Network time of copying a document: one round trip to each side, since writing starts as soon
+   * as the source begins to respond.
    */
   get #roundTripsMs(): number {
     const { source, target } = this.#parts;

@@ -31,13 +31,13 @@ import { isOmitted, wireOf } from "./omitted.ts";
 /** First pause before a failed document is read again; quadrupled each time, as in CouchDB. */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 /**
- * Maximum total pause. CouchDB allows five minutes, which would exceed the time after which a run
- * counts as stalled, and the time after which it counts as healthy.
+ * Maximum pause between attempts. CouchDB allows five minutes, which would exceed the time after
+ * which a run counts as stalled, and the time after which it counts as healthy.
  */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
 /**
- * Number of additional attempts after error responses, in addition to the retries of single
- * requests.
+ * Maximum number of further attempts after error responses. Retries of single requests are not
+ * included.
  */
 const ANSWERED_REPEATS_MAX = 2;
 
@@ -289,7 +289,10 @@ export class IsolatedCopy {
     }
   }
 
-  /** Returns false if the target lacks an attachment that was not sent. */
+  /**
+   * Writes one document with its attachments. Returns false if the target lacks an attachment that
+   * was not sent.
+   */
   async #writeIsolated(
     document: StreamedDocument,
     journey: Journey,
@@ -337,15 +340,18 @@ function isLast({ answeredCount, answeredMax }: Journey): boolean {
   return answeredCount >= answeredMax;
 }
 
-/** Whether a document can travel in bulk: without attachments, and not a design document. */
+/**
+ * Whether a document can be copied in bulk: it has no attachments, and is not a design document.
+ */
 function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
   return outline.length === 0 && !hasStubs && !isDesignDocument(id);
 }
 
 /**
- * Whether a stub has an unknown position. The target may mistake such a stub for another
- * attachment. CouchDB assigns position 0 to attachments of unknown origin. As a target, it replaces
- * a stub by the ancestor's attachment of the same name and position, even if the digest differs.
+ * Whether any stub has an unknown position. The target may mistake such a stub for another
+ * attachment. CouchDB assigns position 0 to attachments of unknown origin. A CouchDB target
+ * replaces a stub by the ancestor's attachment of the same name and position, even if the digest
+ * differs.
  */
 function hasDoubtfulStub(document: StreamedDocument): boolean {
   if (!document.hasStubs) return false;

@@ -28,8 +28,8 @@ export function isOmitted(omissions: Omissions | undefined, document: Judged): b
 }
 
 /**
- * Returns undefined for an invalid document, because an attempt to write the document reports the
- * error.
+ * Returns the parsed document; undefined if it is invalid. The attempt to write an invalid document
+ * reports the error.
  */
 export function wireOf(document: Judged): WireDocument | undefined {
   try {
@@ -42,8 +42,8 @@ export function wireOf(document: Judged): WireDocument | undefined {
 }
 
 /**
- * Returns the attachment's size when decoded from base64. A compressed one is measured
- * uncompressed.
+ * Returns the attachment's size in bytes, decoded from base64. The size of a compressed attachment
+ * is its uncompressed size.
  */
 function bytesOf({ content, length = 0 }: WireDocument["attachments"][number]): number {
   if (content.kind !== "inline") return length;

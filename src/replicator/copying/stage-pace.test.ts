@@ -22,7 +22,7 @@ test("allows enough batches for distant servers to keep the copiers busy, within
   expect(paceAfter(100, 300, 300).count).toBe(32);
 });
 
-test("at most doubles the number of batches per round trip", () => {
+test("at most doubles the number of batches within one round trip", () => {
   expect(paceAfter(4, 305, 300).count).toBe(8);
   expect(paceAfter(12, 305, 300).count).toBe(16);
 });

@@ -7,8 +7,8 @@
  * ms in transit, is processed for 1/31 of its time.
  *
  * Requests queued at an overloaded server count as being processed. The number therefore decreases
- * when a server becomes slower or asks for a pause, for whatever reason, and the queue never
- * exceeds that of a nearby server (the idea of TCP Vegas).
+ * whenever a server becomes slower or asks for a pause, and the queue never exceeds that of a
+ * nearby server (the idea of TCP Vegas).
  */
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../base/index.ts";
 import { withStoredSecrets } from "./masked-secrets.ts";
 
-/** The document as stored; `MASKED` is the same document as status pages show it. */
+/** The document as stored. `MASKED` is the same document as shown on status pages. */
 const STORED = {
   source: "http://jan:secret@couch.example:5984/films?token=abc&feed=x",
   target: {

@@ -38,7 +38,7 @@ export type Unmasked =
   /** The mask has no stored secret, or its secret would be sent to another place. */
   | { readonly kind: "refused"; readonly reason: string };
 
-/** A mask that cannot be replaced; `field` is its location. */
+/** Thrown for a mask that cannot be replaced; `field` is its location. */
 class MaskedSecretError extends Error {
   override readonly name = "MaskedSecretError";
 
@@ -82,7 +82,7 @@ function changedMembers(given: Members, before: Members): Map<string, unknown> {
   return changed;
 }
 
-/** Possibly secret parts of an endpoint. */
+/** Returns the members of an endpoint that may contain secrets. */
 function secretsOf(endpoint: unknown): unknown {
   if (!isObject(endpoint)) return endpoint;
   const { url, auth, headers, password } = endpoint;
@@ -173,7 +173,7 @@ function unmaskEndpoint(side: Side, given: unknown, stored: unknown): unknown {
   return whole;
 }
 
-/** Returns the stored value if the given value differs from it only by masks. */
+/** Returns the stored value if the given value differs from it only by masks. Throws otherwise. */
 function unmaskAuth(field: string, given: unknown, stored: unknown): unknown {
   if (given === MASK && typeof stored === "string") return stored;
   if (!isObject(given) || !isObject(stored)) {

@@ -53,7 +53,10 @@ export class RemovedDatabases {
     this.#haltJobs = haltJobs;
   }
 
-  /** Must be called in the transaction that deletes the database or rule with this uuid. */
+  /**
+   * Marks the database or rule with this uuid as deleted, and queues the removal of its jobs. Must
+   * be called in the transaction that deletes the database or rule.
+   */
   mark(tx: Transaction, databaseUuid: string): void {
     tx.set(this.#keys.removedDatabase.key({ uuid: databaseUuid }), utf8Encode("1"));
     tx.add(this.#keys.databasesRemoved.key({}), 1n);

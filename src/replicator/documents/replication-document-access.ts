@@ -132,7 +132,7 @@ export function withOwner(body: Utf8Text, named: unknown, writer: SecuritySubjec
   return Utf8Text.of(joinObject([...members, { name: "owner", value: JSON.stringify(owner) }]));
 }
 
-/** The document as shown to non-admins: documents of other users lack credentials. */
+/** Returns the document as shown to non-admins: documents of other users lack credentials. */
 export function visibleReplication(document: Document, reader: SecuritySubject): Document {
   if (isOwn(document, reader) || document.id.startsWith("_design/")) return document;
   return { ...document, body: withoutCredentials(document.body) };

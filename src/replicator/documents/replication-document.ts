@@ -80,7 +80,7 @@ function outlineBody({ body }: Document): JsonValue {
   return outlineJson(body.bytes, { depthMax: 1 });
 }
 
-/** Replaces a body, keeping its authority and job. Returns false if rejected. */
+/** Replaces a body, keeping its authority and job. Returns false if the write is rejected. */
 export async function rewrite(
   tx: Transaction,
   database: Database,
@@ -125,7 +125,7 @@ export async function removeReplicationDocument(
   return (await database.write(tx, edit, context)).kind === "written";
 }
 
-/** Returns `undefined` if the document or its database no longer exists. */
+/** Finds a job's document and its database. Returns `undefined` if one of them no longer exists. */
 async function findDocument(
   tx: Transaction,
   databases: DatabaseRegistry,

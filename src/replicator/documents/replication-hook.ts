@@ -1,4 +1,6 @@
-/** Updates jobs when their `_replicator` documents are written (RFC 016), in one transaction. */
+/**
+ * Updates jobs when their `_replicator` documents are written (RFC 016), in the same transaction.
+ */
 import {
   BYTES_PER_UNIT_MAX,
   errorCode,
@@ -179,8 +181,8 @@ export class ReplicationHook implements DatabaseHook {
     const existing = await this.#job(tx, database, document.id);
     const authority = document.authority ?? unrecordedAuthority(members, existing);
     const { pausing } = context;
-    // A document with a final state requests no run. If its job exists, nothing changes; otherwise
-    // the document was imported, and states an outcome on another server.
+    // A document with a final state requests no run. If its job exists, nothing changes. Otherwise
+    // the document was imported, and its state is the outcome of a run on another server.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     const isKept = stored !== undefined && isOwnJob && pausing === undefined;
     const place = { database: database.name, id: document.id };
@@ -265,7 +267,10 @@ export class ReplicationHook implements DatabaseHook {
     if (existing !== undefined) await removeJob(this.#parts, tx, existing);
   }
 
-  /** Returns the request, or why it is rejected: malformed, or missing permission. */
+  /**
+   * Returns the parsed request, or the reason for rejecting it: it is malformed, or the user lacks
+   * a permission.
+   */
   async #parse(
     tx: ReadTransaction,
     members: Members,

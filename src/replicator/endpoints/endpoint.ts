@@ -3,8 +3,8 @@
  * that speaks the CouchDB protocol (`HttpEndpoint`) and a local database (`LocalEndpoint`), which
  * needs no socket.
  *
- * Every call ends when its signal aborts. Failures are EndpointErrors; their code decides whether a
- * job runs again.
+ * Every call ends when its signal aborts. The `error` of an EndpointError determines the class of a
+ * failure (`classifyFailure`).
  */
 import {
   isJsonObject,
@@ -24,8 +24,8 @@ import type { Selection } from "../request/replication.ts";
 export type SourceSequence = unknown;
 
 /**
- * Parses a sequence. If parsing would change its numbers, returns the JSON text itself; in a query
- * string, both look the same.
+ * Parses a sequence. Returns the JSON text itself if parsing would change its numbers. Both forms
+ * yield the same query string.
  */
 export function parseSequence(text: JsonText): SourceSequence {
   return keepsForm(text) ? JSON.parse(text) : text;
@@ -195,8 +195,9 @@ export interface ReadRevisionsOptions {
   /** Whether to send the request only once, as in `writeDocuments`. */
   readonly once?: boolean;
   /**
-   * Include the bytes of attachments in the text, unless one is compressed: a compressed attachment
-   * would arrive in a different form than stored. Used only for few documents.
+   * Whether to include the bytes of attachments in the text. A document with a compressed
+   * attachment must then be requested individually, because the attachment would arrive in a
+   * different form than stored. Used only for few documents.
    */
   readonly attachments?: boolean;
 }
@@ -248,7 +249,10 @@ export interface WriteFailure {
   readonly reason: string;
 }
 
-/** The outcome of a single write. `missing-stub`: send it again with all attachments. */
+/**
+ * The outcome of a single write. `missing-stub`: the document must be sent again with all
+ * attachments.
+ */
 export type WriteResult =
   | { readonly kind: "written" }
   | { readonly kind: "refused"; readonly failure: WriteFailure }
@@ -308,7 +312,10 @@ export interface EndpointWriter {
 export interface Endpoint {
   /** URL for display, without a password. */
   readonly shownUrl: string;
-  /** Whether the server is known to acknowledge only durable writes. `commit` then does nothing. */
+  /**
+   * Whether writes are known to be durable once the server acknowledges them, so that `commit` has
+   * no further effect.
+   */
   readonly writesDurably: boolean;
   /** Whether a server has identified itself as CouchDB; absent for a local database. */
   readonly isRecognized?: boolean;
@@ -323,8 +330,8 @@ export interface Endpoint {
   readonly writer: EndpointWriter;
 
   /**
-   * Creates the database. Returns false if it was not created. If the database did not exist
-   * before, the next `info` throws the reason.
+   * Creates the database. Returns false if the database already exists or could not be created. In
+   * the latter case, the next `info` throws the reason.
    */
   create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean>;
   info(signal: AbortSignal): Promise<EndpointInfo>;
@@ -432,7 +439,7 @@ export class EndpointError extends OperationalError {
   }
 }
 
-/** A source sent a document that is invalid by the protocol. Retrying is pointless. */
+/** Thrown if a source sends a document that violates the protocol. Retrying is pointless. */
 export class InvalidDocumentError extends OperationalError {
   override readonly name = "InvalidDocumentError";
   readonly error: string;

@@ -40,7 +40,7 @@ export interface EndpointsParts extends LocalEndpointParts {
   readonly lookUpSecret: SecretLookup;
   /** Limits login attempts per account, across all nodes. */
   readonly loginGates: LoginGates;
-  /** Returns the budgets that apply to an endpoint. */
+  /** Returns functions that wait until an endpoint's budgets permit a request. */
   readonly spendingFor: (address: EndpointAddress) => EndpointSpending;
   /** Settings for connections. Read at each use, so that changed settings apply. */
   readonly config: Pick<
@@ -52,7 +52,10 @@ export interface EndpointsParts extends LocalEndpointParts {
 /** The recipient of a secret. */
 export interface SecretDestination {
   readonly url: string;
-  /** Whether no one else can receive it: neither an impostor of the server nor a proxy. */
+  /**
+   * Whether only this server can receive the secret: neither an impostor of the server nor a proxy
+   * can read it.
+   */
   readonly isDirect: boolean;
 }
 
@@ -107,12 +110,12 @@ export class Endpoints {
     this.#fetch = withLoginGate(fetch, { digests, gates: parts.loginGates });
   }
 
-  /** Measurements of this process for the servers with the most requests. */
+  /** Returns the measurements of this process for the servers with the most requests. */
   hostMeasures(): readonly HostMeasure[] {
     return hostMeasures(this.#latencies, this.#rateLimits);
   }
 
-  /** Throws an EndpointError if the address refers to a missing secret. */
+  /** Opens an endpoint. Throws an EndpointError if the address refers to a missing secret. */
   open(
     address: EndpointAddress,
     options: ReplicationOptions,
@@ -195,7 +198,8 @@ export class Endpoints {
       fetch: withBudget(this.#permitted(address, owner), spending),
       rateLimits: this.#rateLimits,
       grants: this.#grants,
-      // A grant is renewed with the rights of the job that obtained it first.
+      // Limits sharing to jobs with the same rights, because a grant is renewed with the rights of
+      // the job that obtained it first.
       grantScope: namesMachine(address) ? [ownerKey(owner), mayNameSecrets(owner)] : [],
       secrets,
       tls: parts.config.tls,

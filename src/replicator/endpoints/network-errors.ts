@@ -12,22 +12,27 @@ interface NetworkError {
   readonly sentence: string;
 }
 
-/** An outage: the server cannot be reached, so other jobs fail as well. */
+/** Describes an outage: the server cannot be reached, so other jobs fail as well. */
 function unreachable(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: true, sentence };
 }
 
-/** The connection ended before the response. The cause is an outage, or the data sent. */
+/**
+ * Describes a connection that ended before the response. The cause is an outage, or the data sent.
+ */
 function lost(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: true, sentence };
 }
 
-/** Something other than the server has responded. The cause is neither an outage nor a document. */
+/**
+ * Describes a connection that failed at a proxy or in the TLS handshake. The cause is neither an
+ * outage nor a document.
+ */
 function rejected(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: false, sentence };
 }
 
-/** The failure concerns only this request, and may be due to the data sent. */
+/** Describes a failure that concerns only this request, and may be due to the data sent. */
 function broken(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: false, sentence };
 }

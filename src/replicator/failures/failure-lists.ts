@@ -175,7 +175,7 @@ export class FailureLists {
     tx.set(this.#keys.failuresKept.key({ baseId }), KEPT);
   }
 
-  /** A page of the list, in bytewise order of ids. */
+  /** Returns a page of the list, in bytewise order of ids. */
   async page(
     tx: ReadTransaction,
     baseId: string,
@@ -223,7 +223,7 @@ export class FailureLists {
     return value && decodeRetryRequest(value);
   }
 
-  /** Requests a retry, merging the documents of an earlier request. */
+  /** Requests a retry. Adds the documents of an earlier request to this request. */
   async askRetry(
     tx: Transaction,
     baseId: string,
@@ -241,7 +241,7 @@ export class FailureLists {
     tx.clear(this.#keys.failureRetry.key({ baseId }));
   }
 
-  /** Fires when a request is added or removed. */
+  /** Returns a watch that fires when a retry request is added or removed. */
   watchRetry(tx: Transaction, baseId: string) {
     return tx.watch(this.#keys.failureRetry.key({ baseId }));
   }
@@ -311,7 +311,10 @@ function nameOf({ phase, status, error }: FailureKind): string {
   return `${phase} ${status} ${error}`;
 }
 
-/** Replaces the characters of an untrusted error that a key must not contain. */
+/**
+ * Returns the kind by which a failure is counted. Replaces characters of an untrusted error that a
+ * key must not contain.
+ */
 function kindOf({ phase, status, error }: DocumentFailure): FailureKind {
   return { phase, status: status ?? 0, error: error.replace(/[^\x20-\x7e]/g, "?") };
 }

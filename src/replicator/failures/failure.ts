@@ -37,9 +37,7 @@ export function hostOfFailedProxy(error: unknown): string | undefined {
   return undefined;
 }
 
-/**
- * HTTP statuses for the reasons that ended a run, as in CouchDB where possible; 500 for all others.
- */
+/** HTTP statuses for errors that end a run, as in CouchDB where possible; 500 for all others. */
 const STATUSES: Readonly<Record<string, number>> = {
   unauthorized: 401,
   forbidden: 403,
@@ -54,7 +52,7 @@ export function statusOfFailure(error: string): number {
 /** Maximum lengths of strings stored with a job: enough for a sentence, but not for a document. */
 const ERROR_LENGTH_MAX = 200;
 const REASON_LENGTH_MAX = 2_000;
-/** For texts that contain no secrets. */
+/** Formats text that contains no secrets. */
 const WORDS = new ServerWords(new SecretsInUse());
 
 export function describeFailure(error: unknown): ReplicationFailure {
@@ -89,7 +87,10 @@ function wordsOf(error: unknown): ReplicationFailure {
   };
 }
 
-/** Adds the words of a response, or what is wrong with it. */
+/**
+ * Adds the text of a response to the sentence. A status at the end of the sentence is replaced by a
+ * description of the response.
+ */
 function withWords(sentence: string, text: unknown): string {
   if (typeof text !== "string") return sentence;
   if (!/\d$/.test(sentence)) return text === "" ? sentence : `${sentence}: ${WORDS.shown(text)}`;

@@ -48,7 +48,7 @@ export class JobFailures {
     this.#parts = parts;
   }
 
-  /** Number of failures of each kind in the job's list. */
+  /** Returns the number of failures of each kind in the job's list. */
   async counts({ data }: JobEntry): Promise<readonly FailureCount[]> {
     const { kv, failureLists } = this.#parts;
     const lists = await kv.read((tx) =>
@@ -57,7 +57,7 @@ export class JobFailures {
     return sumCounts(lists);
   }
 
-  /** Returns listed failures by direction, forward first, and document id. */
+  /** Returns listed failures, ordered by direction (forward first) and document id. */
   async list(
     { data }: JobEntry,
     { skip, limit }: { readonly skip: number; readonly limit: number },
@@ -105,7 +105,7 @@ export class JobFailures {
     return { done, triedCount, leftCount: await this.total(entry) };
   }
 
-  /** Same as `retry` for the whole list, but in the caller's transaction and without waiting. */
+  /** Like `retry` for the whole list, but in the caller's transaction and without waiting. */
   async askRetryIn(tx: Transaction, jobId: string): Promise<"done" | "no-need" | "missing"> {
     const { runtime, index, jobs } = this.#parts;
     const status = await index.statuses.get(tx, jobId);
@@ -142,7 +142,7 @@ export class JobFailures {
     return { request, rests };
   }
 
-  /** Returns whether the job is paused. */
+  /** Stores a retry request in the caller's transaction. Returns whether the job is paused. */
   async #askIn(
     tx: Transaction,
     asked: {
@@ -189,13 +189,13 @@ export class JobFailures {
     }
   }
 
-  /** Returns the number of documents in the job's list. */
+  /** Returns the number of failures in the job's list. */
   async total(entry: JobEntry): Promise<number> {
     return totalOf(await this.counts(entry));
   }
 
   /**
-   * Returns the number of documents in each job's list, in the order of `entries`. Reads only lists
+   * Returns the number of failures in each job's list, in the order of `entries`. Reads only lists
    * that are not empty according to the job's status.
    */
   totals(entries: readonly JobEntry[]): Promise<readonly number[]> {

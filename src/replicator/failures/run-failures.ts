@@ -47,7 +47,9 @@ export interface RunFailures {
   isWhole(): Promise<boolean>;
   /** Marks the list as complete, after the run has rescanned the changes. */
   lookedBack(): Promise<void>;
-  /** Whether the list may contain the document. If not, its arrivals need not be recorded. */
+  /**
+   * Whether the list may contain the document. If not, its arrived revisions need not be recorded.
+   */
   has(documentId: string): boolean;
   /** Adds `failed` to the list, and removes `arrived`. */
   record(failed: readonly DocumentFailure[], arrived: readonly ArrivedRevisions[]): Promise<void>;

@@ -22,7 +22,7 @@ export interface StoredRunFailuresParts {
   readonly baseId: string;
   /** Verifies in a transaction that the job is held. Throws if it is lost. */
   readonly verify: (tx: ReadTransaction) => Promise<void>;
-  /** Fires when another node notifies the worker, which may mean that a retry was requested. */
+  /** Signals that another node has notified the worker, possibly of a retry request. */
   readonly called: Pick<Notifier, "notified">;
 }
 

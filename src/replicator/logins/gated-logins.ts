@@ -68,8 +68,8 @@ export class GatedLogins {
   }
 
   /**
-   * Returns the gated accounts for which a job or rule waits. An account whose jobs have other
-   * credentials now, or were removed, remains gated for the old ones.
+   * Returns the gated accounts for which a job or rule waits. Omits accounts whose jobs were
+   * removed or have new credentials: such a gate is closed only for the old credentials.
    */
   async #waiting(): Promise<
     readonly { readonly account: GatedAccount; readonly jobCount: number | undefined }[]

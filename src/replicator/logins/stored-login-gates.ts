@@ -43,7 +43,7 @@ const WAIT_MS_MAX = 80_000;
 /** Maximum number of accounts listed and counted. */
 export const GATES_MAX = 1_000;
 
-/** An account at a server where logins have to wait. */
+/** An account whose logins at a server have to wait. */
 export interface GatedAccount extends Account, ClosedGate {
   /** Time of the first rejection. */
   readonly sinceMs: number;
@@ -209,7 +209,10 @@ export class StoredLoginGates implements LoginGates {
     return this.#opened<LoginRecord>(stored, placeOf(account)) ?? LOGIN_RECORD_EMPTY;
   }
 
-  /** Returns undefined if there is no record, or if it was sealed with an earlier key. */
+  /**
+   * Decodes a stored record. Returns undefined if it is missing, or if it was sealed with an
+   * earlier key.
+   */
   #opened<T>(stored: Uint8Array | undefined, place: string): T | undefined {
     if (stored === undefined) return undefined;
     const { seal } = this.#parts;
@@ -252,7 +255,7 @@ export class StoredLoginGates implements LoginGates {
   }
 }
 
-/** Secrets are removed from the response before it is described. */
+/** Formats responses, from which secrets have already been removed. */
 const WORDS = new ServerWords(new SecretsInUse());
 
 function placeOf({ origin, account }: Account): string {

@@ -1,6 +1,7 @@
 /**
- * Servers that jobs copy from and to: numbers of jobs and failures, and their state as known to the
- * nodes. From counters and reports, at a cost independent of the number of jobs.
+ * Lists the servers that jobs copy from and to, with their numbers of jobs and failures, and their
+ * state as known to the nodes. The data comes from counters and reports, so the cost does not
+ * depend on the number of jobs.
  */
 
 import { largest, type Runtime } from "../../base/index.ts";
@@ -41,7 +42,10 @@ export interface ClusterEndpoint {
   readonly requestCount: number;
   /** Mean time to the response headers; undefined without requests. */
   readonly latencyMs: number | undefined;
-  /** Longest current wait of a request on any node because of status 429; 0 if none waits. */
+  /**
+   * Longest delay that a node adds to each request because of responses with status 429; 0 if no
+   * delay is needed.
+   */
   readonly limiterMs: number;
 }
 

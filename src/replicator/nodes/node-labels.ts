@@ -19,7 +19,7 @@ export class NodeLabels {
     this.#store = new NodeStore(subspace);
   }
 
-  /** Returns the labels of each node that runs jobs and is not draining. A snapshot read. */
+  /** Returns the labels of each node that runs jobs and is not draining. Uses snapshot reads. */
   async list(tx: ReadTransaction): Promise<readonly Labels[]> {
     const [members, reported] = await Promise.all([
       this.#jobs.workers.members(tx.snapshot, REPLICATION_JOB_TYPE),
@@ -31,15 +31,18 @@ export class NodeLabels {
     return members.filter(({ id }) => !draining.has(id)).map(({ labels }) => labels);
   }
 
-  /** Returns the number of due jobs that none of these nodes may run, up to `UNPLACED_MAX`. */
+  /**
+   * Returns the number of due jobs that may not run on any node that accepts jobs, up to
+   * `UNPLACED_MAX`.
+   */
   async unplacedCount(tx: ReadTransaction, nowSec: number): Promise<number> {
     const wanted = { dueBySec: nowSec, workers: await this.list(tx), rowsMax: UNPLACED_MAX };
     return this.#jobs.unplacedCount(tx, REPLICATION_JOB_TYPE, wanted);
   }
 
   /**
-   * Returns the ids of the jobs that wait for a node, because none that accepts jobs has their
-   * labels. Reads nothing unless a job requires labels.
+   * Returns the ids of the jobs that wait because no node that accepts jobs has their labels. Reads
+   * nothing unless a job requires labels.
    */
   async unplaced(tx: ReadTransaction, jobs: readonly QueuedJob[]): Promise<ReadonlySet<string>> {
     const placed = jobs.filter(

@@ -4,7 +4,7 @@ import type { WorkerId } from "../../jobs/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { HostMeasure } from "../endpoints/host-measures.ts";
 
-/** Id of a process, which stays the same when it registers as a worker again. */
+/** Id of a process. It stays the same when the process registers as a worker again. */
 export type NodeId = string;
 
 export interface ProcessMeasure {
@@ -29,7 +29,7 @@ export interface NodeReport extends ProcessMeasure {
   readonly isDraining: boolean;
   readonly startedMs: number;
   readonly reportedMs: number;
-  /** Servers with the most requests. */
+  /** Measurements for the servers with the most requests. */
   readonly hosts: readonly HostMeasure[];
 }
 

@@ -1,7 +1,7 @@
 /**
  * Reports the state of this process every few seconds, and carries out drain orders: a draining
- * process accepts no new jobs, and stops running ones with a checkpoint. An order applies until the
- * process ends. It does not apply to the process that replaces it.
+ * process accepts no new jobs, and stops its current runs after a checkpoint. An order applies
+ * until the process ends. It does not apply to the process that replaces it.
  */
 import { hexEncode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { WorkerId } from "../../jobs/index.ts";
@@ -44,7 +44,7 @@ export interface NodeReporterParts {
   readonly identity: NodeIdentity;
   readonly scheduler: DrainedScheduler;
   readonly measureProcess: () => ProcessMeasure;
-  /** Returns the servers with the most requests. */
+  /** Returns the measurements for the servers with the most requests. */
   readonly measureHosts: () => readonly HostMeasure[];
   /** Returns the totals since the process started. */
   readonly measureRuns: () => RunCounts;

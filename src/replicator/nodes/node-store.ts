@@ -46,7 +46,7 @@ export class NodeStore {
     tx.clear(this.#keys.drain.key({ node: id }));
   }
 
-  /** Returns all reports, by id. */
+  /** Returns all reports, ordered by id. */
   async list(tx: ReadTransaction): Promise<readonly StoredNode[]> {
     const found: StoredNode[] = [];
     for await (const { key, value } of tx.getRange(this.#keys.node.range())) {

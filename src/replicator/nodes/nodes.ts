@@ -1,4 +1,4 @@
-/** Current and recent processes that run jobs, and drain orders, for display. */
+/** Lists current and recent processes that run jobs, for display, and sets drain orders. */
 import type { Runtime } from "../../base/index.ts";
 import {
   type Jobs,
@@ -27,7 +27,7 @@ export interface NodesParts {
 /**
  * - running: registered as a worker
  * - draining: registered, but accepts no jobs and stops those that it runs
- * - dead: has reported, but is not registered: its lease lapsed
+ * - dead: has reported, but is no longer registered, because its lease expired
  */
 export type NodeState = "running" | "draining" | "dead";
 
@@ -48,7 +48,7 @@ export interface NodeEntry {
   readonly report: NodeReport | undefined;
   /** Labels of the node; empty for a dead one. */
   readonly labels: Labels;
-  /** Announced by a registered worker. */
+  /** Program that the worker announced at its registration, if it is registered. */
   readonly program: Program | undefined;
 }
 
@@ -69,7 +69,7 @@ export class Nodes {
     this.#rates = new RunRates(parts.subspace);
   }
 
-  /** Returns all processes by name, dead ones last. */
+  /** Returns all processes, ordered by name, dead ones last. */
   async list(): Promise<readonly NodeEntry[]> {
     const entries = await this.#parts.kv.read((tx) => this.#entries(tx.snapshot));
     return entries.toSorted((left, right) => (orderOf(left) < orderOf(right) ? -1 : 1));

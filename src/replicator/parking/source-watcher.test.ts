@@ -203,7 +203,7 @@ test("includes a job that parks while databases are compared", async () => {
   );
 });
 
-test("reports a source as watched at each answer after all its jobs are compared, with and without a feed", async () => {
+test("reports a source as watched only after all its jobs have been compared, with or without a feed", async () => {
   let watchedCount = 0;
   const onWatched = (): void => {
     watchedCount++;

@@ -27,8 +27,8 @@ const GATHER_MS = 100;
 /** Maximum delay for a busy server: jobs running together cost less per job (decision 205). */
 const GATHER_MS_MAX = 150;
 /**
- * Delay per changed database. At more than fifty changes per second, more than one change is
- * therefore collected per delay.
+ * Delay per changed database. At more than fifty changes per second, the delay therefore rises to
+ * its maximum.
  */
 const GATHER_MS_EACH = 20;
 /** Minimum duration of a round of comparisons, for servers without a feed. */

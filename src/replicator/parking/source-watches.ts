@@ -149,11 +149,11 @@ export class SourceWatches implements SlotlessJobType {
   }
 }
 
-/** Records whether the source responds, so that the lags of its parked jobs are unknown if not. */
+/** Records whether the source responds. If it does not, the lags of its parked jobs are unknown. */
 class Silence {
   readonly #parts: Pick<SourceWatchesParts, "kv" | "parked">;
   readonly #source: string;
-  /** Undefined if another watcher has recorded it. */
+  /** The last value that this watcher has recorded, if any. */
   #isSilent: boolean | undefined;
   #noted: Promise<void> = Promise.resolve();
 
@@ -175,7 +175,7 @@ class Silence {
       kv.transact(async (tx) => parked.noteSilent(tx, this.#source, isSilent), {
         whenUnknown: "retry",
       });
-    // If the store fails, so does the heartbeat of the watcher.
+    // Errors are ignored here: if the store fails, the watcher's heartbeat also fails.
     this.#noted = this.#noted.then(store).catch(() => {});
   }
 }

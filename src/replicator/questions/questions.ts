@@ -17,7 +17,10 @@ import type { RulePlans } from "../rules/rule-plans.ts";
 import type { CheckAnswer } from "./asked-questions.ts";
 import type { QuestionAnswer, QuestionKind } from "./question.ts";
 
-/** Age at which unclaimed questions are deleted. Longer than any answer takes. */
+/**
+ * Age at which unclaimed questions and answers are deleted. Computing an answer never takes this
+ * long.
+ */
 const AGE_MS_MAX = 120_000;
 /** Maximum number of unclaimed answers deleted along with each question. */
 const FORGOTTEN_MAX = 100;

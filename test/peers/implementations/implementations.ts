@@ -15,7 +15,7 @@ export interface Implementation {
   readonly name: string;
   /** Whether the server neither accepts nor sends design documents. */
   readonly lacksDesigns?: boolean;
-  /** Creates the answers for one database. */
+  /** Returns an intercept that imitates the server's responses for one database. */
   open(database: string): Intercept;
 }
 
@@ -36,7 +36,7 @@ function placeOf({ path }: ProxiedRequest) {
   return { database, resource, pathname, searchParams };
 }
 
-/** Replaces the headers that identify a Tandem. */
+/** Wraps an intercept, and replaces the `Server` header, which identifies a Tandem. */
 const servedBy =
   (server: string, intercept: Intercept): Intercept =>
   async (request, forward) => {
@@ -44,7 +44,7 @@ const servedBy =
     return { ...answer, headers: { ...answer.headers, server } };
   };
 
-/** CouchDB 1.7.1 (`couch_httpd_db`, `couch_changes`). */
+/** Imitates CouchDB 1.7.1 (`couch_httpd_db`, `couch_changes`). */
 function couchDb1(database: string): Intercept {
   const numbers = new NumberedSequences();
   return servedBy("CouchDB/1.7.1 (Erlang OTP/19)", async (request, forward) => {
@@ -86,7 +86,7 @@ function couchDb1(database: string): Intercept {
   });
 }
 
-/** CouchDB 2.3.1, which may acknowledge writes that are not yet durable. */
+/** Imitates CouchDB 2.3.1, which may acknowledge writes that are not yet durable. */
 function couchDb2(): Intercept {
   return servedBy("CouchDB/2.3.1 (Erlang OTP/19)", (request, forward) => {
     const { pathname } = placeOf(request);
@@ -101,7 +101,7 @@ function couchDb2(): Intercept {
 const RATE = 5;
 
 /**
- * IBM Cloudant's limits per class of requests, as documented. Every sixth request of a class
+ * Imitates IBM Cloudant's documented limits per class of requests. Every sixth request of a class
  * exceeds the limit.
  */
 function cloudant(): Intercept {
@@ -120,7 +120,7 @@ function cloudant(): Intercept {
   });
 }
 
-/** An account of Cloudant with the role `_reader` only, which may use no `_local` documents. */
+/** Imitates a Cloudant account with only the role `_reader`, which excludes `_local` documents. */
 function readOnlyAccount(): Intercept {
   return servedBy("CouchDB/3.4.2 (Erlang OTP/25)", async (request, forward) => {
     const { resource = "" } = placeOf(request);
@@ -140,7 +140,10 @@ const ALLOWED: readonly (readonly [method: RegExp, resource: RegExp])[] = [
 
 const SYNC_GATEWAY = "Couchbase Sync Gateway/4.0 EE";
 
-/** The public port of Sync Gateway 4 (`rest/routing.go`, `bulk_api.go`, `changes_api.go`). */
+/**
+ * Imitates the public port of Sync Gateway 4 (`routing.go`, `bulk_api.go` and `changes_api.go` in
+ * `rest`).
+ */
 function syncGateway(database: string): Intercept {
   const numbers = new NumberedSequences();
   const start = { instance_start_time: 1_700_000_000_000_000 };
@@ -184,7 +187,7 @@ function syncGateway(database: string): Intercept {
   });
 }
 
-/** Sync Gateway reads `limit=0` as "no limit". */
+/** Removes `limit=0`, which Sync Gateway treats as "no limit". */
 function withoutLimit(request: ProxiedRequest): ProxiedRequest {
   return { ...request, path: request.path.replace(/([?&])limit=0&?/, "$1") };
 }
@@ -201,7 +204,7 @@ async function numberedChanges(
   return json(200, { results, last_seq: String(changes.last) });
 }
 
-/** The documents of a bulk read as multipart/mixed, the only form in which they are sent. */
+/** Converts a bulk read's response to multipart/mixed, the only format of Sync Gateway. */
 function inParts(answer: ProxiedAnswer): ProxiedAnswer {
   if (answer.status !== 200) return answer;
   const { results } = parsed(answer) as {
@@ -221,7 +224,7 @@ interface Written {
 
 /**
  * Writes documents, except those with ids that Sync Gateway reserves. The response has a row for
- * each document, whereas CouchDB omits written ones if `new_edits` is false.
+ * each document. CouchDB would omit the rows of written documents if `new_edits` is false.
  */
 async function written(request: ProxiedRequest, forward: Forward): Promise<ProxiedAnswer> {
   const { docs, ...rest } = parsed(request) as Written;

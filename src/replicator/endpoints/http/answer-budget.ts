@@ -17,23 +17,23 @@ export interface AnswerBudget {
 }
 
 /**
- * Information about a database, and acknowledgements of single writes: a few members, with
- * sequences of up to 32 KiB.
+ * Limits for information about a database, and for acknowledgements of single writes: a few
+ * members, with sequences of up to 32 KiB.
  */
 export const SHORT_ANSWER: AnswerBudget = { bytesMax: 64 * KIB, valuesMax: 1_000 };
 
 /**
- * A replication log. CouchDB stores 50 sessions with a dozen members each, three of which are
- * sequences.
+ * Limits for a replication log. CouchDB stores 50 sessions with a dozen members each, three of
+ * which are sequences.
  */
 export const LOG_ANSWER: AnswerBudget = { bytesMax: 8 * MIB, valuesMax: 20_000 };
 
-/** A security object, whose lists contain users and roles. */
+/** Limits for a security object, whose lists contain users and roles. */
 export const SECURITY_ANSWER: AnswerBudget = { bytesMax: 8 * MIB, valuesMax: 250_000 };
 
 /**
- * One document. Its number of values is not limited: a document is scanned but not parsed, so its
- * values take no memory.
+ * Limits for one document. The number of values is not limited: a document is scanned but not
+ * parsed, so its values take no memory.
  */
 export const DOCUMENT_ANSWER: AnswerBudget = {
   bytesMax: ANSWER_BYTES_MAX,
@@ -41,15 +41,20 @@ export const DOCUMENT_ANSWER: AnswerBudget = {
 };
 
 /**
- * A page of a changes feed, or one row. Each leaf is an object with one member, so the row of a
- * document with half a million leaves has a million JSON values.
+ * Limits for a page of a changes feed, or one row. Each leaf is an object with one member, so the
+ * row of a document with half a million leaves has a million JSON values.
  */
 export const CHANGES_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, valuesMax: 1_200_000 };
 
-/** A bulk read. If the response exceeds this budget, each document is requested individually. */
+/**
+ * Limits for a bulk read. If the response exceeds them, each document is requested individually.
+ */
 export const BULK_GET_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, valuesMax: 2_000_000 };
 
-/** A list of database names or updates. A server that ignores `limit` may send all of them. */
+/**
+ * Limits for a list of database names or updates. A server that ignores `limit` may send all of
+ * them.
+ */
 export const NAMES_ANSWER: AnswerBudget = { bytesMax: 32 * MIB, valuesMax: 1_000_000 };
 
 /** Limits for the response to `_dbs_info` for `count` databases. */
@@ -57,14 +62,17 @@ export function databasesAnswer(count: number): AnswerBudget {
   return perItem(count, { bytesMax: 64 * KIB, valuesMax: 100 });
 }
 
-/** A row for each of `count` written documents. Validation functions may give long reasons. */
+/**
+ * Limits for the response to a bulk write of `count` documents, with a row for each document.
+ * Validation functions may give long reasons.
+ */
 export function writtenAnswer(count: number): AnswerBudget {
   return perItem(count, { bytesMax: 64 * KIB, valuesMax: 100 });
 }
 
 /**
- * Missing revisions and possible ancestors of documents. The server chooses the ancestors, so the
- * size of the request does not limit their number.
+ * Limits for missing revisions and possible ancestors of documents. The server chooses the
+ * ancestors, so the size of the request does not limit their number.
  */
 export const DIFFERENCE_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, valuesMax: 1_200_000 };
 

@@ -69,7 +69,10 @@ export function knowsNoIds(status: number, selection: Selection): boolean {
 
 type Changes = readonly ChangedDocument[];
 
-/** Drops changes of documents that were not requested, since a server may ignore `doc_ids`. */
+/**
+ * Returns a function that drops changes of documents that were not requested, since a server may
+ * ignore `doc_ids`.
+ */
 export function chooser(wanted: Selection): (changes: Changes) => Changes {
   if (wanted.kind !== "doc-ids") return (changes) => changes;
   const ids = new Set(wanted.ids);

@@ -32,7 +32,7 @@ export function changesOf(
   return changes;
 }
 
-/** Skipping an invalid row could lose a document. */
+/** Returns the error for an invalid row. Skipping the row could lose a document. */
 function noRow({ text }: JsonValue, words: ServerWords): EndpointError {
   const reason = `a row of the source's changes feed has no id or no changes: ${words.shown(text)}`;
   return new EndpointError("changes_req_failed", reason);

@@ -7,8 +7,8 @@ import { documentUpload } from "./document-upload.ts";
 const random: Random = new SystemRandom();
 
 /**
- * Body of an upload of a document with the attachments `one` and `two`. `order` is the order in
- * which their bytes arrive.
+ * Returns the body of an upload of a document with the attachments `one` and `two`. `order` is the
+ * order in which their bytes arrive.
  */
 async function uploaded(order: readonly string[]): Promise<string> {
   const outline = ["one", "two"].map((name) => ({

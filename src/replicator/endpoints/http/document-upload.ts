@@ -18,9 +18,10 @@ export interface DocumentUpload {
 }
 
 /**
- * The attachments can be read only once, so an upload cannot be repeated without reading the
- * document again. The stream throws an InvalidDocumentError if the order of the attachments differs
- * from that in the document, because servers identify attachments by their order.
+ * Creates the upload of a document. The attachments can be read only once, so an upload cannot be
+ * repeated without reading the document again. The stream throws an InvalidDocumentError if the
+ * attachments arrive in a different order than listed in the document, because servers identify
+ * attachments by their order.
  */
 export function documentUpload(document: StreamedDocument, random: Random): DocumentUpload {
   if (document.outline.length === 0)

@@ -23,8 +23,8 @@ import type { Answer, HttpRequests } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
 /**
- * Errors by status code with which a server rejects a `_bulk_docs` as a whole, although a single
- * document may be the cause. An error is only used if the response contains none.
+ * Error names by status code, for a `_bulk_docs` request that a server rejects as a whole, although
+ * a single document may be the cause. A name is used only if the response contains none.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
@@ -110,8 +110,8 @@ export class HttpDocumentWriter implements EndpointWriter {
   }
 
   /**
-   * Removes the documents whose attachments do not match their digests: a server would compute new
-   * digests for inlined bytes. Adds them to `failures`.
+   * Returns the documents whose attachments match their digests, and adds the others to `failures`.
+   * A server would compute new digests for inlined bytes.
    */
   #sound(documents: readonly PlainDocument[], failures: WriteFailure[]): readonly PlainDocument[] {
     const { digests } = this.#parts.runtime;

@@ -1,6 +1,7 @@
 /**
  * A database on a server that speaks the CouchDB protocol. The requests are those of CouchDB's own
- * replicator (`couch_replicator_api_wrap`), except that changes are read in pages (`changes.ts`).
+ * replicator (`couch_replicator_api_wrap`), except that continuous jobs read changes in pages
+ * (`changes.ts`).
  */
 import { type JsonText, joinObject, splitObject } from "../../../base/index.ts";
 import type { ReplicationOptions } from "../../../contract/index.ts";
@@ -54,9 +55,9 @@ const SECURITY = "_security";
 const isShort = true;
 
 /**
- * Servers that acknowledge only durable writes, regardless of their configuration: CouchDB since
- * 3.0, which has no `delayed_commits` and keeps `_ensure_full_commit` only for older replicators,
- * and compatible servers such as Tandem.
+ * Pattern of the `Server` header of servers whose acknowledged writes are durable, regardless of
+ * their configuration: CouchDB since 3.0, which has no `delayed_commits` and keeps
+ * `_ensure_full_commit` only for older replicators, and compatible servers such as Tandem.
  */
 const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 

@@ -125,7 +125,7 @@ export interface HttpRequestsParts {
  */
 export type Hazardous = <T>(work: string, perform: () => Promise<T>) => Promise<T>;
 
-/** Length at which parsing a response may kill the node. */
+/** Length from which parsing a response may crash the node. */
 const HAZARD_BYTES_MIN = 8 * 1024 * 1024;
 
 export type Method = "GET" | "PUT" | "POST";
@@ -203,7 +203,7 @@ export class HttpRequests {
     };
     for (const [name, value] of Object.entries(address.headers))
       headers[name.toLowerCase()] = value;
-    // A grant replaces it, unless the address also has another login.
+    // A grant replaces this header, unless the address also has another login.
     if (address.authorization !== undefined) headers.authorization = address.authorization.read();
     Object.assign(headers, authorizationOf(address, parts.client));
     this.url = address.url;

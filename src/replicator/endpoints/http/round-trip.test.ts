@@ -19,7 +19,7 @@ test("the estimate of a round trip is the shortest time so far", () => {
   expect(roundTrip.leastMs).toBe(302);
 });
 
-test("the estimate follows a slower path after ten minutes, and stays the same for an unused one", () => {
+test("the estimate adopts longer times after ten minutes, and does not change without responses", () => {
   const { roundTrip, after } = opened();
   roundTrip.add(100);
   after(6);
