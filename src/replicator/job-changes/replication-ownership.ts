@@ -23,7 +23,7 @@ import { encodeMark } from "./abandoned-replications.ts";
 
 /**
  * How long a job with unverified credentials blocks other users' jobs for the same replication.
- * Even distant servers answer within this time.
+ * Long enough for the first response of distant servers.
  */
 export const UNPROVEN_MS_MAX = 60_000;
 
@@ -202,7 +202,7 @@ export class ReplicationOwnership {
   }
 }
 
-/** Returns why `other` keeps the replication; undefined if it yields to `job`. */
+/** Returns why `other` keeps the replication; undefined if `other` yields it to `job`. */
 function duplicateOf(
   replicationId: string,
   other: Job,

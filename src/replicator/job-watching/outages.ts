@@ -1,7 +1,7 @@
 /**
- * Unreachable servers, and the jobs that crashed because of them. One node at a time probes such a
- * server for all its jobs. When the server recovers, the jobs become due, slightly spread, instead
- * of waiting out their pauses.
+ * Unreachable servers, and the jobs that crashed because of them. One node at a time probes a
+ * server on behalf of all jobs that crashed because of it. When the server recovers, these jobs
+ * become due over a short time, instead of waiting out their pauses.
  */
 import { assert, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Fetch } from "../../http-client/index.ts";
@@ -120,8 +120,8 @@ export class Outages {
   }
 
   /**
-   * Checks the next page of jobs, and removes those no longer waiting for the server. Removes the
-   * outage when no job is left.
+   * Checks the next page of jobs, and removes those that no longer wait for the server. Removes the
+   * outage if no job is left.
    */
   async #forgetMembers(origin: string): Promise<void> {
     const all = this.#keys.outageMember.range({ origin });
@@ -172,7 +172,7 @@ export class Outages {
     }
   }
 
-  /** Removes the outage. If it was never confirmed, the jobs keep their pauses. */
+  /** Removes the outage. The jobs keep their pauses unless a probe had confirmed the outage. */
   async #end(origin: string, makesDue: boolean): Promise<void> {
     const { kv } = this.#parts;
     const memberCount = makesDue ? await this.#memberCount(origin) : 0;

@@ -1,5 +1,5 @@
 /**
- * Decides the next state of a job; no other file does. Pure, like `choose-stops.ts`. Callers
+ * Decides the next state of a job. Only this file does so. Pure, like `choose-stops.ts`. Callers
  * determine how a run ended, what was requested and what is stored, and apply the decision.
  * `docs/spec/replicator.md` contains the same tables.
  */
@@ -20,17 +20,19 @@ import {
 /** Due time of a paused job: CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
 
-/** Due time of a job that waits for others (`chains/`), which make it due. */
+/** Due time of a job that waits for other jobs. When they are done, `chains/` makes it due. */
 export const AWAITING_SEC = NEVER_SEC - 1;
 
-/** Whether a job waits for others to complete or catch up. It has no lag until it starts. */
+/**
+ * Whether a job waits for others to complete or catch up. Such a job has no lag until it starts.
+ */
 export function isAwaiting({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">) {
   return state === "pending" && scheduledAtSec === AWAITING_SEC;
 }
 
 /**
- * Relative jitter of the parking time. Jobs that were parked together thus do not become due
- * together.
+ * Relative jitter of the parking time, so that jobs parked at the same time do not become due at
+ * the same time.
  */
 const AUDIT_JITTER = 0.1;
 
@@ -47,9 +49,9 @@ const STORE_PAUSE_SEC_MAX = 30;
 /** Interval for checking whether the replication's owner has retried the failures. */
 const LIST_PAUSE_SEC = 5;
 
-/** Where a direction of a parked job continues. */
+/** Position from which one direction of a parked job continues. */
 export interface Parked {
-  /** Update sequence of the direction's source up to which everything has arrived. */
+  /** Update sequence of the direction's source up to which all changes have arrived. */
   readonly updateSequence: SourceSequence;
   /** Creation times of both databases; undefined if the run has not requested them. */
   readonly startTimes: StartTimes | undefined;
@@ -65,8 +67,8 @@ export type RunEnding =
    */
   | { readonly kind: "outside-schedule"; readonly nextSec: number }
   /**
-   * Everything up to `updateSequence` has arrived and the source is idle, or the job is scheduled
-   * by a number of changes and has too few pending changes.
+   * All changes up to `updateSequence` have arrived, and the source is idle. Or the schedule
+   * requires a number of changes (`after N changes`), and fewer are pending.
    */
   | (Parked & {
       readonly kind: "caught-up";
@@ -308,7 +310,7 @@ function reasonOf({ error, reason }: ReplicationFailure): string {
 
 /** Decision about the failure list of an ended job. */
 export interface ListFate {
-  /** When the job is due again, for a retry or for its deletion; undefined for never. */
+  /** Time of the next retry, or of the job's deletion; undefined for never. */
   readonly dueAtSec: number | undefined;
   /** Change of the stored retry request: unchanged, added or removed. */
   readonly request: "keep" | "ask" | "end";
@@ -341,7 +343,7 @@ export function decideList(
   return { dueAtSec: nowSec + list.retrySec, request: "ask" };
 }
 
-/** Due time of a parked job: the next audit, or an earlier retry of its failures. */
+/** Returns the due time of a parked job: the next audit, or an earlier retry of its failures. */
 export function decideParked(
   auditAtSec: number,
   list: { readonly isAsked: boolean; readonly isEmpty: boolean; readonly retrySec: number },
@@ -443,7 +445,7 @@ export type JobStep =
   | "replace"
   | "remove";
 
-/** Reactions by phase. While a job is running, its run learns of the request through its watch. */
+/** Reactions by phase. If the job is running, its run detects the request through its watch. */
 export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobInput, JobStep>>>> = {
   pending: waiting({ same: "nothing", reachable: "nothing" }),
   parked: { ...waiting({ same: "nothing", reachable: "nothing" }), changed: "again" },

@@ -126,7 +126,7 @@ export type Asked =
 /** The request, its author and time. Constant during the job's lifetime. */
 export type JobRequest = Asked &
   Authority & {
-    /** The replication document; undefined for a transient job. */
+    /** The replication document; undefined for a transient job or a job of a rule. */
     readonly document: JobDocument | undefined;
     /** Name of the rule that created the job, if any. */
     readonly rule?: string | undefined;
@@ -179,7 +179,7 @@ export type JobProgress = JobOutcome &
      * is unknown.
      */
     readonly hasCreatedTarget?: boolean | undefined;
-    /** When both servers last accepted this request's credentials, if ever. */
+    /** Time when both servers last accepted this request's credentials, if ever. */
     readonly answeredMs?: number | undefined;
     /** Number of consecutive crashed or failed runs. */
     readonly errorCount: number;
@@ -365,7 +365,7 @@ export function observed(
     answeredMs: hasBegun ? nowMs : data.answeredMs,
     errorCount: isHealthy ? 0 : data.errorCount,
     failing: isHealthy || hasCheckpoint ? undefined : data.failing,
-    // Reset only after a checkpoint: a run that stalls may last long enough to seem healthy.
+    // Reset only after a checkpoint: a run may last long enough to be healthy before it stalls.
     stallCount: isHealthy && hasCheckpoint ? 0 : data.stallCount,
     lastUpdatedMs: nowMs,
   };
@@ -448,8 +448,9 @@ export function begunAnew(data: ReplicationJobData): ReplicationJobData {
 }
 
 /**
- * Adds events, given oldest first, and keeps the newest `lengthMax`. The event `pending` after a
- * run is not counted, because CouchDB 3 has none: twenty events thus cover ten crashed runs.
+ * Adds events, given oldest first, and keeps the newest `lengthMax`. The event `pending` at the end
+ * of a run does not count, because CouchDB 3 does not record it. Twenty events thus cover ten
+ * crashed runs.
  */
 export function withEvents(
   history: readonly JobEvent[],

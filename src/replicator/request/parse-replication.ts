@@ -1,6 +1,6 @@
 /**
  * Parser of `_replicator` documents and `_replicate` bodies (RFC 016, `couch_replicator_parse`).
- * Uses CouchDB's error messages where they name the field.
+ * Uses those of CouchDB's error messages that name the field.
  */
 
 import { hasJsonNumber, printJson } from "../../base/index.ts";

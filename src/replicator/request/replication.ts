@@ -14,7 +14,10 @@ import type { Labels } from "../../jobs/index.ts";
 import type { After } from "./after.ts";
 import type { Tags } from "./tags.ts";
 
-/** Selection of documents. The source filters the documents, or this node if the source cannot. */
+/**
+ * Selection of documents. Filters are applied by the source, or by this node if the source cannot
+ * apply them.
+ */
 export type Selection =
   | { readonly kind: "all" }
   | { readonly kind: "doc-ids"; readonly ids: readonly string[] }
@@ -56,11 +59,14 @@ export interface HttpAddress {
 }
 
 /**
- * An address whose references have been resolved. The members that others renew are functions,
+ * An address whose references have been resolved. Secrets that other programs renew are functions,
  * which throw if the secret cannot be read.
  */
 export interface ResolvedAddress extends HttpAddress {
-  /** The `authorization` header, with its value as written. */
+  /**
+   * The `authorization` header: the reference as written, and a function that reads its current
+   * value.
+   */
   readonly authorization?: { readonly written: string; readonly read: () => string };
   /** Reads the client's assertion. */
   readonly readAssertion?: () => string;
@@ -101,13 +107,15 @@ export interface Replication {
   /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions;
   /**
-   * Update sequence of the source after which the first run starts. If absent, the run starts at
-   * the beginning.
+   * Update sequence of the source after which the first run starts. If absent, it starts at the
+   * beginning.
    */
   readonly sinceSequence?: unknown;
   /** Whether `sinceSequence` is JSON text, which preserves the form of numbers. */
   readonly sinceIsJson?: true;
-  /** Relative length of the job's time slice within its group; `WEIGHT.default` if absent. */
+  /**
+   * Length of the job's time slice relative to other jobs of its group; `WEIGHT.default` if absent.
+   */
   readonly weight?: number;
   /** Tags of the job. They do not affect the run. */
   readonly tags?: Tags;

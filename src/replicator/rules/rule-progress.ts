@@ -48,7 +48,7 @@ export class ListingCount {
   faultCount = 0;
   readonly faults: RuleFault[] = [];
 
-  /** Counts a matching database. `reason` says why it cannot be copied; undefined if it can. */
+  /** Counts a matching database. `reason` is why it cannot be copied; undefined if it can. */
   matched(database: string, reason: string | undefined): void {
     this.matchedCount++;
     if (reason === undefined) return;
