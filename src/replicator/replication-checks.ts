@@ -66,7 +66,9 @@ const USER_CHECKS_MAX = 2;
 export type EndpointCheck =
   | {
       readonly kind: "open";
-      /** Number of changes in a database that is read; undefined if unknown, or for a target. */
+      /**
+       * Number of changes in the database; undefined if unknown, or if the job only writes to it.
+       */
       readonly changes: number | undefined;
     }
   | { readonly kind: "new" }
@@ -104,7 +106,7 @@ export interface ReplicationChecksParts {
   readonly config: ReplicatorConfig;
 }
 
-/** A document to be checked, and its owner. */
+/** A document to be checked, its owner, and the options of the check. */
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
@@ -320,14 +322,14 @@ async function checkWritable(endpoint: Endpoint, signal: AbortSignal): Promise<v
 }
 
 /**
- * Whether to conceal that the server exists. Otherwise users could scan hosts and ports that only
- * this node can reach.
+ * Whether to conceal that the server exists. If it were disclosed, users could scan hosts and ports
+ * that only this node can reach.
  */
 function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean {
   return conceals && isRecognized === false;
 }
 
-/** Returns the same failure for closed ports, timeouts and services other than CouchDB. */
+/** Returns the failure shown for closed ports, timeouts and services other than CouchDB alike. */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
   const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };

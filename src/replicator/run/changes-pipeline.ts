@@ -15,8 +15,8 @@ import { changeCount, readChanges } from "./read-changes.ts";
 /** Bytes of changes queued per copier, as in CouchDB. */
 const QUEUE_BYTES_PER_COPIER = 102_400;
 /**
- * Whether reading and writing batches overlap, by kind of source. Not worthwhile for our own store,
- * which responds so fast that the limit on writes alone bounds the number of batches.
+ * Whether reading and writing batches overlap, by kind of source. Not worthwhile for our own store:
+ * it responds so fast that the limit on concurrent writes also bounds the number of batches.
  */
 const READS_AHEAD = { http: true, local: false };
 
@@ -53,7 +53,8 @@ export class ChangesPipeline {
   }
 
   /**
-   * When the feed last delivered something or began (monotonic ms); undefined until it has begun.
+   * Monotonic time (ms) at which the feed began or last delivered something; undefined before it
+   * begins.
    */
   get quietSinceMs(): number | undefined {
     return this.#quietSinceMs;
@@ -82,7 +83,7 @@ export class ChangesPipeline {
     ]);
   }
 
-  /** Returns the copying of the next batch; undefined if the feed has ended. */
+  /** Returns a function that copies the next batch; undefined if the feed has ended. */
   async #nextBatch(): Promise<((signal: AbortSignal) => Promise<void>) | undefined> {
     const { replication, sequence, secrets } = this.#parts;
     let number = 0;
@@ -90,7 +91,7 @@ export class ChangesPipeline {
     const items = await this.#queue.takeUpTo(replication.options.workerBatchSize, (batch) => {
       const last = batch.at(-1) as ChangesItem;
       const end = last.kind === "change" ? last.change.sequence : last.sequence;
-      // Before a sequence is stored and displayed, reject it if it repeats a credential.
+      // Reject a sequence that repeats a credential, before it is stored and displayed.
       if (secrets.isRepeatedIn(end)) throw repeatsCredential("a sequence");
       number = sequence.start(end, changeCount(batch));
     });
@@ -107,7 +108,7 @@ export class ChangesPipeline {
     try {
       await batchCopier.copy(changes, signal);
     } catch (error) {
-      // Ends the wait for the next batch: a continuous feed may be idle for long.
+      // Ends the wait for the next batch: a continuous feed may be idle for a long time.
       this.#queue.fail(error);
       throw error;
     }

@@ -1,4 +1,4 @@
-/** Retries the listed failures, and nothing else. */
+/** Retries the listed failures without copying other changes. */
 import type { BatchCopier } from "../copying/copy-batch.ts";
 import type { RetryRequest, RunFailures } from "../failures/run-failures.ts";
 
