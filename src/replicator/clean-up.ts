@@ -155,8 +155,8 @@ export class CleanUp {
   }
 
   /**
-   * Compare the absolute difference, because another node's clock may be ahead, or this node's
-   * clock may have been set back.
+   * Whether the interval since the last clean-up has passed. Uses the absolute difference, because
+   * another node's clock may be ahead, or this node's clock may have been set back.
    */
   #isOver({ beganMs }: Turn, nowMs: number): boolean {
     return Math.abs(nowMs - beganMs) >= this.#intervalMs;

@@ -138,7 +138,7 @@ export class CredentialReplacements {
     this.#rules = rules;
   }
 
-  /** Whether the job logs in as the user. Excludes ended transient jobs. */
+  /** Whether the job logs in as the user. Excludes ended jobs without a document. */
   concerns(replacement: CredentialReplacement, data: ReplicationJobData): boolean {
     if (data.document === undefined && hasEnded(data.state)) return false;
     return sidesOf(replacement, data.replication).length > 0;
@@ -201,8 +201,7 @@ export class CredentialReplacements {
 
   /**
    * Returns the rules whose login at the server was rejected when they listed its databases. Empty
-   * unless the filter selects failing jobs, by no other members than their rule and the cause of
-   * their failure.
+   * unless the filter selects failing jobs, only by rule and by the cause of their failure.
    */
   async #failingRules(
     replacement: CredentialReplacement,

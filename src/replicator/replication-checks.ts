@@ -329,7 +329,10 @@ function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean 
   return conceals && isRecognized === false;
 }
 
-/** Returns the failure shown for closed ports, timeouts and services other than CouchDB alike. */
+/**
+ * Returns the failure shown if no CouchDB was recognized. It is the same for closed ports, timeouts
+ * and other services.
+ */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
   const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };

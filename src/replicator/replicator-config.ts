@@ -10,7 +10,7 @@ import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 
 /** Settings for requests to servers. */
 export interface ClientSettings extends GrantSettings {
-  /** `request_timeout`: maximum duration of a request, except for changes; may be infinite. */
+  /** `request_timeout`: maximum duration of requests other than changes feeds; may be infinite. */
   readonly requestTimeoutMs: number;
   /** Whether passwords are exchanged for session cookies: `auth_plugins` contains `session`. */
   readonly usesSessions: boolean;

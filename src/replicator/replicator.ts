@@ -158,7 +158,7 @@ export class Replicator {
   }
 
   /**
-   * Registers the job type with cluster-wide settings. Called at the start of every node, and when
+   * Registers the job types with cluster-wide settings. Called at the start of every node, and when
    * these settings change. Builds the job index first if it is missing.
    */
   async prepare(): Promise<void> {

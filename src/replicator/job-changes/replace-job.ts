@@ -27,7 +27,7 @@ export async function replaceJob(
   if (isPaused) parts.controls.keepPause(tx, id, control);
 }
 
-/** The target's server and database, without credentials. */
+/** Returns the target's server and database, without credentials. */
 function placeOf(replication: Replication | undefined): string | undefined {
   const target = replication?.target;
   return target?.kind === "http" ? target.url : target?.database;

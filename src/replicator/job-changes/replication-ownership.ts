@@ -27,7 +27,7 @@ import { encodeMark } from "./abandoned-replications.ts";
  */
 export const UNPROVEN_MS_MAX = 60_000;
 
-/** Result of a claim. `duplicate`: another job runs the replication, or will soon. */
+/** Result of a claim. `duplicate`: another job runs the replication, or will soon run it. */
 export type Claim =
   | { readonly kind: "owner" }
   | {

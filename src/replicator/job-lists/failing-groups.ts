@@ -95,7 +95,7 @@ export class FailingGroups {
     return { groups, total: ordered.length, jobCount };
   }
 
-  /** Reads a group. Returns undefined if none of its jobs is failing any more. */
+  /** Reads a group. Returns undefined if it no longer contains failing jobs. */
   async #group(view: IndexView, { list, ...key }: GroupKey): Promise<FailingGroup | undefined> {
     const { jobs } = this.#parts;
     const { tx } = view;

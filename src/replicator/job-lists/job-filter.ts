@@ -45,8 +45,8 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
 }
 
 /**
- * Checks all members but `reason`, `name` and `databaseUuid`. A job that matches `isCaughtUp` may
- * still have an unknown backlog (`isProvenCaughtUp`).
+ * Checks all members except `reason`, `name` and `databaseUuid`. A job that matches `isCaughtUp`
+ * may still have an unknown backlog (`isProvenCaughtUp`).
  */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;

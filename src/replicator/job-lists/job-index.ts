@@ -274,7 +274,7 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** The version of the index in the format of the store. */
+  /** Returns the index version that matches the store's format. */
   async #version(tx: ReadTransaction): Promise<number> {
     return (await this.#hasAllLists(tx)) ? VERSION : VERSION_WITHOUT_ALL_LISTS;
   }

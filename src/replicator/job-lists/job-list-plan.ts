@@ -274,8 +274,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns jobs failing at a host or side: those with a matching cause or, if there are too many
-   * causes, all failing jobs.
+   * Returns the jobs that fail at the given host or side: the jobs with a matching cause or, if
+   * there are too many causes, all failing jobs.
    */
   async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { error: _, side: __, host, failing, ...others } = filter;

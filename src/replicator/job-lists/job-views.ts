@@ -41,7 +41,7 @@ export interface JobEntry {
   readonly awaits: AwaitReason | undefined;
 }
 
-/** Number of pending changes at the last check; null if unknown. */
+/** Returns the number of pending changes at the last check; null if unknown. */
 export function changesPendingOf({
   data,
   backlog,
@@ -57,8 +57,8 @@ export function changesPendingOf({
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Statistics of a job, with the names of `_scheduler` and `_replication_stats`. The numbers of a
- * pair include both directions; its sequences are those of the forward direction.
+ * Returns the statistics of a job, with the member names of `_scheduler` and `_replication_stats`.
+ * The numbers of a pair include both directions; its sequences are those of the forward direction.
  */
 export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): Json {
   const { checkpointedSequence, sourceSequence, throughSequence, reverse } = entry.data;

@@ -94,8 +94,8 @@ export interface FormerJob {
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
   /**
-   * End of the thinned part of the log, after the requested position: events may be missing up to
-   * there. Undefined if the position is not in the thinned part.
+   * End of the thinned part of the log, if it is after the requested position: events may be
+   * missing up to there.
    */
   readonly forgottenId: string | undefined;
 }

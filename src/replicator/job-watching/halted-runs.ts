@@ -91,7 +91,7 @@ export class HaltedRuns {
     return false;
   }
 
-  /** Settles when all runs of the replications' removed jobs have ended. */
+  /** Settles when no run of a removed job copies for any of these replications. */
   untilEnded(replicationIds: readonly string[], signal: AbortSignal): Promise<void> {
     return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationIds)), signal);
   }
@@ -147,7 +147,7 @@ export class HaltedRuns {
     }
   }
 
-  /** Ends this worker's runs that have lost their jobs, until aborted. */
+  /** Until aborted, ends the runs of this worker whose jobs are removed. */
   async serve(worker: WorkerId, halt: HaltRun, signal: AbortSignal): Promise<void> {
     const { kv } = this.#parts;
     const ending = new Map<string, Promise<void>>();
@@ -165,7 +165,7 @@ export class HaltedRuns {
               .finally(() => ending.delete(run.lock));
             ending.set(run.lock, ended);
           }
-          // A broken watch may have missed changes, so read the rows in either case.
+          // Read the rows even if the watch broke, because it may have missed changes.
           await changed.fired(signal).catch(() => {});
         } finally {
           changed.cancel();

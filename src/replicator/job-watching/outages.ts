@@ -94,7 +94,7 @@ export class Outages {
       if (value === undefined) return undefined;
       const current = decodeOutage(value);
       const sinceMs = nowMs - current.probedAtMs;
-      // A time in the future was set by a clock that was ahead, and is ignored.
+      // Ignore a time in the future: it was set by a clock that was ahead.
       if (sinceMs >= 0 && sinceMs < PROBE_INTERVAL_MS / 2) return undefined;
       tx.set(key, encodeOutage({ ...current, probedAtMs: nowMs }));
       return current;
@@ -148,7 +148,7 @@ export class Outages {
   async #isWaiting(tx: ReadTransaction, jobId: string): Promise<boolean> {
     const job = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined) return false;
-    // Jobs stored by a newer version are left to newer nodes.
+    // Leave jobs stored by a newer version to newer nodes.
     if (!isReadable(job)) return true;
     const { state, failing } = decodeJob(job);
     return failing !== undefined && !hasEnded(state);

@@ -76,7 +76,7 @@ export type RunEnding =
       /** The reverse direction of a pair. */
       readonly reverse?: Parked | undefined;
     })
-  /** The run was stopped: its turn was over, its node is stopping, or an operator acted. */
+  /** The run was stopped: its time slice was over, its node is stopping, or an operator acted. */
   | { readonly kind: "stopped" }
   /** The run made no progress despite pending work. */
   | { readonly kind: "stalled"; readonly reason: string }
@@ -390,16 +390,16 @@ export function phaseOf(
 }
 
 /**
- * A request to change a job, by a user, an operator or a service.
+ * Requests to change a job, by a user, an operator or a service.
  *
- *   pause, resume, retry, reset, cancel   an operator's command; `reset` may name a start sequence
+ *   pause, resume, retry, reset, cancel   an operator's command; `reset` may set a start sequence
  *   stop          the user cancels a transient job (`_replicate`)
- *   same, other   the document or rule was written again, or the replication requested again: with
- *                 the same replication, or with another one
+ *   same, other   the document or rule was written again, or the replication was requested again:
+ *                 with the same replication, or with another one
  *   try-list      a retry of the job's failures is requested
  *   reachable     an unreachable server has recovered
  *   changed       the source of a parked job has changed, or can no longer be watched
- *   old           the job ended longer ago than results are kept
+ *   old           the retention time of the ended job is over
  */
 export const JOB_INPUTS = [
   "pause",
@@ -426,7 +426,7 @@ export type JobInput = (typeof JOB_INPUTS)[number];
  *   pause          never due
  *   due            due immediately
  *   due-soon       due within a short random time, to spread the load
- *   again          due immediately, clearing its last outcome
+ *   again          due immediately; the last outcome is cleared
  *   restart        as `again`, from the requested sequence and with zeroed statistics
  *   restart-later  as `restart`, once the job is resumed
  *   replace        replaced by a new job

@@ -25,7 +25,7 @@ export class JobControls {
     return values.map((value) => (value === undefined ? UNTOUCHED : decodeJobControl(value)));
   }
 
-  /** Records a decision. */
+  /** Records an operator's decision. */
   decide(tx: Transaction, jobId: string, present: JobControl, event: ControlEvent): void {
     const { action, since } = event;
     const decision = present.decision + 1;

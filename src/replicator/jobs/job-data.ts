@@ -133,7 +133,7 @@ export type JobRequest = Asked &
     readonly addedTimeMs: number;
   };
 
-/** Speed of a run: documents written, and bytes transferred in both directions. */
+/** Speed of a run: documents written, and bytes sent and received. */
 export interface CopyRates {
   readonly docsPerSec: number;
   readonly bytesPerSec: number;
@@ -295,7 +295,10 @@ export function statisticsOf({
   return reverse === undefined ? statistics : addStatistics(statistics, reverse.statistics);
 }
 
-/** Replication ids of a run: of its only or forward direction, and of the reverse one of a pair. */
+/**
+ * Replication ids of a run: the id of its only or forward direction, and the id of the reverse
+ * direction of a pair.
+ */
 export interface RunIds {
   readonly id: string;
   readonly reverseId?: string | undefined;

@@ -1,9 +1,9 @@
 /**
- * Status of a job: the fields by which lists find it. One status is stored per job. Its index rows
- * and counters are derived from the status, so the rows to write for a change are the difference
- * between two statuses. Whether a job is running is not included, because the queue stores this.
- * Waiting jobs have no row for their state: a job without such a row is waiting unless it is
- * running. Pure.
+ * Status of a job: the fields that determine which lists contain the job. One status is stored per
+ * job. Its index rows and counters are derived from the status, so the rows to write for a change
+ * are the difference between two statuses. Whether a job is running is not included, because the
+ * queue stores this. Waiting jobs have no row for their state: a job without such a row is waiting
+ * unless it is running. Pure.
  */
 
 import { assert, utf8Encode, utf8Slice } from "../../base/index.ts";
@@ -350,8 +350,8 @@ function databaseUuidOf(jobId: string): string | null {
 }
 
 /**
- * Returns the names of a place in lists. They are sorted and distinct, so that equal places have
- * equal encodings.
+ * Returns the names under which lists contain an endpoint. They are sorted and distinct, so that
+ * equal endpoints have equal encodings.
  */
 function placesOf(address: EndpointAddress | undefined): readonly string[] {
   if (address === undefined) return [];

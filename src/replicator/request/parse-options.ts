@@ -95,8 +95,8 @@ function isOf(option: Option, value: unknown): boolean {
 }
 
 /**
- * Returns the expectation in an error message. For CouchDB's options, it begins like CouchDB's
- * message.
+ * Returns the beginning of an error message, which describes the accepted values. For CouchDB's
+ * options, it begins like CouchDB's message.
  */
 function expectation(option: Option): string {
   const { name, kind } = option;

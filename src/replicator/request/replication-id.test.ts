@@ -64,7 +64,7 @@ test("a user filter's code is part of the id", () => {
   expect(baseId).toBe("49074f98af56641737a5f895de36b575");
 });
 
-test("hashes many document ids in pieces, with the same result", () => {
+test("hashing many document ids in pieces yields the same id", () => {
   const doc_ids = Array.from({ length: 3_000 }, (_, at) => `document-${at}`);
   let pieceCount = 0;
   const inPieces = {

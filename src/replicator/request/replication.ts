@@ -125,14 +125,16 @@ export interface Replication {
   readonly after?: After;
   /** Whether the job replicates in both directions (`pair.ts`). */
   readonly pair?: true;
-  /** Schedule (`schedule.ts`); runs immediately if absent. */
+  /** Schedule (`schedule.ts`). If absent, the job runs immediately. */
   readonly schedule?: string;
   /**
    * Whether the security object is copied in addition to the documents; rules can request this.
    * Default: false.
    */
   readonly copiesSecurity?: boolean;
-  /** Whether the security object is copied even to a target that existed before. Default: false. */
+  /**
+   * Whether the security object is also copied to a target that already existed. Default: false.
+   */
   readonly overwritesSecurity?: boolean;
   readonly options: ReplicationOptions;
 }
@@ -146,7 +148,7 @@ export function fixedMembers({
   return fixed;
 }
 
-/** Returns filter parameters as in a query: strings as they are, other values as JSON. */
+/** Returns filter parameters as in a query: strings unchanged, other values as JSON. */
 export function filterParameters({
   queryParameters,
 }: Selection & { readonly kind: "filter" }): readonly (readonly [name: string, value: string])[] {

@@ -1,4 +1,6 @@
-/** Follows rules on this node (`rule-follower.ts`). Their jobs do not occupy slots. */
+/**
+ * Follows rules on this node (`rule-follower.ts`). The jobs of the followers do not occupy slots.
+ */
 import { assert, backoff, runTogether } from "../../base/index.ts";
 import {
   type HeartbeatParts,

@@ -31,7 +31,7 @@ const PATTERNS_MAX = 100;
 const PATTERN_LENGTH_MAX = 238;
 /** Selector that excludes design documents: no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
-/** Members of `options` that are not options of a replication: its schedule and omissions. */
+/** Additional members of `options`: the schedule and the omissions of the replications. */
 const CHOSEN = ["schedule", "deleted", "documents", "attachments"];
 
 /**

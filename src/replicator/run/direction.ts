@@ -1,5 +1,5 @@
 /**
- * One direction of a job's run, and the tasks that watch for changes missing from the changes feed:
+ * One direction of a job's run, and the tasks that watch for changes not shown by the changes feed:
  * changes of the filter function and of the security object.
  */
 import type { Clock } from "../../base/index.ts";

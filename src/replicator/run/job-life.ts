@@ -42,7 +42,7 @@ export class MeasuredRun {
     return this.#rates.rates;
   }
 
-  /** Whether all changes known so far have arrived, and the last checkpoint includes them. */
+  /** Whether the run has written a checkpoint or has no known pending changes. */
   get isDone(): boolean {
     return this.run.hasCheckpoint || (this.lag.isKnown && this.lag.sinceMs === undefined);
   }

@@ -70,8 +70,8 @@ export class LagMeter {
   }
 
   /**
-   * Called when the feed is read again from its start: changes that have not arrived will be
-   * counted again.
+   * Discards the count of changes that were read but have not arrived. Called when the feed is read
+   * again from its start.
    */
   startOver(): void {
     this.#readCount = this.#arrivedCount;

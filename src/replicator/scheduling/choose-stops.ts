@@ -53,7 +53,7 @@ export function waitingCountMax(running: readonly RunningJob[], slots: Slots): n
   return Math.max(0, freeCount(running, slots)) + stopCountMax(slots);
 }
 
-/** Jobs due but not running, from one check of the queue. */
+/** Jobs that one check of the queue found due but not running. */
 export interface DueJobs {
   readonly ids: ReadonlySet<string>;
   /** Whether there may be more jobs than counted. */
