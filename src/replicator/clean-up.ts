@@ -1,6 +1,6 @@
 /**
  * Deletes expired data, and incrementally compares the job index with the jobs. Every node runs
- * this service, even a node that runs no jobs; the nodes take turns.
+ * this service, including nodes that run no jobs. The nodes take turns.
  */
 import { assert, type Runtime } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";

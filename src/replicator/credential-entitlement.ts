@@ -27,7 +27,7 @@ export interface Entitlement {
 const ROUTING_HEADER = /^(host|forwarded|via|x-(forwarded|original|rewrite|real|host).*)$/i;
 
 /**
- * Whether the job gets the credential. `before` contains those of its endpoints that log in as the
+ * Whether the job gets the credential. `before` contains the job's endpoints that log in as the
  * user, and `after` the same endpoints with the new credential.
  */
 export function isEntitled(

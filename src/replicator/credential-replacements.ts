@@ -427,7 +427,7 @@ function sidesOf(
 
 /**
  * Returns the authority of a rule. Only server admins can write rules, but older versions did not
- * record that the author is one.
+ * record that the author is an admin.
  */
 function ofRule(authority: Authority): Authority {
   return { ...authority, wasAdmin: authority.wasAdmin ?? true };

@@ -48,8 +48,8 @@ import { readFilterCode } from "./run/filter-code.ts";
 /** Time limit per endpoint. */
 const ENDPOINT_MS_MAX = 5_000;
 /**
- * Time limit of a check. It equals that of one endpoint, because both endpoints and the filter are
- * requested concurrently.
+ * Time limit of a check. Equal to the time limit per endpoint, because both endpoints and the
+ * filter are requested concurrently.
  */
 export const CHECK_MS_MAX = ENDPOINT_MS_MAX;
 /** Maximum number of concurrent checks per node; each may hold two connections. */
@@ -81,7 +81,7 @@ export type EndpointCheck =
 export interface ReplicationCheck {
   /** Reason why the document would be rejected, if any. */
   readonly refusal: ReplicationFailure | undefined;
-  /** All errors in the document's members. A write reports only the first. */
+  /** All errors in the document's members. A write reports only the first error. */
   readonly faults: readonly string[];
   /** Whether the edit would create a document whose id is already in use. */
   readonly isNameTaken: boolean;

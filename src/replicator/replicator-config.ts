@@ -68,7 +68,9 @@ export interface ReplicatorConfig {
    * job.
    */
   readonly abandonedSecMax: number;
-  /** `event_max_age_sec`: how long events are kept; routine ones for at most 15 minutes. */
+  /**
+   * `event_max_age_sec`: how long events are kept. Routine events are kept for at most 15 minutes.
+   */
   readonly eventAgeSecMax: number;
   /** `event_max_bytes`: maximum total size of the events older than 15 minutes. */
   readonly eventBytesMax: number;

@@ -65,8 +65,8 @@ export class ReplicationOwnership {
   }
 
   /**
-   * Resolves a job id or replication id to a job. For a replication id, this is a job of `asker` if
-   * there is one, otherwise the job that owns the replication.
+   * Resolves a job id or replication id to a job. A replication id is resolved to a job of `asker`
+   * if there is one, otherwise to the job that owns the replication.
    */
   async jobOf(tx: ReadTransaction, id: string, asker?: Authority): Promise<string> {
     const owner = await this.#ownerOf(tx, id);

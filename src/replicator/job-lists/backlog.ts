@@ -15,7 +15,9 @@ export interface Backlog {
    * Time at which the oldest pending change was discovered (milliseconds since the epoch), if any.
    */
   readonly sinceMs: number | undefined;
-  /** Pending changes at `seenMs`, including those a filter may reject; undefined if unknown. */
+  /**
+   * Pending changes at `seenMs`, including changes that a filter may reject; undefined if unknown.
+   */
   readonly pending: number | undefined;
   readonly seenMs: number;
 }

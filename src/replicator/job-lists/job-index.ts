@@ -187,8 +187,8 @@ export class JobIndex implements JobObserver {
     const isMoved =
       before?.replicationId !== job.replicationId || job.reverse !== undefined || isAsked;
     const hasLeftBehind = isMoved ? await this.#hasLeftBehind(tx, job) : before.hasLeftBehind;
-    // A new job has no backlog: if an earlier job with the same id had one, removing that job
-    // removed it.
+    // A new job has no backlog: the backlog of an earlier job with the same id was removed with
+    // that job.
     const isUnread = await this.#isUnread(tx, id, before, job);
     const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs, isUnread };
     const asked = isAsked ? askedStatus(job, await this.#hasAllLists(tx)) : before;

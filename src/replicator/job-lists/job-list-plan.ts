@@ -339,8 +339,8 @@ export class JobListPlanner {
 }
 
 /**
- * For each condition of the filter that has a list, returns the rows that contain all matching
- * jobs.
+ * For each condition of the filter for which the index has a list, returns the rows to read to find
+ * all matching jobs.
  */
 function rowsAskedFor(filter: JobFilter, hasSilent: boolean): readonly (readonly StatusRow[])[] {
   const { source, target, owner, error, tags = [] } = filter;

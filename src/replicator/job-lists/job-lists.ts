@@ -338,7 +338,7 @@ function nextRowCount(
 ): number {
   // One extra row shows whether there is a next page.
   if (!isTested || testedCount === 0) return Math.min(CHUNK_ROWS_MAX, wantedCount + 1);
-  // If the total is unknown, the page tests rows to count matches anyway, so read full chunks.
+  // If the total is unknown, rows have to be tested to count matches anyway, so read full chunks.
   if (total === undefined) return CHUNK_ROWS_MAX;
   const likelyCount = (wantedCount + 1) * (testedCount / matchedCount) * LIKELY_RATIO;
   return Math.min(CHUNK_ROWS_MAX, Math.ceil(likelyCount));

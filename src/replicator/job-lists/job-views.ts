@@ -46,7 +46,7 @@ export function changesPendingOf({
   data,
   backlog,
 }: Pick<JobEntry, "data" | "backlog">): number | null {
-  // The source of a parked job without a backlog does not respond.
+  // If a parked job has no backlog, its source does not respond.
   const isSilent = backlog === undefined && data.state === "parked";
   if (isSilent || isUnread(backlog, data.failing)) return null;
   const isAskedSince = backlog !== undefined && backlog.seenMs >= data.lastUpdatedMs;

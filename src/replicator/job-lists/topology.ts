@@ -44,7 +44,9 @@ export interface Topology {
   readonly jobs: number;
   readonly databases: readonly TopologyDatabase[];
   readonly edges: readonly TopologyEdge[];
-  /** Groups of databases that copy to each other, directly or through others of the same group. */
+  /**
+   * Groups of databases that copy to each other, directly or through other databases of the group.
+   */
   readonly loops: readonly (readonly string[])[];
   /** Whether jobs are omitted. */
   readonly truncated: boolean;

@@ -58,7 +58,7 @@ export interface LoggedEvent {
   readonly timeMs: number;
   readonly jobId: string;
   readonly changes: readonly JobChangeName[];
-  /** Status before the event; undefined if unchanged or the job is new. */
+  /** Status before the event; undefined if the status is unchanged or the job is new. */
   readonly before: JobStatus | undefined;
 }
 

@@ -60,7 +60,7 @@ export interface Parked {
 export type RunEnding =
   /** The run has copied all changes, and the job is complete. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
-  /** The run has copied all changes. The schedule determines when the next one starts. */
+  /** The run has copied all changes. The schedule determines when the next run starts. */
   | { readonly kind: "round-completed"; readonly nextSec: number }
   /**
    * The schedule postpones the run: the job is outside its hours, or has too few pending changes.
@@ -104,7 +104,7 @@ export type RunEnding =
   | { readonly kind: "duplicate-of-persistent"; readonly failure: ReplicationFailure }
   | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
   /**
-   * The job is not run because nodes have crashed running it (`hazard.ts`). An operator has to
+   * The job is not run because nodes crashed while running it (`hazard.ts`). An operator has to
    * decide.
    */
   | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
@@ -322,7 +322,7 @@ export function decideList(
     readonly isAsked: boolean;
     readonly isEmpty: boolean;
     readonly isPersistent: boolean;
-    /** Interval of retries (`failure_retry_sec`); 0 for retries only on request. */
+    /** Interval of retries (`failure_retry_sec`); 0 to retry only on request. */
     readonly retrySec: number;
     /** Time until an ended job is deleted (`keep_finished_sec`); 0 to keep the job. */
     readonly keepSec: number;

@@ -38,7 +38,7 @@ export class JobControls {
     tx.set(this.#keys.jobControl.key({ jobId }), encodeJobControl(control));
   }
 
-  /** Carries a pause over to a job that replaces a paused one. */
+  /** Carries a pause over from a paused job to the job that replaces it. */
   keepPause(tx: Transaction, jobId: string, { decision, events }: JobControl): void {
     const control: JobControl = { isPaused: true, restartAt: undefined, decision, events };
     tx.set(this.#keys.jobControl.key({ jobId }), encodeJobControl(control));

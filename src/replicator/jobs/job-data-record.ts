@@ -26,7 +26,7 @@ import {
 import { addStatistics, NO_STATISTICS } from "./replication-statistics.ts";
 
 const FORMAT = 2;
-/** Format number assumed for records without one. */
+/** Format number assumed for records that contain no format number. */
 const FORMAT_FLAT = 1;
 
 /** Default failure of a malformed document without details. */

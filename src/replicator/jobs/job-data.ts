@@ -246,8 +246,9 @@ export function failureOf({
 }
 
 /**
- * Whether both servers have accepted the job's credentials since its last failure; local databases
- * need none. Only such a job can block other users' jobs for the same replication for long.
+ * Whether both servers have accepted the job's credentials since its last failure. True if both
+ * databases are local. Only a proven job can block other users' jobs for the same replication for
+ * long.
  */
 export function isProven({
   replication,
@@ -271,7 +272,10 @@ export function directionsRun(
   return data.reverse === undefined ? [data] : [data, data.reverse];
 }
 
-/** Returns the ids of a job's replications, as far as they are known: one for each direction. */
+/**
+ * Returns the replication ids of a job, one for each direction, omitting ids that are not known
+ * yet.
+ */
 export function replicationIdsOf({
   replicationId,
   reverse,
@@ -282,7 +286,10 @@ export function replicationIdsOf({
   return [replicationId, reverse?.replicationId].filter((id) => id !== undefined);
 }
 
-/** Returns the ids of a job's checkpoints and lists of failures, as far as they are known. */
+/**
+ * Returns the ids of a job's checkpoints and lists of failures, omitting ids that are not known
+ * yet.
+ */
 export function baseIdsOf(data: Parameters<typeof replicationIdsOf>[0]): readonly string[] {
   return replicationIdsOf(data).map((id) => baseIdOf(id));
 }

@@ -79,7 +79,7 @@ export function replicationId(
   };
 }
 
-/** Returns a function that hashes the given terms together with those of the selection. */
+/** Returns a function that hashes the given terms together with the terms of the selection. */
 function hashWithSelection(
   { digests }: ReplicationIdContext,
   replication: Replication,

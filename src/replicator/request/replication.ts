@@ -87,10 +87,10 @@ export type EndpointAddress = HttpAddress | LocalAddress;
 export interface Omissions {
   /** Whether deleted revisions are omitted. */
   readonly deleted?: true;
-  /** Maximum size of attachments; a revision with a larger one is omitted. */
+  /** Maximum size of attachments. Revisions with a larger attachment are omitted. */
   readonly attachmentBytesMax?: number;
   /**
-   * Maximum size of the JSON body, not counting protocol members; a revision with a larger one is
+   * Maximum size of the JSON body, not counting protocol members. Revisions with a larger body are
    * omitted.
    */
   readonly documentBytesMax?: number;

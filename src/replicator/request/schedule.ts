@@ -2,7 +2,7 @@
  * The field `schedule` of a replication (not in CouchDB): runs it at certain times instead of
  * continuously. Pure: the current time is a parameter. Times are seconds since the epoch.
  *
- *   every 15m                                  from the start of one run to the next; units: s, m, h, d
+ *   every 15m                                  from one start to the next; units: s, m, h, d
  *   0 3 * * 1-5 Europe/Berlin                  a cron expression; UTC without a time zone
  *   after 100 changes                          when the source has this many pending changes
  *   between 22:00 and 06:00 Europe/Berlin      for continuous replications, or after `every`

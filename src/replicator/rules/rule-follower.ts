@@ -143,7 +143,10 @@ export class RuleFollower {
     return count;
   }
 
-  /** Creates jobs for matching databases without one, and updates jobs of an earlier generation. */
+  /**
+   * Creates jobs for matching databases that have no job, and updates jobs of an earlier
+   * generation.
+   */
   async #makeJobs(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     const { rule, generation } = this.#followed;
@@ -186,8 +189,8 @@ export class RuleFollower {
 
   /**
    * Checks the rows within the range of the listed names. Ends jobs of databases that no longer
-   * match and, if the rule is configured so, of databases that are not listed. Updates the other
-   * jobs to the current rule.
+   * match and, with `"delete": "stop"`, of databases that are not listed. Updates the other jobs to
+   * the current rule.
    */
   async #endOthers(listed: ListedNames, signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
@@ -205,7 +208,7 @@ export class RuleFollower {
     }
   }
 
-  /** Ends jobs of databases missing on the source, if the rule is configured so. */
+  /** Ends jobs of databases missing from the source, if `delete` of the rule is `stop`. */
   async #endJobsOfGone(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     if (this.#followed.rule.whenDeleted !== "stop") return;

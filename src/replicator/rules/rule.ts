@@ -155,7 +155,7 @@ export function matchRule({ databases, except, target }: Rule, name: string): Ru
   return { kind: "none" };
 }
 
-/** Returns the replication of a database to `targetUrl`, as returned by `matchRule`. */
+/** Returns the replication of a database to `targetUrl`, which `matchRule` has returned. */
 export function ruleReplication(
   rule: Rule,
   name: string,

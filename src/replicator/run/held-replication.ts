@@ -133,7 +133,7 @@ export class HeldReplication {
    * the start of this run.
    */
   readonly #lostRun: JobRun | undefined;
-  /** Whether this run has woken the jobs that wait for this one to catch up (`after`). */
+  /** Whether this run has woken the jobs that wait for this job to catch up (`after`). */
   #hasNotedReached = false;
   /** Whether other jobs wanted the same replication when the run began. */
   #hasRivals = false;
@@ -527,7 +527,7 @@ export class HeldReplication {
     const disposition = decideRun(ending, this.#data, before, facts);
     this.#announce(ending, disposition, nowSec);
     const { state, unreachable } = disposition;
-    // All changes of the feed have arrived. Later ones belong to the next run.
+    // All changes of the feed have arrived. Later changes belong to the next run.
     if (hasAllArrived(ending)) {
       this.noteChangesPending(0);
       this.noteBehind(undefined);

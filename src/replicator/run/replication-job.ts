@@ -505,7 +505,10 @@ export class ReplicationJob {
     return (this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
   }
 
-  /** Ends the run when all changes have arrived and the sources can be watched. */
+  /**
+   * Ends the run, in order to park the job, when all changes have arrived and the sources can be
+   * watched.
+   */
   async #park(
     copies: readonly OpenRun[],
     endsCaughtUp: boolean,

@@ -63,8 +63,8 @@ export interface DueJobs {
 export const NOBODY: DueJobs = { ids: new Set(), isPart: false };
 
 /**
- * Counts the jobs due at both checks. Jobs due at only one check were or will be accepted by other
- * nodes, so they are no reason to stop jobs here. If the first check was incomplete, counts all
+ * Counts the jobs due at both checks. Jobs due at only one check have been or will be accepted by
+ * other nodes, so no job has to stop for them here. If the first check was incomplete, counts all
  * jobs due at the second check.
  */
 export function waitingCount(before: DueJobs, now: DueJobs): number {

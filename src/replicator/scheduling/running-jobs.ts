@@ -128,7 +128,7 @@ export class RunningJobs {
   }
 
   /**
-   * Ends all runs with `reason`, except those that are already stopping. Settles when all have
+   * Ends all runs with `reason`, except runs that are already stopping. Settles when all runs have
    * ended.
    */
   async end(reason: unknown): Promise<void> {

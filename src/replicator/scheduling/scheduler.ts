@@ -109,7 +109,7 @@ export class Scheduler {
   #chargedAtMs = 0;
   /** Time of the last cycle, and the relative length of the current cycle. */
   #cycle = { atMs: 0, stretch: 1 };
-  /** Jobs waiting at the first check; undefined if it has not happened in this cycle. */
+  /** Jobs waiting at the first check; undefined if there was no first check in this cycle. */
   #waitedBefore: DueJobs | undefined;
   /**
    * Reduced maximum number of running jobs. Applies for a while after jobs were yielded to other
@@ -167,7 +167,7 @@ export class Scheduler {
   }
 
   /**
-   * Sets whether the node is draining. A draining node accepts no jobs, and stops running ones with
+   * Sets whether the node is draining. A draining node accepts no jobs, and stops running jobs with
    * a checkpoint.
    */
   setDraining(isDraining: boolean): void {
@@ -205,11 +205,11 @@ export class Scheduler {
     } finally {
       this.#member = undefined;
       this.#forgetEmpty();
-      // This does not affect jobs that are already stopping.
+      // Jobs that are already stopping are not affected by this call.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // Only log this error, because the caller needs to know why the runs ended. Some run time
-        // is then not charged.
+        // Log this error instead of throwing it: the caller needs to know why the runs ended. Some
+        // run time is then not charged.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }
