@@ -78,9 +78,9 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns a plan for the requested order. A plan for the order by id uses a list with a known
-   * total or, if there is none, the shortest list. `hasSilent`: whether the lag of parked jobs may
-   * be unknown.
+   * Returns a plan for the requested order. A plan for the order by id uses a list whose total is
+   * known, if possible, and otherwise the shortest list. `hasSilent`: whether the lag of parked
+   * jobs may be unknown.
    */
   async plan(
     view: IndexView,

@@ -13,8 +13,8 @@ const NAME = /^[^\p{C}]+$/u;
 export type After = readonly string[];
 
 /**
- * Returns the names in a document, body or rule; undefined if there are none. Throws a
- * ReplicationInvalidError.
+ * Returns the names in a document, body or rule; undefined if the job waits for no other job.
+ * Throws a ReplicationInvalidError.
  */
 export function parseAfter(given: unknown): After | undefined {
   if (given === undefined || given === null) return undefined;
