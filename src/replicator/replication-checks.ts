@@ -314,9 +314,7 @@ export class ReplicationChecks {
   }
 }
 
-/**
- * Sends the request that a run sends before each write, which fails if the account has no access.
- */
+/** Sends the request that a run sends before each write. It fails if the account has no access. */
 async function checkWritable(endpoint: Endpoint, signal: AbortSignal): Promise<void> {
   await endpoint.missingRevisions(new Map(), signal, { once: true });
 }

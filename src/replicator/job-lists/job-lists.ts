@@ -147,7 +147,7 @@ export class JobLists {
     }
   }
 
-  /** Returns the existing jobs among `jobIds`, by id. */
+  /** Returns the existing jobs with these ids, as a map by id. */
   async entries(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEntry>> {
     const ids = [...new Set(jobIds)];
     const found = new Map<string, JobEntry>();
@@ -159,7 +159,7 @@ export class JobLists {
     return found;
   }
 
-  /** Returns the existing jobs with these ids and their statuses, by id. */
+  /** Returns the existing jobs with these ids, and their statuses, as a map by id. */
   async byId(jobIds: readonly string[]): Promise<ReadonlyMap<string, FoundJob>> {
     return this.#parts.kv.read(async (tx) => {
       const [statuses, found] = await Promise.all([

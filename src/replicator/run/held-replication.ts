@@ -214,8 +214,8 @@ export class HeldReplication {
   get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
     const { sinceMs, pending } = this.#backlog.stored ?? {};
     if (sinceMs === undefined) return undefined;
-    // The stored number of changes does not apply after a restart at another position. For a pair,
-    // it includes both directions.
+    // The stored number of changes cannot be used after a restart at another position, or for a
+    // pair, where it includes both directions.
     const isOfRun = this.restartAt === undefined && this.#data.replication?.pair !== true;
     return { sinceMs, pending: isOfRun ? pending : undefined };
   }
@@ -251,7 +251,7 @@ export class HeldReplication {
     return called;
   }
 
-  /** Start sequence requested by an operator, which overrides checkpoints. */
+  /** Start sequence requested by an operator. Overrides checkpoints. */
   get restartAt(): JobControl["restartAt"] {
     return this.#control.restartAt;
   }

@@ -142,8 +142,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Runs the job after `delayMs`, and returns it to the queue, retrying until `leaving` aborts if
-   * the store rejects writes. Rejects only if the store fails; the job is then requeued by the
+   * Runs the job after `delayMs`, and returns it to the queue. If the store rejects writes, retries
+   * until `leaving` aborts. Rejects only if the store fails; the job is then requeued by the
    * activity timeout.
    */
   async run(signal: AbortSignal, leaving: AbortSignal, delayMs = 0): Promise<void> {
@@ -223,7 +223,10 @@ export class ReplicationJob {
     return this.#lostCheckpoint.error;
   }
 
-  /** Returns where a run failed. Each database of a pair is both a source and a target. */
+  /**
+   * Returns where a run failed. Omits the side for a pair, because each database is both a source
+   * and a target.
+   */
   #placeOf(error: unknown): FailurePlace {
     const found = this.#places.map((places) => places.of(error));
     const place = found.find(({ phase }) => phase !== undefined) ?? found[0] ?? NO_PLACE;
@@ -469,7 +472,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns where a job woken by a watcher resumes, and whether its run ends once it has caught up.
+   * Returns the positions at which a job woken by a watcher resumes, and whether its run ends once
+   * it has caught up.
    */
   #parked(before: ReplicationJobData): RunPlace {
     const { runtime, config } = this.#job.parts;

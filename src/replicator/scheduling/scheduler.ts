@@ -1,7 +1,7 @@
 /**
- * Scheduler of a node. As a worker of the queue, it accepts due jobs while slots are free, and runs
- * each job until it ends, has used its time slice, or the node stops (RFC 016, "Job server"). If
- * the worker is expelled, all runs end immediately without further writes.
+ * Scheduler of a node. As a worker of the queue, it accepts due jobs while slots are free. It runs
+ * each job until the job ends, its time slice is used, or the node stops (RFC 016, "Job server").
+ * If the worker is expelled, all runs end immediately without further writes.
  *
  * Free slots are filled immediately. Once per cycle, `choose-stops.ts` chooses the jobs that yield,
  * using the current settings. In between, the scheduler sleeps until a job is enqueued or due, a
