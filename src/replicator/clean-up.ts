@@ -1,6 +1,6 @@
 /**
  * Deletes expired data, and incrementally compares the job index with the jobs. Every node runs
- * this service, even a node that runs no jobs; the nodes take turns.
+ * this service, including nodes that run no jobs. The nodes take turns.
  */
 import { assert, type Runtime } from "../base/index.ts";
 import type { Jobs } from "../jobs/index.ts";
@@ -21,11 +21,11 @@ const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
 const LATE_RATIO = 1 / 10;
 /** Polling interval. A reduced age limit takes effect after at most this time. */
 const TICK_MS = 1000;
-/** Part of the interval that a node waits after startup before the first clean-up. */
+/** Delay of a node's first clean-up after startup, as a fraction of the interval. */
 const FIRST_LOOK_RATIO = 1 / 10;
 /** Number of pages of jobs compared with the index per clean-up. */
 const COMPARED_PAGES_MAX = 10;
-/** Number of fair-share groups checked per clean-up; idle ones are removed. */
+/** Number of fair-share groups checked per clean-up. Idle groups are removed. */
 const SWEPT_GROUPS_MAX = 200;
 
 /** Age up to which routine events are kept, so that followers can resume. */
@@ -155,8 +155,8 @@ export class CleanUp {
   }
 
   /**
-   * Uses the absolute difference, because another node's clock may be ahead, or this one's may have
-   * been set back.
+   * Whether the interval since the last clean-up has passed. Uses the absolute difference, because
+   * another node's clock may be ahead, or this node's clock may have been set back.
    */
   #isOver({ beganMs }: Turn, nowMs: number): boolean {
     return Math.abs(nowMs - beganMs) >= this.#intervalMs;

@@ -1,7 +1,7 @@
 /**
- * Decides which jobs and rules get a new credential: those of the user who sends it and of admins,
- * those of the owner named by the operator, and those whose old credential was valid. Other users
- * with jobs for the same server and user name do not learn the credential.
+ * Decides which jobs and rules get a new credential: those of the user who sends it, of admins, and
+ * of the owner named by the operator, and those whose old credential was valid. Other users with
+ * jobs for the same server and user name do not learn the credential.
  */
 import { type Authority, mayNameSecrets, ownerKey } from "../databases/index.ts";
 import { namesMachine } from "./request/admin-only.ts";
@@ -27,8 +27,8 @@ export interface Entitlement {
 const ROUTING_HEADER = /^(host|forwarded|via|x-(forwarded|original|rewrite|real|host).*)$/i;
 
 /**
- * Whether the job gets the credential. `before` contains its endpoints that log in as the user, and
- * `after` the same endpoints with the new credential.
+ * Whether the job gets the credential. `before` contains the job's endpoints that log in as the
+ * user, and `after` the same endpoints with the new credential.
  */
 export function isEntitled(
   authority: Authority,
@@ -52,8 +52,8 @@ export function isEntitled(
 }
 
 /**
- * Whether the address exposes the credential to a third party, or sends it to another place:
- * through a proxy, TLS settings, a routing header, or a different path.
+ * Whether the address could disclose the credential: through a proxy, TLS settings, a routing
+ * header, or a path that is not directly below `rootPath`.
  */
 export function isDetour(address: HttpAddress, rootPath: string): boolean {
   const { proxyUrl, tls, headers } = address;

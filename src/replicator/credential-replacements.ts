@@ -1,9 +1,9 @@
 /**
  * Replaces credentials of jobs, with or without documents, that log in to a server as a certain
- * user with a password. This counts as an operator's decision about each job: a running one writes
- * a checkpoint and restarts with the new credentials, a failed one is due immediately, and a paused
- * one stays paused. Documents get the credentials in a new revision. Rules get them for their
- * future jobs.
+ * user with a password. The replacement counts as an operator's decision about each job: a running
+ * job writes a checkpoint and restarts with the new credentials, a failed job is due immediately,
+ * and a paused job stays paused. Documents get the credentials in a new revision. Rules get them
+ * for their future jobs.
  */
 import {
   type JsonText,
@@ -113,7 +113,7 @@ export interface FoundReplacement {
   readonly jobIds: readonly string[];
   /** Number of affected jobs that have a document. */
   readonly documentCount: number;
-  /** Other users' jobs that log in as the user but are not entitled to the credentials. */
+  /** Other users' jobs that log in as the same user but are not entitled to the credentials. */
   readonly withheld: { readonly count: number; readonly owners: readonly (string | null)[] };
   readonly content: ReplacementContent;
 }
@@ -138,7 +138,7 @@ export class CredentialReplacements {
     this.#rules = rules;
   }
 
-  /** Whether the job logs in as the user. Excludes ended transient jobs. */
+  /** Whether the job logs in as the user. Excludes ended jobs without a document. */
   concerns(replacement: CredentialReplacement, data: ReplicationJobData): boolean {
     if (data.document === undefined && hasEnded(data.state)) return false;
     return sidesOf(replacement, data.replication).length > 0;
@@ -159,8 +159,8 @@ export class CredentialReplacements {
 
   /**
    * Finds the jobs and rules that a replacement would change. With `filter`, these are the matching
-   * jobs and the rules that created them. If the filter selects failing jobs, rules whose login at
-   * the server was rejected are included.
+   * jobs and the rules that created them. If the filter selects failing jobs, also includes rules
+   * whose login at the server was rejected.
    */
   async find(
     replacement: CredentialReplacement,
@@ -201,8 +201,7 @@ export class CredentialReplacements {
 
   /**
    * Returns the rules whose login at the server was rejected when they listed its databases. Empty
-   * unless the filter selects failing jobs, and selects them only by rule and by the cause of their
-   * failure.
+   * unless the filter selects failing jobs, only by rule and by the cause of their failure.
    */
   async #failingRules(
     replacement: CredentialReplacement,
@@ -251,7 +250,7 @@ export class CredentialReplacements {
     }
   }
 
-  /** Lets a login with the new credentials pass immediately. */
+  /** Opens the login gate for the new credentials, so that their next login does not wait. */
   async openGate(
     tx: Transaction,
     { origin, rootPath, auth }: CredentialReplacement,
@@ -275,8 +274,8 @@ export class CredentialReplacements {
   }
 
   /**
-   * Like `replace`, but in the caller's transaction. Logins of the account keep waiting: their gate
-   * is not opened.
+   * Like `replace`, but in the caller's transaction. Does not open the login gate, so logins of the
+   * account still wait.
    */
   async replaceIn(
     tx: Transaction,
@@ -309,7 +308,8 @@ export class CredentialReplacements {
 
   /**
    * Replaces the credentials in a rule, for the sides that log in as the user. Returns false if
-   * no side does. `isDryRun` changes nothing. Jobs already updated are unaffected by the change.
+   * there is no such side or the rule is not entitled to the credentials. `isDryRun` changes
+   * nothing. Jobs that already have the new credentials are not affected.
    */
   async replaceInRule(
     name: string,
@@ -427,7 +427,7 @@ function sidesOf(
 
 /**
  * Returns the authority of a rule. Only server admins can write rules, but older versions did not
- * record that the author is one.
+ * record that the author is an admin.
  */
 function ofRule(authority: Authority): Authority {
   return { ...authority, wasAdmin: authority.wasAdmin ?? true };

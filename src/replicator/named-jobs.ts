@@ -36,8 +36,9 @@ export class NamedJobs {
   }
 
   /**
-   * Returns the ids of the jobs that may have this name, most likely first: a replication id
-   * (preferring `asker`'s job), a job id, or a name. Jobs with these ids need not exist.
+   * Returns the ids of the jobs that may have this name, most likely first. A name can be a
+   * replication id (then `asker`'s job is preferred), a job id, or a display name. Jobs with these
+   * ids need not exist.
    */
   idsOf(name: string, asker: Authority): Promise<readonly string[]> {
     const { kv, ownership } = this.#parts;
@@ -55,8 +56,7 @@ export class NamedJobs {
   async filter(text: string): Promise<NameFilter> {
     const [literal = "", ...others] = text.split("*");
     const glob = new Glob(others.length === 0 ? `${text}*` : text);
-    // Jobs must be tested one by one: transient jobs that have not started yet have no replication
-    // id to search for.
+    // Any job may match, so all jobs have to be tested.
     if (literal === "") return { glob, idPrefixes: undefined };
     return this.#parts.kv.read(async (tx) => {
       const [named, databases, rules, replications] = await Promise.all([
@@ -84,7 +84,7 @@ export class NamedJobs {
     return uuid === undefined ? undefined : persistentJobId(uuid, rest);
   }
 
-  /** Uuids of the `_replicator` databases whose names begin with `prefix`. */
+  /** Returns the uuids of the `_replicator` databases whose names begin with `prefix`. */
   async #databaseUuids(
     tx: ReadTransaction,
     prefix: string,
@@ -104,7 +104,7 @@ export class NamedJobs {
     return rules.filter(({ name }) => name.startsWith(prefix)).map(({ uuid }) => uuid);
   }
 
-  /** Ids of the jobs whose replication ids begin with `prefix`. */
+  /** Returns the ids of the transient jobs whose replication ids begin with `prefix`. */
   async #jobsOfReplications(
     tx: ReadTransaction,
     prefix: string,
@@ -117,7 +117,7 @@ export class NamedJobs {
     const { entries } = await tx.snapshot.getRangePage(range, { limit: READ_MAX + 1 });
     if (entries.length > READ_MAX) return undefined;
     const jobIds = entries.map(({ key }) => replicationJob.unpack(key).jobId);
-    // Skip jobs of documents and rules: they are not named by their replication id.
+    // Skip jobs of documents and rules, which are not named by their replication id.
     return jobIds.filter((jobId) => databaseUuidOf(jobId) === undefined);
   }
 }

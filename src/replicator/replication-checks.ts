@@ -48,8 +48,8 @@ import { readFilterCode } from "./run/filter-code.ts";
 /** Time limit per endpoint. */
 const ENDPOINT_MS_MAX = 5_000;
 /**
- * Time limit of a check. It equals that of one endpoint, because both endpoints and the filter are
- * requested concurrently.
+ * Time limit of a check. Equal to the time limit per endpoint, because both endpoints and the
+ * filter are requested concurrently.
  */
 export const CHECK_MS_MAX = ENDPOINT_MS_MAX;
 /** Maximum number of concurrent checks per node; each may hold two connections. */
@@ -66,7 +66,9 @@ const USER_CHECKS_MAX = 2;
 export type EndpointCheck =
   | {
       readonly kind: "open";
-      /** Number of changes in a database that is read; undefined if unknown, or for a target. */
+      /**
+       * Number of changes in the database; undefined if unknown, or if the job only writes to it.
+       */
       readonly changes: number | undefined;
     }
   | { readonly kind: "new" }
@@ -79,7 +81,7 @@ export type EndpointCheck =
 export interface ReplicationCheck {
   /** Reason why the document would be rejected, if any. */
   readonly refusal: ReplicationFailure | undefined;
-  /** All errors in the document's members. A write reports only the first. */
+  /** All errors in the document's members. A write reports only the first error. */
   readonly faults: readonly string[];
   /** Whether the edit would create a document whose id is already in use. */
   readonly isNameTaken: boolean;
@@ -104,7 +106,7 @@ export interface ReplicationChecksParts {
   readonly config: ReplicatorConfig;
 }
 
-/** A document to be checked, and its owner. */
+/** A document to be checked, its owner, and the options of the check. */
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
@@ -312,22 +314,23 @@ export class ReplicationChecks {
   }
 }
 
-/**
- * Sends the request that a run sends before each write, which fails if the account has no access.
- */
+/** Sends the request that a run sends before each write. It fails if the account has no access. */
 async function checkWritable(endpoint: Endpoint, signal: AbortSignal): Promise<void> {
   await endpoint.missingRevisions(new Map(), signal, { once: true });
 }
 
 /**
- * Whether to conceal that the server exists. Otherwise users could scan hosts and ports that only
- * this node can reach.
+ * Whether to conceal that the server exists. If it were disclosed, users could scan hosts and ports
+ * that only this node can reach.
  */
 function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean {
   return conceals && isRecognized === false;
 }
 
-/** Returns the same failure for closed ports, timeouts and services other than CouchDB. */
+/**
+ * Returns the failure shown if no CouchDB was recognized. It is the same for closed ports, timeouts
+ * and other services.
+ */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
   const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };

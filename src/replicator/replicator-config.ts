@@ -10,7 +10,7 @@ import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 
 /** Settings for requests to servers. */
 export interface ClientSettings extends GrantSettings {
-  /** `request_timeout`: maximum duration of a request, except for changes; may be infinite. */
+  /** `request_timeout`: maximum duration of requests other than changes feeds; may be infinite. */
   readonly requestTimeoutMs: number;
   /** Whether passwords are exchanged for session cookies: `auth_plugins` contains `session`. */
   readonly usesSessions: boolean;
@@ -55,11 +55,11 @@ export interface ReplicatorConfig {
   /** `health_threshold_sec`: run time after which earlier failures are cleared. */
   readonly healthThresholdSec: number;
   /**
-   * `worker_lease_sec`: a node that does not renew its lease within this time loses all jobs. Not
-   * in CouchDB.
+   * `worker_lease_sec`: lease of a node, after which it loses all jobs unless it has renewed the
+   * lease. Not in CouchDB.
    */
   readonly workerLeaseSec: number;
-  /** `activity_timeout_sec`: a job without a heartbeat for this time is requeued. */
+  /** `activity_timeout_sec`: time without a heartbeat after which a job is requeued. */
   readonly activityTimeoutSec: number;
   /** `transient_job_max_age_sec`: how long finished transient jobs are kept. */
   readonly transientJobAgeSecMax: number;
@@ -68,9 +68,11 @@ export interface ReplicatorConfig {
    * job.
    */
   readonly abandonedSecMax: number;
-  /** `event_max_age_sec`: how long events are kept; routine ones for at most 15 minutes. */
+  /**
+   * `event_max_age_sec`: how long events are kept. Routine events are kept for at most 15 minutes.
+   */
   readonly eventAgeSecMax: number;
-  /** `event_max_bytes`: maximum size of the events older than 15 minutes. */
+  /** `event_max_bytes`: maximum total size of the events older than 15 minutes. */
   readonly eventBytesMax: number;
   /** `usage_coeff` and `fair_share_interval_sec` (RFC 017). */
   readonly fairShare: FairShare;
@@ -89,13 +91,19 @@ export interface ReplicatorConfig {
   readonly historyLengthMax: number;
   /** `stats_update_interval_sec`: interval for storing a job's statistics (CouchDB: 10 s). */
   readonly statisticsIntervalSec: number;
-  /** `lag_interval_sec`: minimum interval for asking sources of jobs that are not running. */
+  /**
+   * `lag_interval_sec`: minimum interval between requests to the source of a job that is not
+   * running.
+   */
   readonly lagIntervalSec: number;
   /** `park_after_sec`: idle time after which a caught-up job yields its slot; 0 for never. */
   readonly parkAfterSec: number;
   /** `audit_interval_sec`: maximum parking time, ±10 %, after which both databases are checked. */
   readonly auditIntervalSec: number;
-  /** `valid_endpoint_protocols_log`, `verify_ssl_certificates_log`: log insecure jobs. */
+  /**
+   * `valid_endpoint_protocols_log`, `verify_ssl_certificates_log`: whether insecure jobs are
+   * logged.
+   */
   readonly warnsOf: { readonly plainHttp: boolean; readonly unverifiedTls: boolean };
   readonly client: ClientSettings;
   readonly copyLimits: CopyLimits;

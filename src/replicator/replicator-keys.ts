@@ -12,7 +12,7 @@ import {
   type Versionstamp,
 } from "../kv/index.ts";
 
-/** Value in the keys of a list of jobs, by which the list is sorted or grouped. */
+/** Value in the keys of a list of jobs. The list is sorted or grouped by it. */
 export type StatusValue = string | number | null;
 
 type NoElements = Record<never, never>;
@@ -381,8 +381,8 @@ export function olderIndex(replicator: Subspace): KeyBounds {
 }
 
 /**
- * Returns the range of full ids with this base id: the base id alone, and with suffixes, each of
- * which begins with a plus.
+ * Returns the range of the full ids with this base id: the base id itself, and the base id with
+ * suffixes, which begin with a plus.
  */
 export function idsOfBase(
   keys: Keys<{ replicationId: string }> | ReplicatorKeys["replicationJob"],

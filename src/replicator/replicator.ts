@@ -73,7 +73,7 @@ export type TransientOutcome =
 /** Maximum wait for a slot, since CouchDB clients expect an immediate response. */
 const START_MS_MAX = 10_000;
 /**
- * Maximum wait for a stopped run. If it has not ended by then, its node is dead or its endpoints do
+ * Maximum wait for a stopped run. A run that takes longer is on a dead node, or its endpoints do
  * not respond.
  */
 const STOP_MS_MAX = LAST_CHECKPOINT_MS_MAX + 1000;
@@ -158,7 +158,7 @@ export class Replicator {
   }
 
   /**
-   * Registers the job type with cluster-wide settings. Called at the start of every node, and when
+   * Registers the job types with cluster-wide settings. Called at the start of every node, and when
    * these settings change. Builds the job index first if it is missing.
    */
   async prepare(): Promise<void> {
@@ -181,7 +181,7 @@ export class Replicator {
     await index.build(kv);
   }
 
-  /** Sets how the slots are shared, on all nodes. */
+  /** Sets the shares and the fair-share settings, which apply to all nodes. */
   async setShares({
     fairShare,
     shares,
@@ -196,7 +196,7 @@ export class Replicator {
     );
   }
 
-  /** Adds a transient job, or finds the same user's existing one. Returns its id. */
+  /** Adds a transient job, or finds the same user's existing job. Returns the job id. */
   async start(replication: Replication, requester: Requester): Promise<string> {
     const { kv, jobs, controls, runtime } = this.#parts;
     const { userName, vouched, isAdmin: wasAdmin, requestId } = requester;
@@ -267,7 +267,7 @@ export class Replicator {
     return job;
   }
 
-  /** Stops a run on any node, waiting up to the time limit, and keeps the job paused. */
+  /** Pauses a job and waits until its run, on any node, has ended or the time limit has passed. */
   async #stop(jobId: string, { userName, requestId }: Requester): Promise<void> {
     const { clock } = this.#parts.runtime;
     await this.commands.pause(jobId, {
@@ -325,7 +325,7 @@ export class Replicator {
     }
   }
 
-  /** Finds a job by job id or replication id, preferring `asker`'s. */
+  /** Finds a job by job id or replication id. For a replication id, prefers a job of `asker`. */
   find(id: string, asker?: Authority): Promise<JobEntry | undefined> {
     const { kv, ownership } = this.#parts;
     return kv.read(async (tx) => this.#entry(tx, await ownership.jobOf(tx, id, asker)));

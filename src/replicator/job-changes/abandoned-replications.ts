@@ -1,7 +1,8 @@
 /**
  * Deletes the data of replications without jobs: lists of failures and copies of checkpoints. The
- * data are kept for some weeks, so that a re-created job resumes from its checkpoint and knows the
- * failed revisions. A run that finds a checkpoint without its list rescans (`ReplicationRun`).
+ * data are kept for some weeks, so that a re-created job resumes from its checkpoint and still
+ * lists the failed revisions. A run that finds a checkpoint but no list of failures rescans the
+ * earlier changes (`ReplicationRun`).
  *
  * The transaction that abandons a replication id writes a marker. The retention time starts when a
  * cleanup first finds the marker.
@@ -74,7 +75,9 @@ export class AbandonedReplications {
     }
   }
 
-  /** Checks one marker. Returns "more" if the rest of the list needs another transaction. */
+  /**
+   * Checks one marker. Returns "more" if deleting the list of failures needs another transaction.
+   */
   async #look(
     tx: Transaction,
     baseId: string,
@@ -115,7 +118,7 @@ export class AbandonedReplications {
   }
 }
 
-/** Format version of a marker, stored as the first element. */
+/** Encodes a marker. The first element is the format version. */
 export function encodeMark(sinceMs?: number): Uint8Array {
   return packTuple(sinceMs === undefined ? [1] : [1, sinceMs]);
 }

@@ -45,8 +45,8 @@ export async function amendJob(
   if (data.state !== "parked" || (await stepFor(tx, controls, existing, "changed")) !== "again") {
     return;
   }
-  // The watcher of the source must run on a node that may run the job, so the job runs once there
-  // and parks again.
+  // A parked job must be watched by a node that may run it. Let the job run once on such a node and
+  // park again.
   const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
   await parked.remove(tx, existing.id);
   await jobs.resubmit(tx, name, nowSec, encodeProgress(woken(data)));

@@ -7,7 +7,7 @@ import { type AddJobParts, addJob, type JobOrigin } from "./add-job.ts";
 import { type RemoveJobParts, removeJob } from "./remove-job.ts";
 
 /**
- * Replaces a job whose request has changed. An operator's pause is kept, but not a restart
+ * Replaces a job whose request has changed. Keeps an operator's pause, but discards a restart
  * position, since the source may be different.
  */
 export async function replaceJob(
@@ -27,7 +27,7 @@ export async function replaceJob(
   if (isPaused) parts.controls.keepPause(tx, id, control);
 }
 
-/** The target's server and database, without credentials. */
+/** Returns the target's server and database, without credentials. */
 function placeOf(replication: Replication | undefined): string | undefined {
   const target = replication?.target;
   return target?.kind === "http" ? target.url : target?.database;

@@ -23,11 +23,11 @@ import { encodeMark } from "./abandoned-replications.ts";
 
 /**
  * How long a job with unverified credentials blocks other users' jobs for the same replication.
- * Even distant servers answer within this time.
+ * Long enough for the first response of distant servers.
  */
 export const UNPROVEN_MS_MAX = 60_000;
 
-/** Result of a claim. `duplicate`: another job runs the replication, or will soon. */
+/** Result of a claim. `duplicate`: another job runs the replication, or will soon run it. */
 export type Claim =
   | { readonly kind: "owner" }
   | {
@@ -65,8 +65,8 @@ export class ReplicationOwnership {
   }
 
   /**
-   * Resolves a job id or replication id to a job. For a replication id, this is a job of `asker` if
-   * there is one, otherwise the job that owns the replication.
+   * Resolves a job id or replication id to a job. A replication id is resolved to a job of `asker`
+   * if there is one, otherwise to the job that owns the replication.
    */
   async jobOf(tx: ReadTransaction, id: string, asker?: Authority): Promise<string> {
     const owner = await this.#ownerOf(tx, id);
@@ -202,7 +202,7 @@ export class ReplicationOwnership {
   }
 }
 
-/** Returns why `other` keeps the replication; undefined if it yields to `job`. */
+/** Returns why `other` keeps the replication; undefined if `other` yields it to `job`. */
 function duplicateOf(
   replicationId: string,
   other: Job,

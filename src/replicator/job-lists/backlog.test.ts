@@ -49,7 +49,7 @@ describe("stores the backlog of a running job", () => {
     expect(backlogToStore(stored, actual)).toEqual(isStored ? actual : undefined);
   });
 
-  test("when the run ends, if the start of the lag has changed", () => {
+  test("when its run ends, if the start of the lag has changed", () => {
     expect(backlogToLeave(at(6, 50), at(7, 60))).toEqual(at(7, 60));
     expect(backlogToLeave(at(6, 50), at(6, 60))).toBeUndefined();
     expect(backlogToLeave(undefined, at(undefined, 60))).toEqual(at(undefined, 60));

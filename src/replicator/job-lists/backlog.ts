@@ -1,25 +1,30 @@
 /**
- * Backlog of a job: since when changes have been pending, and how many.
+ * Backlog of a job: the number of pending changes, and the time since which changes have been
+ * pending.
  *
- * Changes carry no timestamps, so the age of the oldest one counts from its discovery: when a
- * running job read it or the source announced it, or when the source of a waiting or paused job was
- * asked (`backlog-watch.ts`). Pure.
+ * Changes carry no timestamps, so the age of the oldest pending change counts from its discovery:
+ * when a running job read it, when the source announced it, or when the source of a waiting or
+ * paused job was asked (`backlog-watch.ts`). Pure.
  */
 import { assert } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { Failing } from "../jobs/failing.ts";
 
 export interface Backlog {
-  /** When the oldest pending change was discovered (milliseconds since the epoch), if any. */
+  /**
+   * Time at which the oldest pending change was discovered (milliseconds since the epoch), if any.
+   */
   readonly sinceMs: number | undefined;
-  /** Pending changes at `seenMs`, including those a filter may reject; undefined if unknown. */
+  /**
+   * Pending changes at `seenMs`, including changes that a filter may reject; undefined if unknown.
+   */
   readonly pending: number | undefined;
   readonly seenMs: number;
 }
 
 /**
- * Minimum lag, and minimum change of its start, for which a running job stores its backlog. While a
- * lag merely grows, its start is unchanged, and nothing is written.
+ * Minimum lag, and minimum change of its start, for which a running job stores its backlog. A lag
+ * that only grows keeps its start, and is not stored again.
  */
 export const BACKLOG_STEP_MS = 5000;
 
@@ -37,8 +42,8 @@ export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Ba
 }
 
 /**
- * Returns the backlog to store at the end of a run, if it has changed. The stored backlog is kept
- * until the source is asked again.
+ * Returns the backlog to store at the end of a run, if it has changed. It stays valid until the
+ * source is asked again.
  */
 export function backlogToLeave(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   return stored !== undefined && stored.sinceMs === actual.sinceMs ? undefined : actual;
@@ -55,8 +60,8 @@ export function backlogAsked(
 
 /**
  * Whether the source of a failing job may have unknown changes: no change was pending, but the
- * source has not been read since the failure. False if the target failed, because such a run has
- * read the source.
+ * source has not been read since the failure. False if the target failed, because a run whose
+ * target fails has read the source.
  */
 export function isUnread(
   backlog: Backlog | undefined,

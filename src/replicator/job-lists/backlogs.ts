@@ -8,9 +8,9 @@ import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { type Backlog, decodeBacklog, encodeBacklog } from "./backlog.ts";
 import type { JobIndex } from "./job-index.ts";
 
-/** Maximum number of sources that are known not to respond. */
+/** Maximum number of unresponsive sources read per transaction. */
 const SILENT_MAX = 1_000;
-/** Maximum number of parked jobs counted for a metric. */
+/** Maximum count of parked jobs with unresponsive sources. */
 const COUNTED_MAX = 10_000;
 
 export class Backlogs {
@@ -49,7 +49,7 @@ export class Backlogs {
     return new Set(entries.map(({ key }) => this.#keys.silentSource.unpack(key).source));
   }
 
-  /** Counts the parked jobs of sources that do not respond, up to a limit. */
+  /** Counts the parked jobs whose sources do not respond, up to `COUNTED_MAX`. */
   async unwatchedCount(tx: ReadTransaction): Promise<number> {
     let count = 0;
     for (const source of await this.silentSources(tx)) {

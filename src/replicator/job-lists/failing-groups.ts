@@ -1,5 +1,5 @@
 /**
- * Failing jobs, grouped by class, side and host of their last failure, or by a tag. Counts come
+ * Failing jobs, grouped by a tag or by the class, side and host of their last failure. Counts come
  * from the index, so that large groups cost no more than small ones. For each displayed group, only
  * the jobs that have been failing longest are read.
  */
@@ -18,27 +18,27 @@ import { entryOf } from "./job-lists.ts";
 import type { JobEntry } from "./job-views.ts";
 import { StatusCounts, sum } from "./status-counts.ts";
 
-/** Jobs read per group. */
+/** Maximum number of jobs read per group. */
 const LOOKED_AT_MAX = 20;
 
 export interface FailingGroup extends FailureCauseKey {
   /**
-   * Value of the tag by which the jobs are grouped; undefined if they are grouped by cause. The
-   * cause is then the one of the example.
+   * Value of the tag by which the jobs are grouped; undefined if they are grouped by cause. In a
+   * group by tag, the cause is that of the example.
    */
   readonly tag: string | undefined;
   readonly count: number;
   /** The job that has been failing longest. */
   readonly example: JobEntry;
   readonly failing: Failing;
-  /** Next retry among the jobs read; undefined if all are running, paused or ended. */
+  /** Earliest retry among the jobs read; undefined if all are running, paused or ended. */
   readonly nextTryMs: number | undefined;
 }
 
 export interface GroupsWanted {
   readonly skip: number;
   readonly limit: number;
-  /** Name of the tag by which jobs are grouped. Default: they are grouped by cause. */
+  /** Name of the tag by which jobs are grouped; if absent, they are grouped by cause. */
   readonly tag?: string | undefined;
 }
 
@@ -95,7 +95,7 @@ export class FailingGroups {
     return { groups, total: ordered.length, jobCount };
   }
 
-  /** Reads a group. Returns undefined if none of its jobs is failing any more. */
+  /** Reads a group. Returns undefined if it no longer contains failing jobs. */
   async #group(view: IndexView, { list, ...key }: GroupKey): Promise<FailingGroup | undefined> {
     const { jobs } = this.#parts;
     const { tx } = view;

@@ -1,4 +1,4 @@
-/** Why a job is not copying, or not copying faster. */
+/** Determines why a job is not copying, or not copying faster. */
 import { type Jobs, type Labels, NO_LABELS } from "../../jobs/index.ts";
 import type { ReadTransaction, Subspace } from "../../kv/index.ts";
 import { AWAITING_SEC, NEVER_SEC } from "../jobs/decide.ts";
@@ -58,7 +58,7 @@ export function heldBackBy(
   { nowSec, awaitsServer, isOthersTurn, isStoreFull }: HeldBackFacts,
 ): HeldBackBy | undefined {
   const isRunning = state === "running";
-  // A parked job is not watched either.
+  // Check the placement first, because a parked job without a suitable node is not watched.
   if (isUnplaced) return "placement";
   if (data.state === "parked" || (!isRunning && hasEnded(state))) return undefined;
   if (!isRunning && scheduledAtSec >= NEVER_SEC) return "paused";
@@ -83,8 +83,8 @@ export class HeldBack {
   }
 
   /**
-   * Returns why each job is held back, in the order of `entries`. Uses snapshot reads, and so
-   * causes no conflicts.
+   * Returns why each job is held back, in the order of `entries`. Uses snapshot reads, which cause
+   * no conflicts.
    */
   async of(
     tx: ReadTransaction,
@@ -105,7 +105,10 @@ export class HeldBack {
     );
   }
 
-  /** Returns the due jobs whose group has to wait for another one, by the labels of the jobs. */
+  /**
+   * Returns the due jobs whose group has to wait for another group. Takes the jobs' labels into
+   * account.
+   */
   async #waitingForOthers(
     tx: ReadTransaction,
     due: readonly JobEntry[],

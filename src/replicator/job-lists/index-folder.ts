@@ -7,8 +7,8 @@ import type { JobEventLog } from "../job-log/job-event-log.ts";
 import type { JobIndex } from "./job-index.ts";
 
 /**
- * Number of events not yet folded at which a fold starts. A larger batch touches fewer pages per
- * change, but until then readers have to apply more changes.
+ * Minimum number of unfolded events for a fold. A larger batch touches fewer pages per change, but
+ * readers have to apply more changes before the fold.
  */
 const FOLDED_EVENTS_MIN = 1000;
 

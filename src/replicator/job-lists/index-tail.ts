@@ -32,7 +32,9 @@ export class IndexTail {
     this.#statusKeys = statusKeys;
   }
 
-  /** Returns the changes missing in the snapshot's index; undefined if there are too many. */
+  /**
+   * Returns the changes missing from the index in this snapshot; undefined if there are too many.
+   */
   async changes(tx: ReadTransaction, eventCountMax: number): Promise<RowChanges | undefined> {
     const bounds = await this.#bounds(tx);
     const known = this.#known;
@@ -69,7 +71,8 @@ export class IndexTail {
       const room = eventCountMax - this.#within(foldedId, lastId).length;
       const read = await this.#read(tx, this.#lastId, lastId, room);
       if (read === undefined) return undefined;
-      // During the read, another reader may have dropped cached events: then read all events again.
+      // During the read, another reader may have dropped cached events. In that case, read all
+      // events again.
       if (foldedId < this.#afterId) return this.#read(tx, foldedId, lastId, eventCountMax);
       this.#append(read, lastId);
     }

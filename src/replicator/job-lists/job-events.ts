@@ -171,8 +171,8 @@ function matchesNow({ entry, status }: FoundJob, filter: EventFilter): boolean {
 }
 
 /**
- * Whether the filter may have matched before. Earlier run states and failure reasons are unknown,
- * so filters on them may let additional events through.
+ * Whether the filter may have matched before the event. Earlier run states and failure reasons are
+ * unknown, so filters on them may let additional events through.
  */
 function wasMatch(
   { jobId, before }: LoggedEvent,

@@ -46,7 +46,7 @@ export interface JobFigures {
   readonly unknownCount: number;
   /** Number of jobs with pending changes. */
   readonly behindCount: number;
-  /** Longest lag first. Groups not listed have a shorter lag, or none. */
+  /** Longest lag first. Omitted groups have a shorter lag, or none. */
   readonly groupLags: readonly Lag[];
   /** Longest lag first. Named by database and document id, or by job id for transient jobs. */
   readonly jobLags: readonly Lag[];
@@ -102,7 +102,7 @@ export class JobFiguresReader {
   }
 
   /**
-   * Returns the states of the jobs with a tag: first for all its values together, then for each of
+   * Returns the states of the jobs with a tag: first for all its values combined, then for each of
    * the first `valuesMax` values.
    */
   tagStates(name: string, valuesMax: number): Promise<readonly TagStates[]> {
@@ -130,7 +130,7 @@ export class JobFiguresReader {
     });
   }
 
-  /** One job per `_replicator` database suffices to get the group's name. */
+  /** Reads only one job per group, which suffices to get the group's name. */
   async #groupLags(tx: ReadTransaction, behind: readonly Behind[]): Promise<readonly Lag[]> {
     const first = new Map<string, Behind>();
     for (const job of behind) {

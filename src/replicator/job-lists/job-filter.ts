@@ -26,7 +26,7 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly source?: string;
   /** Host of the target, or name of a local database. */
   readonly target?: string;
-  /** Names of the source's database, on any server. */
+  /** Pattern for the name of the source database, on any server. */
   readonly sourceDatabase?: Glob;
   readonly targetDatabase?: Glob;
   readonly owner?: string;
@@ -45,8 +45,8 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
 }
 
 /**
- * Checks all members but `reason`, `name` and `databaseUuid`. A job that matches `isCaughtUp` may
- * still have an unknown backlog (`isProvenCaughtUp`).
+ * Checks all members except `reason`, `name` and `databaseUuid`. A job that matches `isCaughtUp`
+ * may still have an unknown backlog (`isProvenCaughtUp`).
  */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
@@ -114,7 +114,7 @@ export function matchesName(
 }
 
 /**
- * Returns both forms in which lists may contain this name: as a host in lower case, and as a local
+ * Returns the two forms in which lists may contain this name: host name in lower case, and local
  * database.
  */
 export function placesNamed(place: string): readonly string[] {
@@ -122,7 +122,7 @@ export function placesNamed(place: string): readonly string[] {
   return [listedName(name), localPlace(name)];
 }
 
-/** Whether the hosts and databases in `places` include one of the names. */
+/** Whether `places`, a list of hosts and databases, includes one of the names. */
 export function isAmong(named: readonly string[], places: readonly string[]): boolean {
   return named.some((name) => places.includes(name));
 }

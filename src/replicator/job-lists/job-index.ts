@@ -1,9 +1,9 @@
 /**
  * The job index: pages and counts of jobs by state, failure, pause and so on.
  *
- * A transaction that changes a job (`JobObserver`) writes its status and an event, but no rows,
- * since a job occurs in many lists. A fold writes the rows and counters of many changes together.
- * Readers add unfolded changes (`view`), so lists are always current.
+ * A transaction that changes a job (`JobObserver`) writes its status and an event. It does not
+ * write index rows, because a job occurs in many lists. A fold writes the rows and counters of many
+ * changes together. Readers add unfolded changes (`view`), so lists are always current.
  *
  * Nodes of a version without the index may change jobs concurrently; `repair` compares statuses
  * with jobs page by page. `build` creates or upgrades the index.
@@ -37,7 +37,7 @@ import { IndexTail } from "./index-tail.ts";
 import { IndexView } from "./index-view.ts";
 import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 
-/** Whether the format of the store has lists of jobs by tag and of jobs whose lag is unknown. */
+/** Whether the store's format includes the lists of jobs by tag and of jobs with unknown lag. */
 export type HasAllLists = (tx: ReadTransaction) => Promise<boolean>;
 
 /** Jobs compared with the index per transaction. */
@@ -91,9 +91,7 @@ export class JobIndex implements JobObserver {
     this.#hasAllLists = hasAllLists;
   }
 
-  /**
-   * Runs `body` with the index in one snapshot. Folds first if too many changes are not folded yet.
-   */
+  /** Runs `body` with the index in one snapshot. Folds first if too many changes are unfolded. */
   async read<T>(
     kv: KeyValueStore,
     body: (view: IndexView) => Promise<T>,
@@ -137,8 +135,8 @@ export class JobIndex implements JobObserver {
 
   /**
    * Folds the oldest changes, at most `eventCountMax`, if there are at least `eventCountMin`.
-   * Returns whether there are more. Nodes may fold concurrently; all but one then have nothing left
-   * to do.
+   * Returns whether more changes remain. If several nodes fold concurrently, all but one find
+   * nothing to fold.
    */
   fold(
     kv: KeyValueStore,
@@ -189,7 +187,8 @@ export class JobIndex implements JobObserver {
     const isMoved =
       before?.replicationId !== job.replicationId || job.reverse !== undefined || isAsked;
     const hasLeftBehind = isMoved ? await this.#hasLeftBehind(tx, job) : before.hasLeftBehind;
-    // A new job has no backlog: removing a job with the same id also removed its backlog.
+    // A new job has no backlog: the backlog of an earlier job with the same id was removed with
+    // that job.
     const isUnread = await this.#isUnread(tx, id, before, job);
     const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs, isUnread };
     const asked = isAsked ? askedStatus(job, await this.#hasAllLists(tx)) : before;
@@ -206,16 +205,14 @@ export class JobIndex implements JobObserver {
       if (before === undefined || job === undefined) continue;
       const replicationIds = replicationIdsOf(readable(job));
       if (!replicationIds.some((one) => baseIdOf(one) === baseId)) continue;
-      // The list of the other direction may have documents.
+      // In a pair, the other direction may have failures.
       const others = replicationIds.filter((one) => baseIdOf(one) !== baseId);
       const hasAny = hasLeftBehind || (await this.#areListed(tx, others));
       this.#change(tx, id, before, { ...before, hasLeftBehind: hasAny });
     }
   }
 
-  /**
-   * Sets the backlog of a job. An event is logged only when the job falls behind or has caught up.
-   */
+  /** Sets the backlog of a job. Logs an event only if the job falls behind or catches up. */
   async behind(tx: Transaction, jobId: string, backlog: Backlog): Promise<void> {
     const before = await this.statuses.get(tx, jobId);
     if (before === undefined) return;
@@ -277,14 +274,14 @@ export class JobIndex implements JobObserver {
     }
   }
 
-  /** The version of the index in the format of the store. */
+  /** Returns the index version that matches the store's format. */
   async #version(tx: ReadTransaction): Promise<number> {
     return (await this.#hasAllLists(tx)) ? VERSION : VERSION_WITHOUT_ALL_LISTS;
   }
 
   /**
-   * Starts the tail at the end of the log if the store has none: events of older versions are not
-   * folded.
+   * Starts the tail at the end of the log if the store has no tail. Events of older versions are
+   * not folded.
    */
   async #beginTail(tx: Transaction): Promise<void> {
     const hasBegun = (await tx.get(this.#keys.foldedEvent.key({}))) !== undefined;
@@ -373,7 +370,7 @@ export class JobIndex implements JobObserver {
     return { page: entries, lastId: stoppedBy === "exhausted" ? undefined : entries.at(-1)?.id };
   }
 
-  /** Whether the lag of a changed job is unknown. Only failures and recoveries can change that. */
+  /** Whether the lag of a changed job is unknown. Only failures and recoveries change this. */
   async #isUnread(
     tx: ReadTransaction,
     jobId: string,
@@ -410,7 +407,7 @@ export class JobIndex implements JobObserver {
     return this.#areListed(tx, replicationIdsOf(job));
   }
 
-  /** Whether the list of failures of any of these replications has documents. */
+  /** Whether any of these replications has listed failures. */
   async #areListed(tx: ReadTransaction, replicationIds: readonly string[]): Promise<boolean> {
     for (const baseId of replicationIds.map((id) => baseIdOf(id))) {
       const page = await tx.getRangePage(this.#keys.failureCount.range({ baseId }), { limit: 1 });
@@ -430,7 +427,7 @@ export class JobIndex implements JobObserver {
     if (change !== undefined) this.#events.noteStatus(tx, change);
   }
 
-  /** Writes a status change that followers of events are not notified of. */
+  /** Writes a status change of which event followers are not notified. */
   #adjust(
     tx: Transaction,
     jobId: string,

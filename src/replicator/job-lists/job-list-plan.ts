@@ -2,9 +2,9 @@
  * Plans how to read a page of jobs: which lists of the index to read, and the total number of
  * matching jobs.
  *
- * The index has no rows for jobs that are just waiting or running. The queue knows the few running
- * jobs, and the waiting jobs are the rest. To find waiting jobs, the active jobs are sorted by id
- * if there are few; otherwise all jobs are scanned.
+ * The index has no rows for the state of waiting and running jobs. The queue provides the running
+ * jobs, which are few; the remaining jobs are waiting. To find waiting jobs, the active jobs are
+ * sorted by id if there are few; otherwise all jobs are scanned.
  */
 import type { Jobs } from "../../jobs/index.ts";
 import { type Key, type KeyBounds, packTuple } from "../../kv/index.ts";
@@ -78,8 +78,9 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns a plan for the requested order. For the order by id, it reads a list whose total is
-   * known, or else the shortest list. `hasSilent`: whether the lag of parked jobs may be unknown.
+   * Returns a plan for the requested order. A plan for the order by id uses a list whose total is
+   * known, if possible, and otherwise the shortest list. `hasSilent`: whether the lag of parked
+   * jobs may be unknown.
    */
   async plan(
     view: IndexView,
@@ -159,8 +160,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns the jobs, in the order of their ids, whose database names start with the literal prefix
-   * of the pattern; or all jobs if there are too many of these.
+   * Returns the jobs whose database names start with the literal prefix of the pattern, by id; or
+   * all jobs if too many match.
    */
   async #ofDatabases(
     view: IndexView,
@@ -180,7 +181,10 @@ export class JobListPlanner {
     return { count, plan: { ...this.#byId(sources), isTested: true, total: undefined } };
   }
 
-  /** Returns the range of jobs that are behind, optionally at least since a time. */
+  /**
+   * Returns the range of jobs that are behind; with `sinceMs`, of those that have been behind at
+   * least since then.
+   */
   #behindSince(sinceMs: number | undefined): KeyBounds {
     const { begin, end } = this.#keys.statusRow.range({ list: "behind" });
     if (sinceMs === undefined) return { begin, end };
@@ -190,9 +194,7 @@ export class JobListPlanner {
     };
   }
 
-  /**
-   * Plans a list of unfinished jobs, which includes ended ones whose failures are being retried.
-   */
+  /** Plans a list of unfinished jobs. It includes ended jobs whose failures are being retried. */
   async #ofActive(view: IndexView): Promise<JobListPlan> {
     const running = await this.#counts.running(view, undefined);
     const again = [...running].filter(([, { outcome }]) => hasEnded(outcome));
@@ -272,8 +274,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns jobs failing at a host or side: those with a matching cause or, if there are too many
-   * causes, all failing jobs.
+   * Returns the jobs that fail at the given host or side: the jobs with a matching cause or, if
+   * there are too many causes, all failing jobs.
    */
   async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { error: _, side: __, host, failing, ...others } = filter;
@@ -337,8 +339,8 @@ export class JobListPlanner {
 }
 
 /**
- * For each condition of the filter that has a list, returns the rows of that list that contain all
- * matching jobs.
+ * For each condition of the filter for which the index has a list, returns the rows to read to find
+ * all matching jobs.
  */
 function rowsAskedFor(filter: JobFilter, hasSilent: boolean): readonly (readonly StatusRow[])[] {
   const { source, target, owner, error, tags = [] } = filter;
@@ -389,7 +391,7 @@ function isOfCause({ side, host }: JobFilter): boolean {
 }
 
 /**
- * Whether the filter can only match failing jobs. A condition on the reason implies this, because
+ * Whether the filter matches failing jobs only. A condition on the reason implies this, because
  * other jobs have no reason.
  */
 function isOnlyFailing({ failing, reason }: JobFilter): boolean {

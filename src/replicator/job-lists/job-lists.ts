@@ -1,7 +1,8 @@
 /**
  * Pages of jobs from the index (`JobListPlanner`). Conditions not guaranteed by a list are tested
- * against each job's status. A page reads about as many keys as it has rows. If only tests can tell
- * how many jobs match, a page tests at most `TESTED_ROWS_MAX` rows, and returns where to continue.
+ * against each job's status. A page reads about as many keys as it has rows. If matching jobs can
+ * be counted only by testing them, a page tests at most `TESTED_ROWS_MAX` rows, and returns where
+ * to continue.
  */
 import { append, compareBytes } from "../../base/index.ts";
 import type { Job, Jobs, Worker } from "../../jobs/index.ts";
@@ -43,7 +44,7 @@ import type { AwaitReason, JobEntry } from "./job-views.ts";
 const CHUNK_ROWS_MAX = 200;
 /** Safety factor for the number of rows to read, as estimated from the share of matches so far. */
 const LIKELY_RATIO = 1.5;
-/** Maximum rows tested per page if only tests can tell how many jobs match. */
+/** Maximum number of rows tested per page if matching jobs can be counted only by testing them. */
 const TESTED_ROWS_MAX = 1000;
 
 export interface JobPageRequest {
@@ -146,7 +147,7 @@ export class JobLists {
     }
   }
 
-  /** Returns the existing jobs among `jobIds`, by id. */
+  /** Returns the existing jobs with these ids, as a map by id. */
   async entries(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEntry>> {
     const ids = [...new Set(jobIds)];
     const found = new Map<string, JobEntry>();
@@ -158,7 +159,7 @@ export class JobLists {
     return found;
   }
 
-  /** Returns the existing jobs with these ids and their statuses, by id. */
+  /** Returns the existing jobs with these ids, and their statuses, as a map by id. */
   async byId(jobIds: readonly string[]): Promise<ReadonlyMap<string, FoundJob>> {
     return this.#parts.kv.read(async (tx) => {
       const [statuses, found] = await Promise.all([
@@ -337,7 +338,7 @@ function nextRowCount(
 ): number {
   // One extra row shows whether there is a next page.
   if (!isTested || testedCount === 0) return Math.min(CHUNK_ROWS_MAX, wantedCount + 1);
-  // If the total is unknown, rows are tested for counting anyway, so read full pages.
+  // If the total is unknown, rows have to be tested to count matches anyway, so read full chunks.
   if (total === undefined) return CHUNK_ROWS_MAX;
   const likelyCount = (wantedCount + 1) * (testedCount / matchedCount) * LIKELY_RATIO;
   return Math.min(CHUNK_ROWS_MAX, Math.ceil(likelyCount));

@@ -26,8 +26,8 @@ export interface JobMeasure extends CopyRates {
   readonly pending: number | null;
   readonly heldBackBy: HeldBackBy | undefined;
   /**
-   * When a waiting job is due; undefined if it is running, paused, waiting for
-   * others, or ended.
+   * Due time of a waiting job; undefined if the job is running, paused, waiting for others, or
+   * ended.
    */
   readonly nextTryMs: number | undefined;
 }

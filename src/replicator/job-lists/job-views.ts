@@ -19,7 +19,7 @@ import { type Backlog, isUnread } from "./backlog.ts";
 
 /** Why a job waits for others (`after`). */
 export interface AwaitReason {
-  /** Problem that keeps the job from ever starting, if any. */
+  /** Problem that prevents the job from ever starting, if any. */
   readonly error: "cycle" | "no_job" | "failed_job" | undefined;
   readonly reason: string;
 }
@@ -41,12 +41,12 @@ export interface JobEntry {
   readonly awaits: AwaitReason | undefined;
 }
 
-/** Number of pending changes at the last check; null if unknown. */
+/** Returns the number of pending changes at the last check; null if unknown. */
 export function changesPendingOf({
   data,
   backlog,
 }: Pick<JobEntry, "data" | "backlog">): number | null {
-  // The source of a parked job without a backlog does not respond.
+  // If a parked job has no backlog, its source does not respond.
   const isSilent = backlog === undefined && data.state === "parked";
   if (isSilent || isUnread(backlog, data.failing)) return null;
   const isAskedSince = backlog !== undefined && backlog.seenMs >= data.lastUpdatedMs;
@@ -57,8 +57,8 @@ export function changesPendingOf({
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Statistics of a job, with the names of `_scheduler` and `_replication_stats`. The numbers of a
- * pair include both directions; its sequences are those of the forward direction.
+ * Returns the statistics of a job, with the member names of `_scheduler` and `_replication_stats`.
+ * The numbers of a pair include both directions; its sequences are those of the forward direction.
  */
 export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): Json {
   const { checkpointedSequence, sourceSequence, throughSequence, reverse } = entry.data;
@@ -71,7 +71,7 @@ export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): 
     docs_written: statistics.docsWritten,
     changes_pending: changesPendingOf(entry),
     doc_write_failures: statistics.docWriteFailures,
-    // Absent unless the replication omits something on purpose.
+    // Absent unless the replication is configured to omit data.
     docs_left_out: isPartial ? statistics.docsLeftOut : undefined,
     bulk_get_docs: statistics.bulkGetDocs,
     bulk_get_attempts: statistics.bulkGetAttempts,
@@ -157,8 +157,9 @@ export function taskView(entry: JobEntry, serverUrl: string): Json {
 }
 
 /**
- * Returns the member `info`: why no node may run the job, or why it waits for others; the job's
- * failure, if the job has one and is not running; or else its statistics.
+ * Returns the member `info`. A waiting job shows why no node may run it, or which jobs it waits
+ * for. A job with a failure shows the failure, unless it is running. Any other job shows its
+ * statistics.
  */
 function info(entry: JobEntry): Json {
   const { data, state, isUnplaced, awaits } = entry;

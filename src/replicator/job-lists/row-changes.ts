@@ -79,8 +79,8 @@ export class RowChanges {
   readonly counters = new Map<string, CounterChange>();
 
   /**
-   * Combines the changes of each row, which are given in the order in which they happened, into one
-   * change.
+   * Combines the changes of each row into one. `changes` must be in the order in which they
+   * happened.
    */
   static of(changes: Iterable<StatusChange>, statusKeys: StatusKeyCache): RowChanges {
     const nets = new Map<string, StatusChange>();

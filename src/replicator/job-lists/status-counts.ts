@@ -1,5 +1,6 @@
 /**
- * Job counts per index entry, read from counters. Uses snapshot reads and so causes no conflicts.
+ * Counts of jobs by state, failure, tag and host, from the counters of the index. Uses snapshot
+ * reads, which cause no conflicts.
  */
 import type { FailureClass } from "../../contract/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
@@ -22,10 +23,13 @@ import { hasTag, isOfDatabase } from "./job-filter.ts";
 /** Zero counters removed per transaction. */
 const FORGOTTEN_COUNT_MAX = 500;
 
-/** Lists whose counters are removed when they are zero, because their values change. */
+/** Lists whose zero counters are removed. Their values, such as tags, come and go. */
 const FORGOTTEN_LISTS = ["cause", "tag", ...TAG_COUNTERS.map(tagCounterList)];
 
-/** Number of jobs in each state with one tag; `value` is undefined for all values together. */
+/**
+ * Number of jobs in each state with one tag. If `value` is undefined, includes all values of the
+ * tag.
+ */
 export interface TagStates {
   readonly value: string | undefined;
   readonly states: StateCounts;
@@ -160,7 +164,7 @@ export class StatusCounts {
   }
 
   /**
-   * Returns the states of the jobs with a tag: for all its values together, and for each of the
+   * Returns the states of the jobs with a tag: for all its values combined, and for each of the
    * first `valuesMax` values in order.
    */
   async tagStates(view: IndexView, name: string, valuesMax: number): Promise<readonly TagStates[]> {

@@ -36,7 +36,7 @@ function topologyOf(jobs: readonly Given[]) {
   return builder.build();
 }
 
-test("an edge joins the jobs between two databases: worst state, longest known lag", () => {
+test("combines the jobs between two databases into one edge with the worst state and longest known lag", () => {
   const pair = { from: "a", to: "http://far.example/b" };
   const { edges, databases, jobs } = topologyOf([
     { ...pair, sinceMs: 90_000 },
@@ -104,7 +104,7 @@ test.each<[string, readonly string[], readonly (readonly string[])[]]>([
   expect(topologyOf(jobs).loops).toEqual(loops);
 });
 
-test("the number of edges is bounded", () => {
+test("limits the number of edges", () => {
   const jobs = Array.from({ length: TOPOLOGY_EDGES_MAX + 5 }, (_, index) => ({
     from: "a",
     to: `b${index}`,

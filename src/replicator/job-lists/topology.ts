@@ -1,4 +1,6 @@
-/** Topology: which databases jobs copy from and to. Jobs between two databases are one edge. */
+/**
+ * Topology: the databases between which jobs copy. All jobs between two databases form one edge.
+ */
 import { largest } from "../../base/index.ts";
 import { percentDecode } from "../../protocol/index.ts";
 import { cyclesOf } from "../jobs/cycles.ts";
@@ -10,17 +12,17 @@ import type { EndpointAddress, Replication } from "../request/replication.ts";
 import { lagSec } from "./backlog.ts";
 import type { JobEntry } from "./job-views.ts";
 
-/** Maximum number of edges; jobs between other databases are omitted. */
+/** Maximum number of edges. Jobs that would need additional edges are omitted. */
 export const TOPOLOGY_EDGES_MAX = 2_000;
 /** Maximum number of jobs read, which bounds the time of a request. */
 export const TOPOLOGY_JOBS_MAX = 10_000;
-/** Number of job names of an edge. */
+/** Maximum number of job names per edge. */
 const NAMES_MAX = 3;
 
 export interface TopologyDatabase {
-  /** Host and path of a database on another server; name of a database of this one. */
+  /** Host and path of a database on another server; name of a local database. */
   readonly name: string;
-  /** Host with any non-default port; undefined for a database of this server. */
+  /** Host with any non-default port; undefined for a local database. */
   readonly host: string | undefined;
 }
 
@@ -42,7 +44,9 @@ export interface Topology {
   readonly jobs: number;
   readonly databases: readonly TopologyDatabase[];
   readonly edges: readonly TopologyEdge[];
-  /** Databases that copy to each other, directly or through others of the same loop. */
+  /**
+   * Groups of databases that copy to each other, directly or through other databases of the group.
+   */
   readonly loops: readonly (readonly string[])[];
   /** Whether jobs are omitted. */
   readonly truncated: boolean;
@@ -81,7 +85,7 @@ export class TopologyBuilder {
     if (isIncluded.includes(true)) this.#jobCount++;
   }
 
-  /** Adds a direction of a job. Returns whether there was room for it. */
+  /** Adds a direction of a job. Returns false if the maximum number of edges is reached. */
   #addEdge({ source, target }: Replication, entry: Facts): boolean {
     const [from, to] = [this.#place(source), this.#place(target)];
     const key = JSON.stringify([from.name, to.name]);
@@ -142,7 +146,7 @@ export class TopologyBuilder {
     };
   }
 
-  /** Treats a database of this server that is named by a URL like one named directly. */
+  /** Returns the database of an address. A URL of this server yields a local database. */
   #place(address: EndpointAddress): TopologyDatabase {
     if (address.kind === "local") return { name: address.database, host: undefined };
     const url = parseUrl(address.url);

@@ -1,10 +1,10 @@
 /**
  * The log of job events in commit order (`GET /_tandem/events`). An event is written in the
- * transaction that changes the job, so the log is exact. It records what changed rather than the
- * new state: readers fetch the job, so that events agree with lists.
+ * transaction that changes the job, so the log is exact. An event contains the kind of change but
+ * not the new state of the job: readers fetch the job, so that events agree with lists.
  *
  * Retention: after a while, the log is thinned (`thin`): routine events, such as those of a parked
- * job that wakes up, are deleted. Others are kept until they are old, or the log is too large
+ * job that wakes up, are deleted. Others are kept until they are too old or the log is too large
  * (`forget`).
  *
  * The job index lags behind the log (`index-tail.ts`). Events that change a job's status contain
@@ -39,7 +39,7 @@ import type { JobEvent } from "../jobs/job-data.ts";
 import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/** Changes of healthy jobs. Each document that wakes a parked job causes several. */
+/** Changes of healthy jobs. Each wake-up of a parked job logs several of them. */
 const ROUTINE: ReadonlySet<unknown> = new Set<JobChangeName>([
   "started",
   "stopped",
@@ -58,7 +58,7 @@ export interface LoggedEvent {
   readonly timeMs: number;
   readonly jobId: string;
   readonly changes: readonly JobChangeName[];
-  /** Status before the event; undefined if unchanged or the job is new. */
+  /** Status before the event; undefined if the status is unchanged or the job is new. */
   readonly before: JobStatus | undefined;
 }
 
@@ -94,8 +94,8 @@ export interface FormerJob {
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
   /**
-   * End of the thinned part of the log, if it is after the requested position, so that events may
-   * be missing.
+   * End of the thinned part of the log, if it is after the requested position: events may be
+   * missing up to there.
    */
   readonly forgottenId: string | undefined;
 }
@@ -114,7 +114,7 @@ const FORMAT = 1;
 /** Id that precedes the ids of all events. */
 const BEFORE_ALL = new Uint8Array(VERSIONSTAMP_BYTES);
 
-/** Number of events that this process writes between two notifications. */
+/** Number of events written by this process after which `written` is notified. */
 const ANNOUNCED_EVENTS = 100;
 
 export class JobEventLog {
@@ -135,12 +135,12 @@ export class JobEventLog {
     this.#append(tx, change.jobId, changesBetween(change), change);
   }
 
-  /** Records a status change that followers are not notified of. */
+  /** Records a status change of which followers are not notified. */
   noteSilently(tx: Transaction, change: EncodedChange): void {
     this.#append(tx, change.jobId, [], change);
   }
 
-  /** Records the start or end of a run, given the events that it adds to the job's history. */
+  /** Records the start or end of a run, as events of the job's history. */
   noteRun(tx: Transaction, jobId: string, events: readonly RunEvent[]): void {
     const changes = events.flatMap(({ type }) => (type === "pending" ? [] : [type]));
     this.#append(tx, jobId, changes);
@@ -215,7 +215,7 @@ export class JobEventLog {
     };
   }
 
-  /** Returns events before a position, or the last ones. Throws REPLICATOR_EVENT_INVALID. */
+  /** Returns events before a position, or the latest events. Throws REPLICATOR_EVENT_INVALID. */
   async past(
     tx: ReadTransaction,
     beforeId: string | undefined,
@@ -280,8 +280,8 @@ export class JobEventLog {
   }
 
   /**
-   * Deletes routine events that are older than `olderThanMs` and already part of the index, a page
-   * at a time. Returns whether there may be more.
+   * Deletes a page of routine events that are older than `olderThanMs` and already folded into the
+   * index. Returns whether there may be more.
    */
   async thin(tx: Transaction, olderThanMs: number): Promise<boolean> {
     const folded = parseEventId(await this.foldedId(tx.snapshot));
@@ -302,9 +302,8 @@ export class JobEventLog {
   }
 
   /**
-   * Deletes the oldest events in the thinned part of the log while they are older than
-   * `olderThanMs`, or while that part takes more than `bytesMax`. Returns whether there may be
-   * more.
+   * Deletes a page of the oldest events in the thinned part of the log, while they are older than
+   * `olderThanMs` or that part is larger than `bytesMax`. Returns whether there may be more.
    */
   async forget(tx: Transaction, olderThanMs: number, bytesMax: number): Promise<boolean> {
     const { begin } = this.#keys.event.range();
@@ -430,8 +429,8 @@ function decodeFormer(value: Uint8Array): FormerJob {
 }
 
 /**
- * Decodes a status change. Returns undefined for events of older versions, which lack the status
- * after the event. Older versions updated the index together with the job.
+ * Decodes a status change. Returns undefined for events of versions that updated the index together
+ * with the job: they do not contain the status after the event.
  */
 function decodeChange(value: Uint8Array): StatusChange | undefined {
   const [, , jobId, , before, after] = unpackTuple(value);

@@ -1,8 +1,8 @@
 /**
- * Periodically asks the sources of waiting and paused jobs for the number of pending changes,
- * except of jobs that wait for others. Nodes share this work in rounds: each job is asked about
- * once per round, a few per second cluster-wide, so that thousands of paused jobs cost their
- * servers little. Requests count against the endpoints' budgets.
+ * Periodically asks the sources of waiting and paused jobs for the number of pending changes. Jobs
+ * that wait for others are excluded. The nodes share this work in rounds. A round covers each job
+ * once, at a few jobs per second cluster-wide, so that thousands of paused jobs cost their servers
+ * little. Requests count against the endpoints' budgets.
  */
 import {
   assert,
@@ -39,7 +39,7 @@ import type { ParkedJobs } from "./parked-jobs.ts";
 const TICK_MS = 1000;
 /** Minimum time between two claims by any node, in ticks. */
 const TICK_RATIO_MIN = 0.9;
-/** Time reserved for a node to choose jobs; after that it is assumed dead or slow. */
+/** Time reserved for a node to choose jobs. After that, another node may take the turn. */
 const LOOK_MS_MAX = 10_000;
 /** Cluster-wide number of jobs per tick whose sources are asked. */
 const ASKED_MAX = 10;
@@ -47,8 +47,8 @@ const ASKED_AT_ONCE_MAX = 5;
 /** Maximum number of jobs scanned per tick; most may be parked. */
 const LOOKED_AT_MAX = 1000;
 /**
- * Maximum number of jobs read per tick, and maximum number read concurrently. Most of them may be
- * failing and due for a retry.
+ * Maximum number of jobs read per tick, and maximum number read concurrently. Most of the jobs read
+ * may be failing at their source, so that it is not asked.
  */
 const READ_MAX = 100;
 const READ_AT_ONCE_MAX = 20;
@@ -75,7 +75,7 @@ export interface BacklogWatchParts {
 interface Question {
   readonly jobId: string;
   readonly data: ReplicationJobData & { readonly replication: Replication };
-  /** Sequence in each direction up to which all changes have arrived on the target. */
+  /** For each direction, the sequence up to which all changes have arrived at the target. */
   readonly since: readonly SourceSequence[];
 }
 
@@ -156,7 +156,8 @@ export class BacklogWatch {
           round = { beganMs: Math.floor(nowMs), nextMs: nowMs, afterId: "" };
         }
         const isEarly = nowMs < round.nextMs && round.nextMs - nowMs <= LOOK_MS_MAX;
-        // Check again soon: the node whose turn it is may finish long before its time is over.
+        // Check again soon: the node that claimed the turn may finish long before its reserved time
+        // ends.
         if (isEarly) return { isOurs: false, untilMs: nowMs };
         const claimed = { ...round, nextMs: Math.floor(nowMs + LOOK_MS_MAX) };
         tx.set(key, encodeRound(claimed));
@@ -180,7 +181,10 @@ export class BacklogWatch {
     );
   }
 
-  /** Returns jobs after `afterId` in id order; undefined if there are no more. */
+  /**
+   * Returns the questions about the jobs after `fromId` in id order, and the last job scanned
+   * (undefined after the end).
+   */
   async #next(
     tx: ReadTransaction,
     fromId: string,

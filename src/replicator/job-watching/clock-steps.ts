@@ -2,11 +2,11 @@
  * Corrects due times after a clock was set back. Due times are wall-clock times, so jobs would
  * otherwise wait longer by the size of the step.
  *
- * The update time of a job was written by the same clock as its due time. If it is in the future,
- * that clock was ahead, and the job's remaining wait is counted from now. Each node checks its own
- * clock. It checks all waiting jobs at startup, after its clock was set back, and after another
- * process has exited, since that process's clock may have been ahead. Parked jobs due within the
- * audit interval are skipped: there are many, and none is urgent.
+ * The update time and the due time of a job come from the same clock. If the update time is in the
+ * future, that clock was ahead, and the job's remaining wait is counted from now. Each node checks
+ * its own clock. It checks all waiting jobs at startup, after its clock was set back, and after
+ * another process has exited, since that process's clock may have been ahead. Parked jobs due
+ * within the audit interval are skipped: there are many, and none is urgent.
  *
  * docs/decisions/0190-due-times-are-wall-time.md
  */
@@ -29,7 +29,7 @@ const STEP_MS_MIN = 10_000;
 const LOOK_MS = 10_000;
 /**
  * Page sizes for reading due times and job data, and the pause after each page. All jobs are
- * checked, but hardly any has to be moved.
+ * checked, but few have to be moved.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;
@@ -103,13 +103,13 @@ export class ClockSteps {
     }
   }
 
-  /** Whether the job is scheduled for the future. Its due time may then need a correction. */
+  /** Whether the job is scheduled for the future, so that its due time may need a correction. */
   #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
     const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < AWAITING_SEC;
   }
 
-  /** Whether a parked job is due no later than a job parked now would be. */
+  /** Whether a parked job is due no later than a job that is parked now. */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);

@@ -1,7 +1,7 @@
 /**
  * Runs whose jobs were removed. A run may continue briefly after its job has been removed. The
  * removing transaction therefore adds a row, which the worker deletes when the run has ended. Until
- * then, no other run of the replication starts, and the removal is not acknowledged.
+ * then, no other run of the replication starts, and the response to the removal is delayed.
  *
  * Rows of former workers are ignored: a worker ends its runs before it can be expelled.
  */
@@ -21,7 +21,7 @@ import type { ReplicatorConfig } from "../replicator-config.ts";
 import { type HaltedRun, type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
 const FORMAT = 1;
-/** Number of rows read per transaction. Rows are short, and a node has some hundred runs. */
+/** Number of rows read per transaction. Rows are short, and a node has a few hundred runs. */
 const ROWS_MAX = 5000;
 /** Pause before retrying to delete a row after the store failed. */
 const REFUSED_PAUSE_MS = 1000;
@@ -91,7 +91,7 @@ export class HaltedRuns {
     return false;
   }
 
-  /** Settles when all runs of the replications' removed jobs have ended. */
+  /** Settles when no run of a removed job copies for any of these replications. */
   untilEnded(replicationIds: readonly string[], signal: AbortSignal): Promise<void> {
     return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationIds)), signal);
   }
@@ -147,7 +147,7 @@ export class HaltedRuns {
     }
   }
 
-  /** Ends this worker's runs that have lost their jobs, until aborted. */
+  /** Until aborted, ends the runs of this worker whose jobs are removed. */
   async serve(worker: WorkerId, halt: HaltRun, signal: AbortSignal): Promise<void> {
     const { kv } = this.#parts;
     const ending = new Map<string, Promise<void>>();
@@ -165,8 +165,7 @@ export class HaltedRuns {
               .finally(() => ending.delete(run.lock));
             ending.set(run.lock, ended);
           }
-          // A watch that breaks may have missed changes, so read the rows whether it has fired or
-          // broken.
+          // Read the rows even if the watch broke, because it may have missed changes.
           await changed.fired(signal).catch(() => {});
         } finally {
           changed.cancel();
@@ -211,7 +210,7 @@ export class HaltedRuns {
       const [, ...replicationIds] = unpackTuple(value);
       tx.clear(this.#keys.haltedRun.key(run));
       for (const id of replicationIds) {
-        // Older versions stored null instead of no id.
+        // Older versions stored null for a run without a replication id.
         if (id === null) continue;
         tx.clear(this.#keys.haltedReplication.key({ replicationId: String(id), ...run }));
       }

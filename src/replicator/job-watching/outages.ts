@@ -1,7 +1,7 @@
 /**
- * Unreachable servers, and the jobs that crashed because of them. One node at a time probes such a
- * server for all its jobs. When the server recovers, the jobs become due, slightly spread, instead
- * of waiting out their pauses.
+ * Unreachable servers, and the jobs that crashed because of them. One node at a time probes a
+ * server on behalf of all jobs that crashed because of it. When the server recovers, these jobs
+ * become due over a short time, instead of waiting out their pauses.
  */
 import { assert, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Fetch } from "../../http-client/index.ts";
@@ -94,7 +94,7 @@ export class Outages {
       if (value === undefined) return undefined;
       const current = decodeOutage(value);
       const sinceMs = nowMs - current.probedAtMs;
-      // A time in the future was set by a clock that was ahead, and is ignored.
+      // Ignore a time in the future: it was set by a clock that was ahead.
       if (sinceMs >= 0 && sinceMs < PROBE_INTERVAL_MS / 2) return undefined;
       tx.set(key, encodeOutage({ ...current, probedAtMs: nowMs }));
       return current;
@@ -120,8 +120,8 @@ export class Outages {
   }
 
   /**
-   * Checks the next page of jobs, and removes those no longer waiting for the server. Removes the
-   * outage when no job is left.
+   * Checks the next page of jobs, and removes those that no longer wait for the server. Removes the
+   * outage if no job is left.
    */
   async #forgetMembers(origin: string): Promise<void> {
     const all = this.#keys.outageMember.range({ origin });
@@ -148,7 +148,7 @@ export class Outages {
   async #isWaiting(tx: ReadTransaction, jobId: string): Promise<boolean> {
     const job = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined) return false;
-    // Jobs stored by a newer version are left to newer nodes.
+    // Leave jobs stored by a newer version to newer nodes.
     if (!isReadable(job)) return true;
     const { state, failing } = decodeJob(job);
     return failing !== undefined && !hasEnded(state);
@@ -172,7 +172,7 @@ export class Outages {
     }
   }
 
-  /** Removes the outage. If it was never confirmed, the jobs keep their pauses. */
+  /** Removes the outage. The jobs keep their pauses unless a probe had confirmed the outage. */
   async #end(origin: string, makesDue: boolean): Promise<void> {
     const { kv } = this.#parts;
     const memberCount = makesDue ? await this.#memberCount(origin) : 0;

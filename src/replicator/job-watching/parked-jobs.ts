@@ -1,7 +1,7 @@
 /**
- * Parked jobs: everything has arrived, and the source is idle. A parked job uses no slot,
- * connection or timer. It is a queued job due much later, with a row by which the watcher of its
- * source finds it (`source-watcher.ts`).
+ * Parked jobs: all changes have arrived at the target, and the source is idle. A parked job uses no
+ * slot, connection or timer. In the queue, it is a job due much later. The watcher of its source
+ * finds it by an additional row (`source-watcher.ts`).
  */
 import { assert } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
@@ -68,8 +68,8 @@ export class ParkedJobs {
   }
 
   /**
-   * Parks a job. Must be called in the transaction that ends the run. Everything up to each update
-   * sequence has arrived; the sources are watched from then on.
+   * Parks a job. Must be called in the transaction that ends the run. The watchers look for changes
+   * after each place's update sequence, up to which all changes have arrived.
    */
   async add(tx: Transaction, jobId: string, places: readonly ParkedPlace[]): Promise<void> {
     await this.remove(tx, jobId);
@@ -93,8 +93,8 @@ export class ParkedJobs {
   }
 
   /**
-   * Removes the record of a parked job. Must be called when a job starts, waits for its due time or
-   * is removed. No effect if the job is not parked.
+   * Removes the record of a parked job. Must be called when a job is scheduled, starts or is
+   * removed. No effect if the job is not parked.
    */
   async remove(tx: Transaction, jobId: string): Promise<void> {
     const key = this.#keys.parkedJob.key({ jobId });
@@ -148,7 +148,7 @@ export class ParkedJobs {
     });
   }
 
-  /** Returns jobs parked since the last comparison of the source, and deletes their rows. */
+  /** Returns newly parked jobs of a source, and deletes the rows that list them as new. */
   async takeNew(tx: Transaction, source: string, limit: number): Promise<readonly ParkedJob[]> {
     const page = await tx.getRangePage(this.#keys.newlyParked.range({ source }), { limit });
     const named = page.entries.map(({ key, value }) => {
@@ -166,8 +166,8 @@ export class ParkedJobs {
   }
 
   /**
-   * Deletes a page of the rows of newly parked jobs. Called before a full comparison, which
-   * includes these jobs. Returns whether more rows remain.
+   * Deletes a page of the rows of newly parked jobs. Called before the watcher compares all
+   * databases of the source, which covers these jobs. Returns whether more rows remain.
    */
   async forgetNew(tx: Transaction, source: string): Promise<boolean> {
     const { begin, end } = this.#keys.newlyParked.range({ source });

@@ -7,8 +7,8 @@ interface Visit {
 
 /**
  * Returns the strongly connected components that contain a cycle: several nodes that reach each
- * other, or a node that is its own successor. Tarjan's algorithm, without recursion, so that long
- * chains do not overflow the stack. Takes time linear in nodes and edges.
+ * other, or a node that is its own successor. Uses Tarjan's algorithm without recursion, so that
+ * long chains do not overflow the stack. Takes time linear in the number of nodes and edges.
  */
 export function cyclesOf(
   nodes: Iterable<string>,

@@ -103,8 +103,8 @@ function tableOf(heading: string): Map<string, string[]> {
   return new Map(cells.map(([name = "", ...others]) => [name, others]));
 }
 
-describe("the page", () => {
-  test("documents each disposition of a job, however its run ended", () => {
+describe("docs/spec/replicator.md", () => {
+  test("documents the outcome of each kind of job for each ending of its run", () => {
     const shown = [...tableOf("a run ended")].map(([ending, outcomes]) => [ending, outcomes]);
     const decided = Object.entries(OUTCOMES).map(([ending, outcomes]) => [
       ending,
@@ -113,7 +113,7 @@ describe("the page", () => {
     expect(shown).toEqual(decided);
   });
 
-  test("documents the reaction to each input, in each phase", () => {
+  test("documents the reaction to each input in each phase", () => {
     const shown = [...tableOf("input")];
     const decided = JOB_INPUTS.map((input) => [
       input,
@@ -222,8 +222,8 @@ describe("the retry of a failed job with scheduled hours", () => {
     };
     const retrySec = ending.kind === "store-refused" ? 30 : 10 * MINUTE_SEC;
     expect(dueWith("between 09:00 and 11:00")).toBe(nowSec + retrySec);
-    // Without the scheduled hours, these retries would be due after the hours, before them, and
-    // long after them.
+    // If the schedule were ignored, these retries would be due outside the scheduled hours: just
+    // after them, before them, and long after them.
     expect(dueWith("between 09:00 and 10:00")).toBe(33 * HOUR_SEC);
     expect(dueWith("between 12:00 and 13:00")).toBe(12 * HOUR_SEC);
     expect(dueWith("every 1h between 07:00 and 08:00")).toBe(31 * HOUR_SEC);
@@ -272,7 +272,7 @@ describe.each(JOB_PHASES)("a job that is %s", (phase) => {
     expect(decideInput(input, phase, true)).toBe(whenPaused);
   });
 
-  test("has a phase derived from its state in the queue and its data", () => {
+  test("is in the phase derived from its state in the queue and its data", () => {
     const queue = ({ running: "running", completed: "finished", failed: "finished" } as const)[
       phase as "running"
     ];

@@ -1,5 +1,5 @@
 /**
- * Decides the next state of a job; no other file does. Pure, like `choose-stops.ts`. Callers
+ * Decides the next state of a job. Only this file does so. Pure, like `choose-stops.ts`. Callers
  * determine how a run ended, what was requested and what is stored, and apply the decision.
  * `docs/spec/replicator.md` contains the same tables.
  */
@@ -20,17 +20,19 @@ import {
 /** Due time of a paused job: CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
 
-/** Due time of a job that waits for others (`chains/`), which make it due. */
+/** Due time of a job that waits for other jobs. When they are done, `chains/` makes it due. */
 export const AWAITING_SEC = NEVER_SEC - 1;
 
-/** Whether a job waits for others to complete or catch up. It has no lag until it starts. */
+/**
+ * Whether a job waits for others to complete or catch up. Such a job has no lag until it starts.
+ */
 export function isAwaiting({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">) {
   return state === "pending" && scheduledAtSec === AWAITING_SEC;
 }
 
 /**
- * Relative jitter of the parking time. Jobs that were parked together thus do not become due
- * together.
+ * Relative jitter of the parking time, so that jobs parked at the same time do not become due at
+ * the same time.
  */
 const AUDIT_JITTER = 0.1;
 
@@ -47,9 +49,9 @@ const STORE_PAUSE_SEC_MAX = 30;
 /** Interval for checking whether the replication's owner has retried the failures. */
 const LIST_PAUSE_SEC = 5;
 
-/** Where a direction of a parked job continues. */
+/** Position from which one direction of a parked job continues. */
 export interface Parked {
-  /** Update sequence of the direction's source up to which everything has arrived. */
+  /** Update sequence of the direction's source up to which all changes have arrived. */
   readonly updateSequence: SourceSequence;
   /** Creation times of both databases; undefined if the run has not requested them. */
   readonly startTimes: StartTimes | undefined;
@@ -58,15 +60,15 @@ export interface Parked {
 export type RunEnding =
   /** The run has copied all changes, and the job is complete. */
   | { readonly kind: "completed"; readonly result: Readonly<Record<string, unknown>> }
-  /** The run has copied all changes. The schedule determines when the next one starts. */
+  /** The run has copied all changes. The schedule determines when the next run starts. */
   | { readonly kind: "round-completed"; readonly nextSec: number }
   /**
    * The schedule postpones the run: the job is outside its hours, or has too few pending changes.
    */
   | { readonly kind: "outside-schedule"; readonly nextSec: number }
   /**
-   * Everything up to `updateSequence` has arrived and the source is idle, or the job is scheduled
-   * by a number of changes and has too few pending changes.
+   * All changes up to `updateSequence` have arrived, and the source is idle. Or the schedule
+   * requires a number of changes (`after N changes`), and fewer are pending.
    */
   | (Parked & {
       readonly kind: "caught-up";
@@ -74,7 +76,7 @@ export type RunEnding =
       /** The reverse direction of a pair. */
       readonly reverse?: Parked | undefined;
     })
-  /** The run was stopped: its turn was over, its node is stopping, or an operator acted. */
+  /** The run was stopped: its time slice was over, its node is stopping, or an operator acted. */
   | { readonly kind: "stopped" }
   /** The run made no progress despite pending work. */
   | { readonly kind: "stalled"; readonly reason: string }
@@ -102,7 +104,7 @@ export type RunEnding =
   | { readonly kind: "duplicate-of-persistent"; readonly failure: ReplicationFailure }
   | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
   /**
-   * The job is not run because nodes have crashed running it (`hazard.ts`). An operator has to
+   * The job is not run because nodes crashed while running it (`hazard.ts`). An operator has to
    * decide.
    */
   | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
@@ -308,7 +310,7 @@ function reasonOf({ error, reason }: ReplicationFailure): string {
 
 /** Decision about the failure list of an ended job. */
 export interface ListFate {
-  /** When the job is due again, for a retry or for its deletion; undefined for never. */
+  /** Time of the next retry, or of the job's deletion; undefined for never. */
   readonly dueAtSec: number | undefined;
   /** Change of the stored retry request: unchanged, added or removed. */
   readonly request: "keep" | "ask" | "end";
@@ -320,7 +322,7 @@ export function decideList(
     readonly isAsked: boolean;
     readonly isEmpty: boolean;
     readonly isPersistent: boolean;
-    /** Interval of retries (`failure_retry_sec`); 0 for retries only on request. */
+    /** Interval of retries (`failure_retry_sec`); 0 to retry only on request. */
     readonly retrySec: number;
     /** Time until an ended job is deleted (`keep_finished_sec`); 0 to keep the job. */
     readonly keepSec: number;
@@ -341,7 +343,7 @@ export function decideList(
   return { dueAtSec: nowSec + list.retrySec, request: "ask" };
 }
 
-/** Due time of a parked job: the next audit, or an earlier retry of its failures. */
+/** Returns the due time of a parked job: the next audit, or an earlier retry of its failures. */
 export function decideParked(
   auditAtSec: number,
   list: { readonly isAsked: boolean; readonly isEmpty: boolean; readonly retrySec: number },
@@ -388,16 +390,16 @@ export function phaseOf(
 }
 
 /**
- * A request to change a job, by a user, an operator or a service.
+ * Requests to change a job, by a user, an operator or a service.
  *
- *   pause, resume, retry, reset, cancel   an operator's command; `reset` may name a start sequence
+ *   pause, resume, retry, reset, cancel   an operator's command; `reset` may set a start sequence
  *   stop          the user cancels a transient job (`_replicate`)
- *   same, other   the document or rule was written again, or the replication requested again: with
- *                 the same replication, or with another one
+ *   same, other   the document or rule was written again, or the replication was requested again:
+ *                 with the same replication, or with another one
  *   try-list      a retry of the job's failures is requested
  *   reachable     an unreachable server has recovered
  *   changed       the source of a parked job has changed, or can no longer be watched
- *   old           the job ended longer ago than results are kept
+ *   old           the retention time of the ended job is over
  */
 export const JOB_INPUTS = [
   "pause",
@@ -424,7 +426,7 @@ export type JobInput = (typeof JOB_INPUTS)[number];
  *   pause          never due
  *   due            due immediately
  *   due-soon       due within a short random time, to spread the load
- *   again          due immediately, clearing its last outcome
+ *   again          due immediately; the last outcome is cleared
  *   restart        as `again`, from the requested sequence and with zeroed statistics
  *   restart-later  as `restart`, once the job is resumed
  *   replace        replaced by a new job
@@ -443,7 +445,7 @@ export type JobStep =
   | "replace"
   | "remove";
 
-/** Reactions by phase. While a job is running, its run learns of the request through its watch. */
+/** Reactions by phase. If the job is running, its run detects the request through its watch. */
 export const STEPS: Readonly<Record<JobPhase, Readonly<Record<JobInput, JobStep>>>> = {
   pending: waiting({ same: "nothing", reachable: "nothing" }),
   parked: { ...waiting({ same: "nothing", reachable: "nothing" }), changed: "again" },

@@ -1,6 +1,7 @@
 /**
- * Failure status of a job: from its first failed run until a lasting success, regardless of its
- * state meanwhile. A job being retried is running, but still failing. Pure.
+ * Failure status of a job. It lasts from the job's first failed run until a lasting success,
+ * regardless of the job's state in between. A job being retried is running, but still failing.
+ * Pure.
  */
 
 import type { FailureClass } from "../../contract/index.ts";
@@ -95,7 +96,9 @@ export function classOfError(error: string): FailureClass {
   return CLASSES_BY_ERROR.get(error) ?? "other";
 }
 
-/** Returns the class of an HTTP status, or undefined if the status has no class of its own. */
+/**
+ * Returns the failure class of an HTTP status, or undefined if the status has no separate class.
+ */
 export function classOfStatus(status: number): FailureClass | undefined {
   switch (status) {
     case 401:
@@ -118,7 +121,7 @@ export function classOfStatus(status: number): FailureClass | undefined {
 
 /** Returns the class of a network error (the `cause` of HTTP_REQUEST_FAILED). */
 export function classOfNetworkError(cause: string): FailureClass {
-  // A login with an unexpected response has the cause `HTTP_` and its status.
+  // A login with an unexpected status has the cause `HTTP_` followed by the status.
   const [, status] = /^HTTP_(\d{3})$/.exec(cause) ?? [];
   if (status !== undefined) return classOfStatus(Number(status)) ?? "other";
   if (cause === "TOKEN_UNUSABLE") return "other";

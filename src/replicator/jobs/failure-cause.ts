@@ -51,7 +51,7 @@ export function matchesCause(
   );
 }
 
-/** Whether the host (with port) matches the name in a filter. */
+/** Whether a host, with any port, matches the host named in a filter. */
 function isAtHost(named: string, host: string): boolean {
   if (hasOwnPort(named)) return host === named.slice(0, -1);
   return host === named || (host.startsWith(named) && /^:\d+$/.test(host.slice(named.length)));

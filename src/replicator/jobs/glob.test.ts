@@ -63,7 +63,7 @@ test("`meets` and `covers` are consistent with the names that the two patterns m
   expect(new Glob("*").meets(new Glob(""))).toBe(true);
 });
 
-test("matches a pattern of many stars in linear time, even if the name nearly matches", () => {
+test("matches a pattern with many stars in linear time, even if the name nearly matches", () => {
   const stars = new Glob(`${"a*".repeat(100)}b`);
   for (let count = 0; count < 20_000; count++) expect(stars.match("a".repeat(238))).toBeUndefined();
 });

@@ -1,7 +1,7 @@
 /**
  * Patterns for database names: `*` matches any characters, possibly none, and captures them; other
- * characters match themselves. Matching takes linear time: each piece between two stars is searched
- * for once, after the previous one.
+ * characters match themselves. Matching takes linear time, because each piece between two stars is
+ * searched for once, after the match of the previous piece.
  */
 
 export class Glob {
@@ -73,7 +73,7 @@ export class Glob {
   }
 }
 
-/** A star may match nothing. */
+/** Extends `reached` over stars in `text`, which may match the empty string. */
 function starsFrom(text: string, reached: boolean[]): boolean[] {
   for (let j = 1; j <= text.length; j++) {
     if (text[j - 1] === "*" && reached[j - 1] === true) reached[j] = true;

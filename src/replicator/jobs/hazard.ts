@@ -1,7 +1,7 @@
 /**
- * Work that may crash the node, such as parsing a very long response. It is recorded before it
- * starts, so that the next run detects a crash. A job whose runs crashed two nodes consecutively is
- * quarantined until an operator acts.
+ * Record of work that may crash the node, such as parsing a very long response. It is written
+ * before the work starts, so that the next run detects a crash. If two runs of a job crash their
+ * nodes consecutively, the job is quarantined until an operator acts.
  */
 import { assert } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
@@ -31,8 +31,8 @@ export function afterDeath({ work, ...hazard }: Hazard): Hazard {
 }
 
 /**
- * Returns why the job is quarantined, if enough nodes have crashed; `work` is the work of the last
- * node that crashed.
+ * Returns the failure of a job to be quarantined; undefined if too few nodes have crashed. `work`
+ * is the work of the last node that crashed.
  */
 export function quarantine(
   { deathCount }: Hazard,

@@ -19,7 +19,7 @@ export type ControlAction =
 export interface Decider {
   /** Name of the user; null if anonymous. */
   readonly userName: string | null;
-  /** Reason of at most `WHY_LENGTH_MAX` characters; absent if none was given. */
+  /** Reason, at most `WHY_LENGTH_MAX` characters; absent if none was given. */
   readonly why?: string;
   /** Id of the command for many jobs that made the decision, if any. */
   readonly command?: string;
@@ -50,8 +50,9 @@ export interface JobControl {
 }
 
 /**
- * Whether an operator retried the job that is due at `dueAtSec` (seconds since the epoch), and no
- * run has started since. The decision may have been recorded up to a second after the due time.
+ * Whether an operator has retried the job that is due at `dueAtSec` (seconds since the epoch), and
+ * no run has started since the retry. The decision may have been recorded up to a second after the
+ * due time.
  */
 export function isRetried(
   { events }: JobControl,

@@ -25,7 +25,7 @@ export class JobControls {
     return values.map((value) => (value === undefined ? UNTOUCHED : decodeJobControl(value)));
   }
 
-  /** Records a decision. */
+  /** Records an operator's decision. */
   decide(tx: Transaction, jobId: string, present: JobControl, event: ControlEvent): void {
     const { action, since } = event;
     const decision = present.decision + 1;
@@ -38,7 +38,7 @@ export class JobControls {
     tx.set(this.#keys.jobControl.key({ jobId }), encodeJobControl(control));
   }
 
-  /** Carries a pause over to a job that replaces a paused one. */
+  /** Carries a pause over from a paused job to the job that replaces it. */
   keepPause(tx: Transaction, jobId: string, { decision, events }: JobControl): void {
     const control: JobControl = { isPaused: true, restartAt: undefined, decision, events };
     tx.set(this.#keys.jobControl.key({ jobId }), encodeJobControl(control));

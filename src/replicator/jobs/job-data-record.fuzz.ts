@@ -104,7 +104,8 @@ const progress: fc.Arbitrary<JobProgress> = fc
       lastStartMs: count,
     }),
   )
-  // After a failure the job must be failing. After any other outcome it may be failing or not.
+  // After a failure, the job must be failing. After any other outcome, it may or may not be
+  // failing.
   .chain(([ending, forward, figures]) =>
     (ending.failure === undefined ? maybe(failing) : failing).map((fails) => ({
       ...ending,

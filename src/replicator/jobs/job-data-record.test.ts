@@ -116,7 +116,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decodeJob(flat(running))).toMatchObject({ state: "pending", failure: undefined });
   });
 
-  test("keeps the refusal that an older version stored as a failure", () => {
+  test("has the refusal that the older version stored as a failure", () => {
     const malformed = { replication: undefined, state: "pending", failure: FAILURE };
     const refused = { state: "pending", failure: undefined, refusal: FAILURE };
     expect(decodeJob(flat(malformed))).toMatchObject(refused);

@@ -26,7 +26,7 @@ import {
 import { addStatistics, NO_STATISTICS } from "./replication-statistics.ts";
 
 const FORMAT = 2;
-/** Format number assumed for records without one. */
+/** Format number assumed for records that contain no format number. */
 const FORMAT_FLAT = 1;
 
 /** Default failure of a malformed document without details. */
@@ -64,7 +64,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     changesPending,
     startTimes,
     reverse,
-    // Omitted unless the job is running, since most jobs are not running.
+    // Omitted unless the job is running: most jobs are not running.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
     history,
@@ -97,8 +97,8 @@ export interface IndexedJob
 }
 
 /**
- * Decodes only what the index needs, at a lower cost than `decodeJob`, because this happens at
- * every change of a job. Throws like `decodeJob`.
+ * Decodes only the members that the index needs. Faster than `decodeJob`, which matters because
+ * every change of a job is indexed. Throws like `decodeJob`.
  */
 export function decodeIndexed({ data, request }: Pick<Job, "data" | "request">): IndexedJob {
   assert(isReadable({ data, request }), "A replication job must have a supported format version");
@@ -166,8 +166,8 @@ type Stored<T> = { readonly format?: number } & {
 };
 
 /**
- * Decodes a job. Written as one object literal, because spreading takes V8 ten times as long, and
- * each list of jobs decodes all its rows.
+ * Decodes a job. Written as one object literal, because spreading takes ten times as long in V8,
+ * and each list of jobs decodes all its rows.
  */
 function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJobData {
   // Format 1 stored the refusal of a malformed document in `failure`.
@@ -211,8 +211,8 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     lastUpdatedMs,
     lastStartMs,
   };
-  // TypeScript cannot see that the members of the request match each other, or that the members of
-  // the outcome do.
+  // TypeScript cannot verify that the members of the request match each other, and that the members
+  // of the outcome match each other.
   return data as ReplicationJobData;
 }
 
@@ -234,7 +234,7 @@ function decodeAsked(
 
 /**
  * Converts the selectors and parameters stored by earlier versions to JSON text. Earlier versions
- * stored parsed values, whose numbers may have lost their original form.
+ * stored parsed values, in which the original form of numbers may be lost.
  */
 function storedSelection(selection: Selection): Selection {
   const text = (value: unknown): string =>

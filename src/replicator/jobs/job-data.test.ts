@@ -14,7 +14,7 @@ import {
 
 const event = (type: JobEvent["type"], timeMs: number): JobEvent => ({ type, timeMs });
 
-test("a history begins with the latest event, and drops the oldest", () => {
+test("a history starts with the latest event, and drops the oldest events", () => {
   const added = [event("added", 1)];
   const started = withEvents(added, [event("started", 2)], 3);
   expect(started.map(({ type }) => type)).toEqual(["started", "added"]);
@@ -24,7 +24,7 @@ test("a history begins with the latest event, and drops the oldest", () => {
   expect(again.map(({ type }) => type)).toEqual(["started", "pending", "stopped", "started"]);
 });
 
-test("the default history holds ten crashes", () => {
+test("the default history covers ten crashes", () => {
   let history: readonly JobEvent[] = [];
   const { historyLengthMax } = REPLICATOR_CONFIG_DEFAULT;
   for (let run = 1; run <= 12; run++) {

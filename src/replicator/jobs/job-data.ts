@@ -126,14 +126,14 @@ export type Asked =
 /** The request, its author and time. Constant during the job's lifetime. */
 export type JobRequest = Asked &
   Authority & {
-    /** The replication document; undefined for a transient job. */
+    /** The replication document; undefined for a transient job or a job of a rule. */
     readonly document: JobDocument | undefined;
     /** Name of the rule that created the job, if any. */
     readonly rule?: string | undefined;
     readonly addedTimeMs: number;
   };
 
-/** Speed of a run: documents written, and bytes transferred in both directions. */
+/** Speed of a run: documents written, and bytes sent and received. */
 export interface CopyRates {
   readonly docsPerSec: number;
   readonly bytesPerSec: number;
@@ -179,7 +179,7 @@ export type JobProgress = JobOutcome &
      * is unknown.
      */
     readonly hasCreatedTarget?: boolean | undefined;
-    /** When both servers last accepted this request's credentials, if ever. */
+    /** Time when both servers last accepted this request's credentials, if ever. */
     readonly answeredMs?: number | undefined;
     /** Number of consecutive crashed or failed runs. */
     readonly errorCount: number;
@@ -246,8 +246,9 @@ export function failureOf({
 }
 
 /**
- * Whether both servers have accepted the job's credentials since its last failure; local databases
- * need none. Only such a job can block other users' jobs for the same replication for long.
+ * Whether both servers have accepted the job's credentials since its last failure. True if both
+ * databases are local. Only a proven job can block other users' jobs for the same replication for
+ * long.
  */
 export function isProven({
   replication,
@@ -271,7 +272,10 @@ export function directionsRun(
   return data.reverse === undefined ? [data] : [data, data.reverse];
 }
 
-/** Returns the ids of a job's replications, as far as they are known: one for each direction. */
+/**
+ * Returns the replication ids of a job, one for each direction, omitting ids that are not known
+ * yet.
+ */
 export function replicationIdsOf({
   replicationId,
   reverse,
@@ -282,7 +286,10 @@ export function replicationIdsOf({
   return [replicationId, reverse?.replicationId].filter((id) => id !== undefined);
 }
 
-/** Returns the ids of a job's checkpoints and lists of failures, as far as they are known. */
+/**
+ * Returns the ids of a job's checkpoints and lists of failures, omitting ids that are not known
+ * yet.
+ */
 export function baseIdsOf(data: Parameters<typeof replicationIdsOf>[0]): readonly string[] {
   return replicationIdsOf(data).map((id) => baseIdOf(id));
 }
@@ -295,7 +302,10 @@ export function statisticsOf({
   return reverse === undefined ? statistics : addStatistics(statistics, reverse.statistics);
 }
 
-/** Replication ids of a run: of its only or forward direction, and of the reverse one of a pair. */
+/**
+ * Replication ids of a run: the id of its only or forward direction, and the id of the reverse
+ * direction of a pair.
+ */
 export interface RunIds {
   readonly id: string;
   readonly reverseId?: string | undefined;
@@ -365,7 +375,7 @@ export function observed(
     answeredMs: hasBegun ? nowMs : data.answeredMs,
     errorCount: isHealthy ? 0 : data.errorCount,
     failing: isHealthy || hasCheckpoint ? undefined : data.failing,
-    // Reset only after a checkpoint: a run that stalls may last long enough to seem healthy.
+    // Reset only after a checkpoint: a run may last long enough to be healthy before it stalls.
     stallCount: isHealthy && hasCheckpoint ? 0 : data.stallCount,
     lastUpdatedMs: nowMs,
   };
@@ -448,8 +458,9 @@ export function begunAnew(data: ReplicationJobData): ReplicationJobData {
 }
 
 /**
- * Adds events, given oldest first, and keeps the newest `lengthMax`. The event `pending` after a
- * run is not counted, because CouchDB 3 has none: twenty events thus cover ten crashed runs.
+ * Adds events, given oldest first, and keeps the newest `lengthMax`. The event `pending` at the end
+ * of a run does not count, because CouchDB 3 does not record it. Twenty events thus cover ten
+ * crashed runs.
  */
 export function withEvents(
   history: readonly JobEvent[],

@@ -1,4 +1,6 @@
-/** Reads the state of a job, and determines with `decide.ts` how to react to a request. */
+/**
+ * Reads the state of a job, and determines the reaction to a request by the tables of `decide.ts`.
+ */
 import { type Authority, isSameAuthority } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";

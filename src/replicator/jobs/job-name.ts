@@ -5,7 +5,9 @@
 import type { ReplicationJobData } from "./job-data.ts";
 import { ruleDatabaseOf } from "./rule-jobs.ts";
 
-/** Returns the name of a job. For a transient job without a replication id, returns the job id. */
+/**
+ * Returns the name of a job. The name of a transient job without a replication id is its job id.
+ */
 export function jobName(
   jobId: string,
   {
@@ -27,12 +29,15 @@ export interface NamePlace {
 }
 
 /**
- * Maximum length of the prefix of a job's name that is searched for a database name. Database names
- * are shorter.
+ * Length of the part of a job's name that is searched for a database name. Longer than any database
+ * name.
  */
 const DATABASE_LENGTH_MAX = 256;
 
-/** The ways to divide a name at a slash. Database names may contain slashes, rule names may not. */
+/**
+ * Returns all ways to divide a name at a slash. Database names may contain slashes, rule names may
+ * not.
+ */
 export function namePlaces(name: string): readonly NamePlace[] {
   const slash = name.indexOf("/");
   if (slash < 0) return [];

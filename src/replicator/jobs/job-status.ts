@@ -1,8 +1,9 @@
 /**
- * Status of a job: the fields by which lists find it. One status is stored per job; its index rows
- * and counters are derived from it, so that the rows to write for a change are the difference
- * between two statuses. Whether a job is running is not included, because the queue knows. Waiting
- * jobs have no row for their state: they are the jobs that are in no other state. Pure.
+ * Status of a job: the fields that determine which lists contain the job. One status is stored per
+ * job. Its index rows and counters are derived from the status, so the rows to write for a change
+ * are the difference between two statuses. Whether a job is running is not included, because the
+ * queue stores this. Waiting jobs have no row for their state: a job without such a row is waiting
+ * unless it is running. Pure.
  */
 
 import { assert, utf8Encode, utf8Slice } from "../../base/index.ts";
@@ -26,7 +27,7 @@ export interface JobStatus {
   /** Outcome of the last run, which is shown while the job is not running. */
   readonly outcome: RunOutcome;
   readonly isPaused: boolean;
-  /** Whether it waits for other jobs. */
+  /** Whether the job waits for other jobs. */
   readonly isAwaiting: boolean;
   readonly failing:
     | {
@@ -35,19 +36,16 @@ export interface JobStatus {
         /** Time of the last failed run; undefined in a status stored by an older version. */
         readonly lastMs: number | undefined;
         readonly class: FailureClass;
-        /**
-         * The side and host of the failure; undefined in a status stored by a version that did not
-         * list jobs by them.
-         */
+        /** The side and host of the failure; undefined in a status stored by an older version. */
         readonly place: Pick<FailureCause, "side" | "host"> | undefined;
       }
     | undefined;
-  /** Whether the job's list of failures has documents. */
+  /** Whether the job has listed failures. */
   readonly hasLeftBehind: boolean;
   readonly isStalled: boolean;
   /** Time since which changes are known to be pending (`backlog.ts`), if any. */
   readonly behindSinceMs: number | undefined;
-  /** Whether the source has not answered since the job was added or failed there. */
+  /** Whether the source has not responded since the job was added or last failed at the source. */
   readonly isUnread: boolean;
   readonly replicationId: string | undefined;
   /** When a transient job ended, if it has ended. */
@@ -59,7 +57,7 @@ export interface JobStatus {
    */
   readonly source: readonly string[];
   readonly target: readonly string[];
-  /** Tags as `name:value`, sorted by name; empty before the format of the store has them. */
+  /** Tags as `name:value`, sorted by name; empty if the store's format does not include tags. */
   readonly tags: readonly string[];
 }
 
@@ -105,8 +103,8 @@ export type StatusFlag = (typeof STATUS_FLAGS)[number];
 /** Flags counted separately for each rule. */
 const RULE_FLAGS = ["failing", "left_behind"] as const;
 /**
- * Flags with a list of their own. Failing jobs are in the list `error`, and parked ones in
- * `outcome`.
+ * Flags with rows in the list `flag`. Failing jobs are in the list `error` instead, and parked jobs
+ * in the list `outcome`.
  */
 export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing" && flag !== "parked");
 
@@ -114,8 +112,8 @@ export const LISTED_FLAGS = STATUS_FLAGS.filter((flag) => flag !== "failing" && 
 export type StatusRow = readonly [list: StatusList, value: StatusValue];
 
 /**
- * Lists with counters. The others need none: `active`, `since`, `tries` and `cause-since` contain
- * the same jobs as lists with counters, and the length of `ended` is not used.
+ * Lists with counters. Other lists need no counters: `active`, `since`, `tries` and `cause-since`
+ * contain the same jobs as lists with counters, and the length of `ended` is not used.
  */
 const COUNTED: ReadonlySet<StatusList> = new Set([
   "outcome",
@@ -184,7 +182,7 @@ export function jobStatus(
   };
 }
 
-/** Returns the status of a job that has returned to the queue, or whose due time has changed. */
+/** Updates a status after the job has returned to the queue or its due time has changed. */
 export function withFacts(status: JobStatus, facts: QueueFacts): JobStatus {
   return { ...status, isPaused: isPaused(facts), isAwaiting: isAwaiting(facts) };
 }
@@ -242,7 +240,7 @@ export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number
   return `${ruleUuid} ${flag}`;
 }
 
-/** Returns the name of the list of a rule's jobs that are behind, by lag. */
+/** Returns the name of the list that contains the jobs of a rule that are behind, by lag. */
 export function ruleBehindList(ruleUuid: string): `rule-behind ${string}` {
   return `rule-behind ${ruleUuid}`;
 }
@@ -257,7 +255,9 @@ export function tagSinceList(tag: string): `tag-since ${string}` {
   return `tag-since ${tag}`;
 }
 
-/** Returns each tag, and each name of a tag. */
+/**
+ * Returns the terms by which jobs with these tags are listed: `name:value` and `name` of each tag.
+ */
 function termsOf(tags: readonly string[]): readonly string[] {
   return tags.flatMap((tag) => [tag, splitTerm(tag)[0]]);
 }
@@ -307,7 +307,10 @@ export function counterOf([list, value]: StatusRow, jobId: string): StatusCounte
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }
 
-/** Counters of tags that have no list: failing jobs, and jobs by the outcome of their last run. */
+/**
+ * Counters by tag without a corresponding list: failing jobs, and jobs by the outcome of their last
+ * run.
+ */
 export const TAG_COUNTERS = ["failing", "parked", "crashing", "completed", "failed"] as const;
 export type TagCounter = (typeof TAG_COUNTERS)[number];
 
@@ -347,8 +350,8 @@ function databaseUuidOf(jobId: string): string | null {
 }
 
 /**
- * Returns the names of a place in lists. They are sorted and distinct, so that equal places have
- * equal encodings.
+ * Returns the names under which lists contain an endpoint. They are sorted and distinct, so that
+ * equal endpoints have equal encodings.
  */
 function placesOf(address: EndpointAddress | undefined): readonly string[] {
   if (address === undefined) return [];
@@ -392,7 +395,7 @@ type StoredStatus = readonly [
   tags?: readonly string[],
 ];
 
-/** Members that an object does not have. */
+/** Members missing from a status in `FORMAT_OBJECT`. */
 const UNSTORED = {
   endedMs: undefined,
   isAwaiting: false,
@@ -428,7 +431,8 @@ export function encodeStatus(status: JobStatus): Uint8Array {
     target,
     behindSinceMs,
   ];
-  // Programs of format 2 know no tags, and must find equal statuses.
+  // Omit an empty list of tags: older versions, which do not know tags, must encode the same status
+  // identically.
   const stored = status.tags.length === 0 ? untagged : [...untagged, status.tags];
   return packTuple([FORMAT, utf8Encode(JSON.stringify(stored))]);
 }

@@ -5,7 +5,7 @@ import type { EndpointAddress } from "../request/replication.ts";
 import type { ReplicationJobData } from "./job-data.ts";
 import { jobName } from "./job-name.ts";
 
-/** Additional members of each event of a job. */
+/** Members added to each event of a job. */
 export interface JobDescription {
   readonly jobId: string;
   /** Name of a persistent job or a job of a rule (`job-name.ts`); absent for a transient job. */

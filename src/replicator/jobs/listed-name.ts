@@ -1,7 +1,7 @@
-/** Maximum length of a name that is part of a key in the store. */
+/** Maximum length of a name in the key of a list. */
 const NAME_LENGTH_MAX = 500;
 
-/** Truncates a name to the length that keys of lists allow. */
+/** Truncates a name to the maximum length in keys of lists. */
 export function listedName(name: string): string {
   return name.slice(0, NAME_LENGTH_MAX);
 }
@@ -12,7 +12,7 @@ export function listedName(name: string): string {
  */
 export const LOCAL_MARK = "/";
 
-/** Beginning of the names of databases on other servers in lists of hosts. */
+/** Prefix of the names of databases on other servers in lists of hosts. */
 export const REMOTE_MARK = "//";
 
 export function localPlace(database: string): string {

@@ -1,7 +1,7 @@
 /**
  * Pause of a failed job (RFC 016, `couch_replicator_job`).
  *
- * RFC 016 writes `max` where `min` is meant; the pause is `min × 2^errors`, up to the maximum.
+ * RFC 016 writes `max` by mistake; the pause is `min × 2^errors`, up to the maximum.
  */
 import { backoff, type Random } from "../../base/index.ts";
 

@@ -9,7 +9,7 @@ test("a job with a document belongs to the document's database, and a transient 
   expect(groupOf({ document: undefined, userName: null })).toBe("user:");
 });
 
-test("shares are named by database, rule or user", () => {
+test("configured shares are named by database, rule or user", () => {
   const shares = new Map([
     ["_replicator", 50],
     ["team/_replicator", 200],

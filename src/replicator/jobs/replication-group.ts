@@ -13,14 +13,14 @@ export function groupOf({
   return rule === undefined ? userGroup(userName ?? "") : ruleGroup(rule);
 }
 
-/** Converts configured names of shares to names of groups. */
+/** Converts the names in `[replicator.shares]` to names of groups. */
 export function sharesOfGroups(shares: ReadonlyMap<string, number>): Map<string, number> {
   return new Map([...shares].map(([name, count]) => [groupNamed(name), count]));
 }
 
 /**
- * Converts a name in `[replicator.shares]` to a group. Names of users and databases contain no
- * colon, so they cannot be mistaken for those of groups.
+ * Converts a name in `[replicator.shares]` to the name of a group. Names of users and databases
+ * contain no colon, so they cannot be mistaken for names of groups.
  */
 function groupNamed(name: string): string {
   const isDatabase = name === "_replicator" || name.endsWith("/_replicator");

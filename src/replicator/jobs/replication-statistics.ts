@@ -6,7 +6,10 @@ export interface ReplicationStatistics {
   readonly docsRead: number;
   readonly docsWritten: number;
   readonly docWriteFailures: number;
-  /** Number of changes and revisions omitted on purpose (`Omissions`). Not in CouchDB. */
+  /**
+   * Number of changes and revisions that the replication is configured to omit (`Omissions`). Not
+   * in CouchDB.
+   */
   readonly docsLeftOut: number;
   readonly bulkGetAttempts: number;
   readonly bulkGetDocs: number;

@@ -6,14 +6,14 @@ import { persistentJobId } from "./job-data.ts";
 export const RULE_TYPE = "rule";
 
 /**
- * Queue type of the followers of rules whose source is our own store. They open no connection, so
- * frontends run them as well.
+ * Queue type of the followers of rules whose source is our own store. These followers open no
+ * connection, so frontends also run them.
  */
 export const LOCAL_RULE_TYPE = "local-rule";
 
 export const RULE_TYPES = [RULE_TYPE, LOCAL_RULE_TYPE] as const;
 
-/** Prefix of the uuids of rules. The uuids of databases do not have it. */
+/** Prefix of the uuids of rules. The uuids of databases do not begin with it. */
 const UUID_PREFIX = "rule-";
 
 /** Returns the uuid of the rule that created the job, if any. */

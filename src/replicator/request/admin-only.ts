@@ -1,6 +1,6 @@
 /**
- * Determines which parts of a request are reserved for server admins, because they concern the
- * machine.
+ * Determines which parts of a request are reserved for server admins, because they refer to files
+ * or secrets of the machine.
  */
 import { certificateFilesRefusal } from "./certificate-files.ts";
 import { referencesRefusal } from "./references.ts";

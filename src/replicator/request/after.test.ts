@@ -38,21 +38,21 @@ test.each([
   expect(reasonOf(() => parseAfter(given))).toContain(reason);
 });
 
-test("a name without a slash is a document of the same database", () => {
+test("a name without a slash refers to a document of the same database", () => {
   expect(fullNames(["a", "_replicator/a", "rule/db"], "_replicator")).toEqual([
     "_replicator/a",
     "rule/db",
   ]);
 });
 
-test("a document may not name itself, in either form", () => {
+test("rejects a document whose `after` contains its own id or its full name", () => {
   const self = { database: "_replicator", id: "a" };
   expect(reasonOf(() => refuseSelf(["b", "a"], self))).toContain("names this document itself");
   expect(reasonOf(() => refuseSelf(["_replicator/a"], self))).toContain("itself");
   refuseSelf(["b", "x/_replicator/a"], self);
 });
 
-test("requests and rules need full names, and a rule may not name its own jobs", () => {
+test("rejects names without a slash in requests and rules, and a rule that names its own jobs", () => {
   expect(reasonOf(() => refuseShortNames(["r/a", "b"]))).toContain('but has "b"');
   expect(reasonOf(() => checkRuleAfter(["b"], "r"))).toContain('but has "b"');
   expect(reasonOf(() => checkRuleAfter(["r/{db}"], "r"))).toContain("this rule itself");

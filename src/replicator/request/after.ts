@@ -3,7 +3,9 @@ import { ReplicationInvalidError, shown } from "./parse-fields.ts";
 
 /** Maximum number of names. Bounds the rows and reads of a job. */
 const AFTER_MAX = 8;
-/** Maximum length of a name: a database, a slash, and a document id of usual length. */
+/**
+ * Maximum length of a name. Long enough for a database, a slash and a document id of usual length.
+ */
 const NAME_LENGTH_MAX = 768;
 const NAME = /^[^\p{C}]+$/u;
 
@@ -11,8 +13,8 @@ const NAME = /^[^\p{C}]+$/u;
 export type After = readonly string[];
 
 /**
- * Returns the names in a document, body or rule; undefined if the job waits for no other. Throws a
- * ReplicationInvalidError.
+ * Returns the names in a document, body or rule; undefined if the job waits for no other job.
+ * Throws a ReplicationInvalidError.
  */
 export function parseAfter(given: unknown): After | undefined {
   if (given === undefined || given === null) return undefined;
@@ -37,8 +39,8 @@ function isName(name: unknown): name is string {
 }
 
 /**
- * Returns the names as in lists of jobs: one without a slash is the id of a document in the same
- * database.
+ * Returns full names, as in lists of jobs. A name without a slash is the id of a document in the
+ * same database, and is prefixed with the database.
  */
 export function fullNames(after: After, database: string | undefined): readonly string[] {
   const prefix = database === undefined ? "" : `${database}/`;

@@ -46,8 +46,7 @@ export interface AuthenticationScheme {
   /** Parses the scheme's member of `auth`. Throws a ReplicationInvalidError. */
   readonly parse: (field: string, given: unknown) => AuthMembers;
   /**
-   * Where the scheme keeps a secret that may be a reference; absent for a scheme that only sets a
-   * header.
+   * Secret that may be a reference, and its location; absent for a scheme that only sets a header.
    */
   readonly secret?: {
     readonly place: ReferencePlace;
@@ -68,7 +67,7 @@ export interface AuthenticationScheme {
     address: ResolvedAddress,
     parts: LoginParts,
   ) => { readonly key: readonly unknown[]; readonly source: GrantSource } | undefined;
-  /** Headers of each request, for schemes without a login. */
+  /** Returns the headers of each request, for schemes without a login. */
   readonly headers?: (
     address: HttpAddress,
     settings: ClientSettings,
@@ -192,7 +191,7 @@ function oauthText(field: string, name: string, members: Members): string | unde
   return text;
 }
 
-/** Throws for members that are missing or exclude each other. */
+/** Throws a ReplicationInvalidError for members that are missing or exclude each other. */
 function checkedClient(
   field: string,
   given: { readonly [Name in keyof OAuthClient]?: string | undefined },
@@ -254,7 +253,7 @@ const BEARER: AuthenticationScheme = {
 
 export const AUTHENTICATION_SCHEMES: readonly AuthenticationScheme[] = [BASIC, IAM, OAUTH2, BEARER];
 
-/** Returns the name with which an address logs in, if any: that of its user or OAuth client. */
+/** Returns the user name or OAuth client id with which an address logs in, if any. */
 export function loginNameOf({ basic, oauth2 }: HttpAddress): string | undefined {
   return basic?.username ?? oauth2?.clientId;
 }

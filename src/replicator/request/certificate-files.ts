@@ -1,6 +1,7 @@
 /**
- * Certificates in a job are paths on the machine that runs it. Contents are never shown, but errors
- * reveal whether a file exists and is a certificate, so only server admins may use them.
+ * Certificates in a job are paths on the machine that runs it. Only server admins may use such
+ * paths: the contents of files are never shown, but errors reveal whether a file exists and is a
+ * certificate.
  */
 import type { Replication } from "./replication.ts";
 

@@ -27,7 +27,7 @@ export interface WrittenUrl {
   readonly isHttps: boolean;
   /** Host as written, without the brackets of an IPv6 address. */
   readonly host: string;
-  /** Port; the default one of the scheme if the URL has none. */
+  /** Port; the scheme's default port if the URL has none. */
   readonly port: number;
   /** Path as written, with the query. */
   readonly path: string;

@@ -1,13 +1,13 @@
 /**
- * `pair`: one job that replicates in both directions. The source and target of the document name
- * the forward direction. Pure.
+ * `pair`: one job that replicates in both directions. The forward direction is from the document's
+ * source to its target. Pure.
  */
 import { ReplicationInvalidError } from "./parse-fields.ts";
 import type { Replication } from "./replication.ts";
 
 /**
- * Returns the reverse direction of a pair; undefined for a job with one direction. It never creates
- * its target, and copies no security object: both belong to the forward direction.
+ * Returns the reverse direction of a pair; undefined for a job with one direction. Only the forward
+ * direction creates its target and copies the security object.
  */
 export function reverseOf(replication: Replication): Replication | undefined {
   if (replication.pair !== true) return undefined;
@@ -27,7 +27,7 @@ export function directionsOf(replication: Replication): readonly Replication[] {
   return reverse === undefined ? [replication] : [replication, reverse];
 }
 
-/** Throws a ReplicationInvalidError for a member that has no meaning in both directions. */
+/** Throws a ReplicationInvalidError for a member that cannot apply to both directions. */
 export function checkPair({ schedule, since_seq: since }: Readonly<Record<string, unknown>>): void {
   if (since !== undefined && since !== null) {
     throw new ReplicationInvalidError(

@@ -46,7 +46,7 @@ test("accepts an OAuth client with its optional members", () => {
   });
 });
 
-test("a token endpoint obeys valid_endpoint_protocols", () => {
+test("`valid_endpoint_protocols` also applies to token endpoints", () => {
   const protocols = { endpoint: ["https"], proxy: [] };
   const body = oauth2({ token_url: "http://idp/token" });
   expect(() => parseReplication(body, { ...REPLICATOR_CONFIG_DEFAULT, protocols })).toThrow(
@@ -67,7 +67,7 @@ test("explicit authentication overrides the user in the URL", () => {
   });
 });
 
-test("a proxy setting applies to both sides, or to one side", () => {
+test("`proxy` applies to both sides, `source_proxy` and `target_proxy` to one side", () => {
   const proxy = "socks5://u:p@proxy:1080";
   const urls = (body: object) => {
     const { source, target } = parseReplication({ ...BODY, target: "https://host/b", ...body });

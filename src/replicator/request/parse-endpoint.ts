@@ -132,8 +132,8 @@ function parseAuth(side: Side, value: unknown): AuthMembers {
 }
 
 /**
- * Parses the proxies. `proxy` applies to both sides, and cannot be combined with a proxy for one
- * side.
+ * Parses the proxies. `proxy` applies to both sides, and cannot be combined with `source_proxy` or
+ * `target_proxy`.
  */
 function parseProxy(
   side: Side,
@@ -162,8 +162,8 @@ function parseProxy(
 }
 
 /**
- * Parses TLS settings, which have the same names as in `[replicator]`. Error messages show each
- * name after `prefix`.
+ * Parses TLS settings, which have the same names as in `[replicator]`. `prefix` is prepended to
+ * names in error messages.
  */
 function parseTls(prefix: string, members: Members): Partial<TlsSettings> {
   const text = (name: string): string | undefined => optionalString(members, name, prefix + name);
@@ -311,7 +311,7 @@ function checkUrl(field: string, address: HttpAddress, protocols: readonly strin
   }
 }
 
-/** Removes a Basic authorization from the headers; other schemes stay. */
+/** Splits the headers into the Basic credentials, if any, and all other headers. */
 function takeBasicHeader(headers: Record<string, string>): {
   header: BasicCredentials | undefined;
   rest: Record<string, string>;

@@ -1,4 +1,4 @@
-/** Types of fields in replication documents, and the errors for invalid ones. */
+/** Types of fields in replication documents, and the errors for invalid fields. */
 import {
   isJsonObject,
   type JsonText,

@@ -69,9 +69,9 @@ function isWhole(stored: Partial<ReplicationOptions>): stored is ReplicationOpti
 }
 
 /**
- * Returns the options a stored job runs with. Numbers above the maximum, accepted by earlier
- * versions, are clamped. Throws a ReplicationInvalidError for a value known only to a newer
- * version.
+ * Returns the options with which a stored job runs. Clamps numbers above the maximum, which earlier
+ * versions accepted. Throws a ReplicationInvalidError for a value that only a newer version
+ * accepts.
  */
 export function runnableOptions(options: ReplicationOptions): ReplicationOptions {
   return eachOption((option, name) => checked(option, bounded(option, options[name])));
@@ -95,8 +95,8 @@ function isOf(option: Option, value: unknown): boolean {
 }
 
 /**
- * Returns the error message for an option. For CouchDB's options, the message begins like CouchDB's
- * own.
+ * Returns the beginning of an error message, which describes the accepted values. For CouchDB's
+ * options, it begins like CouchDB's message.
  */
 function expectation(option: Option): string {
   const { name, kind } = option;

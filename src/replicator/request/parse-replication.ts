@@ -1,6 +1,6 @@
 /**
  * Parser of `_replicator` documents and `_replicate` bodies (RFC 016, `couch_replicator_parse`).
- * Uses CouchDB's error messages where they name the field.
+ * Uses CouchDB's error messages if they name the field.
  */
 
 import { hasJsonNumber, printJson } from "../../base/index.ts";
@@ -37,7 +37,7 @@ type ParseConfig = Pick<ReplicatorConfig, "options" | "protocols">;
 
 /**
  * Parses the members of a document or body. Throws a ReplicationInvalidError for the first invalid
- * one.
+ * member.
  */
 export function parseReplication(
   members: Members,

@@ -1,11 +1,12 @@
 /**
  * References to credentials in jobs: `env:NAME`, an environment variable of the node, `file:/path`,
  * a file on its machine, and `identity:NAME`, a file that the operator has bound to servers. They
- * are resolved at the start of each run and never stored. Bearer tokens and assertions, which
- * others renew, are also read during the run.
+ * are resolved at the start of each run and never stored. Bearer tokens and client assertions are
+ * also read again during the run, because other programs renew them.
  *
  * Whether a credential is a reference is decided when the job is requested, since only server
- * admins may use them. Another user's password is never a reference, even if it looks like one.
+ * admins may use references. Another user's password is never a reference, even if it looks like
+ * one.
  */
 import { AUTHENTICATION_SCHEMES, CLIENT_ASSERTION } from "./authentication-schemes.ts";
 import type { HttpAddress, ReferencePlace, Replication, ResolvedAddress } from "./replication.ts";
@@ -81,7 +82,7 @@ function resolveOne(
 }
 
 /**
- * Calls the function once and returns it, so that a missing secret is reported when a run starts.
+ * Calls `read` once, so that a missing secret is reported at the start of a run. Returns `read`.
  */
 function readNow(read: () => string): () => string {
   read();

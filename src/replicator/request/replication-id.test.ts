@@ -64,7 +64,7 @@ test("a user filter's code is part of the id", () => {
   expect(baseId).toBe("49074f98af56641737a5f895de36b575");
 });
 
-test("hashes many document ids in pieces, with the same result", () => {
+test("hashing many document ids in pieces yields the same id", () => {
   const doc_ids = Array.from({ length: 3_000 }, (_, at) => `document-${at}`);
   let pieceCount = 0;
   const inPieces = {
@@ -126,7 +126,7 @@ describe.each(["replication-ids.json", "replication-ids-2.json"])("the ids of %s
   );
 });
 
-test("a token changes neither the replication id nor that of the transient job", () => {
+test("a token affects neither the replication id nor the id of the transient job", () => {
   const withToken = (token: string) =>
     parseReplication({ ...SNEK, source: { url: SNEK.source, auth: { bearer: { token } } } });
   const withKey = (key: string) =>
@@ -147,9 +147,9 @@ test("a token changes neither the replication id nor that of the transient job",
   expect(new Set(jobIds).size).toBe(1);
 });
 
-test("ids of versions 3, 2 and 1 match CouchDB's code", () => {
-  // Terms of older versions in couch_replicator_ids: [uuid, source, target], [host, port, source,
-  // target], [host, source, target].
+test("older ids equal those of CouchDB's versions 3, 2 and 1", () => {
+  // Terms in the older versions of couch_replicator_ids: [uuid, source, target], [host, port,
+  // source, target], [host, source, target].
   const { olderBaseIds } = replicationId(context(UUID), parseReplication(SNEK));
   const md5 = (hex: string): string =>
     createHash("md5").update(Buffer.from(hex, "hex")).digest("hex");
@@ -194,7 +194,7 @@ describe("numbers in a filter", () => {
     expect(idOf('"selector":{"n":0}')).toBe(idOf('"selector":{"n":-0}'));
   });
 
-  test("are ordered as strings if they are names of members, as in CouchDB", () => {
+  test("are sorted as strings if they are member names, as in CouchDB", () => {
     const sorted = '"selector":{"o":{"$eq":{"10":1,"9":2}}}';
     expect(idOf('"selector":{"o":{"$eq":{"9":2,"10":1}}}')).toBe(idOf(sorted));
     // Compared as Erlang strings, "10" precedes "9".

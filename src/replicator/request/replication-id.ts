@@ -1,7 +1,7 @@
 /**
  * Replication ids, equal to CouchDB's version 4 (`couch_replicator_ids`).
  *
- * `baseId` identifies the checkpoints on both sides, and depends on everything that influences the
+ * `baseId` identifies the checkpoints on both sides. It depends on everything that influences the
  * result, and on nothing else. The full id of a job adds `+continuous` and `+create_target`, which
  * do not affect checkpoints. As in CouchDB, ids never include a password or token, but do include a
  * user name.
@@ -79,7 +79,7 @@ export function replicationId(
   };
 }
 
-/** Returns a function that hashes the given terms together with those of the selection. */
+/** Returns a function that hashes the given terms together with the terms of the selection. */
 function hashWithSelection(
   { digests }: ReplicationIdContext,
   replication: Replication,
@@ -89,8 +89,8 @@ function hashWithSelection(
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   append(selection, sinceTerms(replication));
   append(selection, omissionTerms(replication));
-  // Each term is encoded only once, since the terms may contain ten thousand ids and are part of
-  // five hashes.
+  // Encode each term only once: the terms may contain ten thousand ids, and are part of five
+  // hashes.
   const encoded = selection.map(encodeOnce);
   return (...prefix) => md5HexOf(digests, encodeListPieces([...prefix, ...encoded]));
 }
@@ -185,7 +185,9 @@ function omissionTerms({ omissions }: Replication): Term[] {
   return omissions === undefined ? [] : [jsonTerm(omissionMembers(omissions))];
 }
 
-/** Trims source code as CouchDB does: only blanks, and only around one-line code. */
+/**
+ * Trims source code as CouchDB does: removes only spaces, and only if the code is a single line.
+ */
 function trimmed(code: string): string {
   return code.replace(/^ *([^\n]*?) *(?=\n?$)/, "$1");
 }

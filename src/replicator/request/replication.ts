@@ -14,7 +14,10 @@ import type { Labels } from "../../jobs/index.ts";
 import type { After } from "./after.ts";
 import type { Tags } from "./tags.ts";
 
-/** Selection of documents. The source filters the documents, or this node if the source cannot. */
+/**
+ * Selection of documents. Filters are applied by the source, or by this node if the source cannot
+ * apply them.
+ */
 export type Selection =
   | { readonly kind: "all" }
   | { readonly kind: "doc-ids"; readonly ids: readonly string[] }
@@ -56,11 +59,14 @@ export interface HttpAddress {
 }
 
 /**
- * An address whose references have been resolved. The members that others renew are functions,
+ * An address whose references have been resolved. Secrets that other programs renew are functions,
  * which throw if the secret cannot be read.
  */
 export interface ResolvedAddress extends HttpAddress {
-  /** The `authorization` header, with its value as written. */
+  /**
+   * The `authorization` header: the reference as written, and a function that reads its current
+   * value.
+   */
   readonly authorization?: { readonly written: string; readonly read: () => string };
   /** Reads the client's assertion. */
   readonly readAssertion?: () => string;
@@ -81,10 +87,10 @@ export type EndpointAddress = HttpAddress | LocalAddress;
 export interface Omissions {
   /** Whether deleted revisions are omitted. */
   readonly deleted?: true;
-  /** Maximum size of attachments; a revision with a larger one is omitted. */
+  /** Maximum size of attachments. Revisions with a larger attachment are omitted. */
   readonly attachmentBytesMax?: number;
   /**
-   * Maximum size of the JSON body, not counting protocol members; a revision with a larger one is
+   * Maximum size of the JSON body, not counting protocol members. Revisions with a larger body are
    * omitted.
    */
   readonly documentBytesMax?: number;
@@ -101,13 +107,15 @@ export interface Replication {
   /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions;
   /**
-   * Update sequence of the source after which the first run starts. If absent, the run starts at
-   * the beginning.
+   * Update sequence of the source after which the first run starts. If absent, it starts at the
+   * beginning.
    */
   readonly sinceSequence?: unknown;
   /** Whether `sinceSequence` is JSON text, which preserves the form of numbers. */
   readonly sinceIsJson?: true;
-  /** Relative length of the job's time slice within its group; `WEIGHT.default` if absent. */
+  /**
+   * Length of the job's time slice relative to other jobs of its group; `WEIGHT.default` if absent.
+   */
   readonly weight?: number;
   /** Tags of the job. They do not affect the run. */
   readonly tags?: Tags;
@@ -117,14 +125,16 @@ export interface Replication {
   readonly after?: After;
   /** Whether the job replicates in both directions (`pair.ts`). */
   readonly pair?: true;
-  /** Schedule (`schedule.ts`); runs immediately if absent. */
+  /** Schedule (`schedule.ts`). If absent, the job runs immediately. */
   readonly schedule?: string;
   /**
    * Whether the security object is copied in addition to the documents; rules can request this.
    * Default: false.
    */
   readonly copiesSecurity?: boolean;
-  /** Whether the security object is copied even to a target that existed before. Default: false. */
+  /**
+   * Whether the security object is also copied to a target that already existed. Default: false.
+   */
   readonly overwritesSecurity?: boolean;
   readonly options: ReplicationOptions;
 }
@@ -138,7 +148,7 @@ export function fixedMembers({
   return fixed;
 }
 
-/** Returns filter parameters as in a query: strings as they are, other values as JSON. */
+/** Returns filter parameters as in a query: strings unchanged, other values as JSON. */
 export function filterParameters({
   queryParameters,
 }: Selection & { readonly kind: "filter" }): readonly (readonly [name: string, value: string])[] {

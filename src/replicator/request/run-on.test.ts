@@ -42,7 +42,7 @@ test.each([
   expect(reasonOf(given)).toContain(reason);
 });
 
-test("the reason of a waiting job names the labels and what to do", () => {
+test("the reason shown for a waiting job contains the labels and the remedy", () => {
   expect(noNodeReason(["site:berlin"])).toBe(
     "No running node has the label site:berlin; add them to [tandem] labels of a node and restart it, or change `run_on`",
   );

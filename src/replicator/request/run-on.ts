@@ -36,12 +36,12 @@ export function parseRunOn(given: unknown): Labels | undefined {
   return given.length === 0 ? undefined : labelSet(given as readonly string[]);
 }
 
-/** Whether the format of the store has `run_on`, `after` and `pair`. */
+/** Whether the store's format includes `run_on`, `after` and `pair`. */
 export type HasPlacement = (tx: ReadTransaction) => Promise<boolean>;
 
 /**
- * Throws a ReplicationInvalidError for `run_on`, `after` and `pair` as long as nodes of an older
- * version, which would ignore them, may share the store.
+ * Throws a ReplicationInvalidError for `run_on`, `after` and `pair` while nodes of an older
+ * version, which would ignore these members, may share the store.
  */
 export async function checkFormat(
   tx: ReadTransaction,

@@ -15,7 +15,7 @@ describe("a cron expression", () => {
     ["*/15 * * * *", "2026-01-01T00:01:00Z", "2026-01-01T00:15:00"],
     ["0 9 * * 1-5", "2026-01-03T00:00:00Z", "2026-01-05T09:00:00"],
     ["0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00"],
-    // At this change to daylight saving time, times between two and three are moved to three.
+    // At the start of daylight saving time, times between two and three are moved to three.
     ["30 2 * * * Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00"],
   ])("%s after %s is %s", (text, now, expected) => {
     expect(shown(firstRunSec(parseSchedule(text), at(now)))).toBe(expected);
@@ -30,7 +30,7 @@ describe("a cron expression", () => {
   });
 });
 
-test("`every` is measured from the start of the last run, and one run makes up for all missed ones", () => {
+test("`every` counts from the start of the last run, and one run makes up for all missed runs", () => {
   const schedule = parseSchedule("every 15m");
   expect(firstRunSec(schedule, 100)).toBe(100);
   expect(nextRunSec(schedule, 100, 130)).toBe(1000);
@@ -46,14 +46,14 @@ describe("a window", () => {
     ["2026-01-01T21:00:00Z", "2026-01-01T21:00:00", "2026-01-02T05:00:00"],
     ["2026-01-02T04:59:59Z", "2026-01-02T04:59:59", "2026-01-02T05:00:00"],
     ["2026-01-02T05:00:00Z", "2026-01-02T21:00:00", undefined],
-    // At the change to daylight saving time, the window is an hour shorter.
+    // At the start of daylight saving time, the window is an hour shorter.
     ["2026-03-28T21:30:00Z", "2026-03-28T21:30:00", "2026-03-29T04:00:00"],
   ])("at %s, the window next opens at %s, and it ends at %s", (now, opens, ends) => {
     expect(shown(intoWindow(night, at(now)))).toBe(opens);
     expect(shown(windowEndSec(night, at(now)))).toBe(ends);
   });
 
-  test("moves runs of `every` that are due outside the window to its next start", () => {
+  test("moves runs of `every` that are due outside the window to the next start of the window", () => {
     const schedule = parseSchedule("every 1h between 22:00 and 06:00");
     const late = nextRunSec(schedule, at("2026-01-01T05:30:00Z"), at("2026-01-01T05:31:00Z"));
     expect(shown(late)).toBe("2026-01-01T22:00:00");

@@ -1,8 +1,8 @@
 /**
- * The field `schedule` of a replication, unknown to CouchDB: runs it at certain times instead of
+ * The field `schedule` of a replication (not in CouchDB): runs it at certain times instead of
  * continuously. Pure: the current time is a parameter. Times are seconds since the epoch.
  *
- *   every 15m                                  s, m, h or d; from the start of one run to the next
+ *   every 15m                                  from one start to the next; units: s, m, h, d
  *   0 3 * * 1-5 Europe/Berlin                  a cron expression; UTC without a time zone
  *   after 100 changes                          when the source has this many pending changes
  *   between 22:00 and 06:00 Europe/Berlin      for continuous replications, or after `every`
@@ -37,7 +37,7 @@ const CRON = /^((?:[\d*,/?LW#A-Za-z-]+ ){4}[\d*,/?LW#A-Za-z-]+)(?: (\S+))?$/;
 const EXAMPLES =
   '"every 15m", "0 3 * * * Europe/Berlin", "after 100 changes" or "between 22:00 and 06:00 Europe/Berlin"';
 
-/** Parses a schedule. Throws a ReplicationInvalidError that names what is accepted. */
+/** Parses a schedule. Throws a ReplicationInvalidError that lists the accepted forms. */
 export function parseSchedule(value: unknown): Schedule {
   if (typeof value !== "string" || value.length > LENGTH_MAX) throw invalid(value, "");
   const every = EVERY.exec(value);
@@ -82,7 +82,7 @@ function openCron(value: string, pattern: string, timezone: string): Cron {
   } catch (error) {
     throw invalid(value, `: ${(error as Error).message}`);
   }
-  // Any start time will do: the next leap day is at most eight years away.
+  // The search may start at any time, because the next February 29 is at most eight years later.
   if (line.nextRun(new Date(0)) === null) throw invalid(value, ": that day never occurs");
   return line;
 }
@@ -106,7 +106,7 @@ export function firstRunSec(schedule: Schedule | undefined, nowSec: number): num
   return intoWindow(schedule, nowSec);
 }
 
-/** Returns when a job runs again. One run makes up for all missed ones. */
+/** Returns when a job runs again. One run makes up for all missed runs. */
 export function nextRunSec(schedule: Schedule, startedSec: number, nowSec: number): number {
   switch (schedule.kind) {
     case "every":
@@ -120,8 +120,8 @@ export function nextRunSec(schedule: Schedule, startedSec: number, nowSec: numbe
 }
 
 /**
- * Returns the given time if the window is open then, or if there is no window; otherwise the time
- * when it next opens.
+ * Returns the given time if it is within the window or there is no window; otherwise the next start
+ * of the window.
  */
 export function intoWindow(schedule: Schedule | undefined, timeSec: number): number {
   const window = schedule?.window;

@@ -2,13 +2,14 @@
 import { JsonNumber, printJson } from "../../base/index.ts";
 
 /**
- * Maximum length of a sequence as JSON. A log contains 150 sequences, and a job several. CouchDB's
- * sequences have about a hundred characters, or thousands in a cluster with hundreds of shards.
+ * Maximum length of a sequence as JSON. Bounds the size of replication logs, which contain 150
+ * sequences, and of jobs, which contain several. CouchDB's sequences have about a hundred
+ * characters, or thousands in a cluster with hundreds of shards.
  */
 export const SEQUENCE_LENGTH_MAX = 32_768;
 
 /**
- * Whether a user may give this value as the sequence at which a job starts: a number from 0, a
+ * Whether a user may give this value as the sequence at which a job starts: a nonnegative number, a
  * non-empty string, or a list, as in BigCouch.
  */
 export function isStartSequence(value: unknown): boolean {

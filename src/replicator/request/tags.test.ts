@@ -46,7 +46,7 @@ test.each([
   expect(reasonOf(given)).toContain(reason);
 });
 
-test("a filter has names and values, each once", () => {
+test("parses the terms of a filter, and removes duplicates", () => {
   expect(parseTagFilter("team:a:b, env,team:a:b")).toEqual(["team:a:b", "env"]);
   for (const text of ["", "team,", "Team", ":x", "team:", "a\u0000"]) {
     expect(parseTagFilter(text)).toBe(undefined);

@@ -4,7 +4,7 @@ import { isObject, ReplicationInvalidError, SHOWN_LENGTH_MAX, shown } from "./pa
 /** Maximum number of tags of a job. Bounds its rows in the job index. */
 const TAGS_MAX = 16;
 const NAME = /^[a-z0-9][a-z0-9_-]{0,63}$/;
-/** No comma, which separates the tags of a filter. */
+/** Excludes the comma, which separates the tags of a filter. */
 const VALUE = /^[^\p{C}\p{Zl}\p{Zp},]{1,128}$/u;
 
 /** Values by name, sorted by name, so that equal tags have equal JSON. */
@@ -54,7 +54,7 @@ export function tagTerms(tags: Tags | undefined): readonly string[] {
   return Object.entries(tags ?? {}).map(([name, value]) => `${name}:${value}`);
 }
 
-/** Splits `name:value`. The value is undefined in a term that is only a name. */
+/** Splits `name:value`. The value is undefined if the term is only a name. */
 export function splitTerm(term: string): readonly [name: string, value: string | undefined] {
   const colon = term.indexOf(":");
   return colon < 0 ? [term, undefined] : [term.slice(0, colon), term.slice(colon + 1)];

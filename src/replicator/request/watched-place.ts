@@ -15,11 +15,11 @@ export interface WatchedPlace {
    */
   readonly source: string;
   readonly database: string;
-  /** Labels that the node of the watcher must have. */
+  /** Labels that a node must have to run the watcher. */
   readonly labels: Labels;
 }
 
-/** Stands for the server of local databases. */
+/** The source name of local databases. */
 export const LOCAL_SOURCE = "local";
 
 /**
@@ -47,7 +47,7 @@ export function watchedPlace(
   return { source: `${parts.server.url} ${digest}`, database: parts.database, labels };
 }
 
-/** Returns the root URL of a source's server. Omits the digest of the account. */
+/** Returns the root URL of a source's server, without the digest of the account. */
 export function serverUrlOf(source: string): string {
   return source.replace(/ .*$/, "");
 }

@@ -1,4 +1,4 @@
-/** Opens the source of a rule, to list its databases. */
+/** Opens the source of a rule, in order to list its databases. */
 import type { Authority, DatabaseRegistry } from "../../databases/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";

@@ -38,7 +38,7 @@ function maskedUrl(value: unknown): unknown {
   return typeof value === "string" ? maskCredentials(value) : value;
 }
 
-/** Masks a secret. References are shown, because they reveal none. */
+/** Masks a secret. References are not masked, because they reveal no secret. */
 function maskedText(value: unknown): unknown {
   return typeof value === "string" && isReference(value) ? value : MASK;
 }

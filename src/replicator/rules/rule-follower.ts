@@ -1,13 +1,13 @@
 /**
- * Follows a rule while this node holds its job: creates a job for each matching database of the
- * source, and ends jobs that are no longer wanted.
+ * Follows a rule while this node holds the rule's job: creates a job for each matching database of
+ * the source, and ends jobs that are no longer wanted.
  *
- * To miss no database, it records the end of the server's feed of updates, lists all databases, and
- * then follows the feed. Feeds may lose events, so the listing is repeated; without a feed there
- * are only listings. Jobs are changed in pages, each in a transaction that verifies that the rule's
- * job is still held. Each database with a job has a row with the rule's generation. After a change
- * of the rule, rows of older generations remain until their jobs are updated, so that any node can
- * resume the work.
+ * To miss no database, the follower records the end of the server's feed of updates, lists all
+ * databases, and then follows the feed. Feeds may lose events, so the listing is repeated. Without
+ * a feed there are only listings. Jobs are changed in pages, each in a transaction that verifies
+ * that the rule's job is still held. Each database with a job has a row with the rule's generation.
+ * After a change of the rule, rows of older generations remain until their jobs are updated, so
+ * that any node can resume the work.
  */
 
 import { type Runtime, runTogether } from "../../base/index.ts";
@@ -38,16 +38,16 @@ import type { RuleDatabase, RuleIdentity, RuleStore } from "./rule-store.ts";
 const CHANGED_MAX = 20;
 /** Number of rows read per transaction. */
 const ROWS_MAX = 500;
-/** Delay for collecting events, so that a busy server is not asked for each change. */
+/** Delay for collecting events, to send one request for many changes of a busy server. */
 const GATHER_MS = 100;
 /**
  * Pause between two listings of the source's databases, with and without a feed of database
- * updates. Even without a feed, a new database gets its job within ten seconds.
+ * updates. Without a feed, a new database still gets its job within ten seconds.
  */
 const LIST_PAUSE_MS = { feed: 60_000, lists: 5_000 };
-/** Minimum duration of a round through all security objects. */
+/** Minimum duration of one pass over all security objects. */
 const SECURITY_ROUND_MS_MIN = 30_000;
-/** Cost of a local read for the rate limit, where a request to a server costs 1. */
+/** Cost of a local read for the rate limit. A request to a server costs 1. */
 const LOCAL_COST = 0.1;
 
 export interface RuleFollowerParts extends AddJobParts, RemoveJobParts {
@@ -143,7 +143,10 @@ export class RuleFollower {
     return count;
   }
 
-  /** Creates jobs for matching databases without one, and updates jobs of an earlier generation. */
+  /**
+   * Creates jobs for matching databases that have no job, and updates jobs of an earlier
+   * generation.
+   */
   async #makeJobs(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     const { rule, generation } = this.#followed;
@@ -186,8 +189,8 @@ export class RuleFollower {
 
   /**
    * Checks the rows within the range of the listed names. Ends jobs of databases that no longer
-   * match and, if the rule is configured so, of databases that are not listed. Updates the other
-   * jobs to the current rule.
+   * match and, with `"delete": "stop"`, of databases that are not listed. Updates the other jobs to
+   * the current rule.
    */
   async #endOthers(listed: ListedNames, signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
@@ -205,7 +208,7 @@ export class RuleFollower {
     }
   }
 
-  /** Ends jobs of databases missing on the source, if the rule is configured so. */
+  /** Ends jobs of databases missing from the source, if `delete` of the rule is `stop`. */
   async #endJobsOfGone(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     if (this.#followed.rule.whenDeleted !== "stop") return;
@@ -261,9 +264,9 @@ export class RuleFollower {
   }
 
   /**
-   * Whether a later run of the job will copy the changed security object. Makes the job due if it
-   * is parked. False while the job is running, because that run may have read the object before the
-   * change.
+   * Ensures that a later run of the job copies the changed security object: makes the job due if it
+   * is parked. Returns false if the job is running, because that run may have read the object
+   * before the change.
    */
   async #takesUp(tx: Transaction, database: string): Promise<boolean> {
     const { jobs, controls, parked, runtime } = this.#parts;
@@ -277,7 +280,10 @@ export class RuleFollower {
     return true;
   }
 
-  /** Changes a few databases per transaction, while the job is held. */
+  /**
+   * Applies `change` to a few names per transaction, each of which verifies that the rule's job is
+   * still held.
+   */
   async #inPages(
     names: readonly string[],
     signal: AbortSignal,

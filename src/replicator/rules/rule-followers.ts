@@ -1,4 +1,6 @@
-/** Rules followed by this node (`rule-follower.ts`), outside its slots. */
+/**
+ * Follows rules on this node (`rule-follower.ts`). The jobs of the followers do not occupy slots.
+ */
 import { assert, backoff, runTogether } from "../../base/index.ts";
 import {
   type HeartbeatParts,
@@ -27,7 +29,7 @@ import {
   type RuleProgress,
 } from "./rule-progress.ts";
 
-/** Pause before an unreachable source is retried; doubled each time. */
+/** Pause before retrying an unreachable source. Doubled after each failure. */
 const PAUSE_SEC = { min: 1, max: 60 };
 
 export interface RuleFollowersParts
@@ -138,8 +140,8 @@ export class RuleFollowers implements SlotlessJobType {
   }
 
   /**
-   * Reschedules the job: after a pause if the run failed and the rule is unchanged, otherwise
-   * immediately.
+   * Reschedules the rule's job: after a pause if the run failed and the rule is unchanged,
+   * otherwise immediately.
    */
   async #end(held: HeldJob, progress: RuleProgress): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;

@@ -1,6 +1,5 @@
 /**
- * Reads the databases of a rule's source and the rows of databases with jobs, both in the order of
- * names.
+ * Reads the databases of a rule's source, and the rows of databases with jobs, both sorted by name.
  */
 import type { KeyValueStore } from "../../kv/index.ts";
 import { EndpointError } from "../endpoints/endpoint.ts";
@@ -29,7 +28,7 @@ export interface ListedNames extends NameRange {
 }
 
 /**
- * Yields all names once, in consecutive ranges. Calls `turn` before each request, to limit the
+ * Yields each name once, in consecutive ranges. Calls `turn` before each request, to limit the
  * rate.
  */
 export async function* listNames(

@@ -1,4 +1,4 @@
-/** Dry run of a change or removal of a rule, listing the source as the follower would. */
+/** Dry run of a change or removal of a rule. Lists the source as the follower would. */
 
 import { finishWithin, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
@@ -21,7 +21,7 @@ export const LISTING_MS_MAX = 60_000;
 const PLANS_MAX = 4;
 /** Maximum number of security objects compared concurrently. */
 const COMPARED_AT_ONCE_MAX = 8;
-/** Stands for the previous rule of a database that has no job. */
+/** Placeholder for the previous rule of a database that has no job. */
 const NO_JOB = "no job";
 /** Maximum number of names listed per kind of change. */
 const NAMES_MAX = 10;
@@ -200,8 +200,8 @@ export class RulePlans {
   }
 
   /**
-   * Returns a database's replication as JSON, for comparison; undefined if it has none. Does not
-   * include tags and placement, whose changes do not replace a job.
+   * Returns a database's replication as JSON, for comparison; undefined if it has none. Omits tags
+   * and placement, because changing them does not replace the job.
    */
   #text(rule: Rule, name: string): string | undefined {
     const match = matchRule(rule, name);
@@ -211,7 +211,7 @@ export class RulePlans {
   }
 }
 
-/** The last segment of a URL is the database's name. */
+/** Returns the database name of a URL: its last segment. */
 function nameOf(targetUrl: string): string {
   return decode(targetUrl.slice(targetUrl.lastIndexOf("/") + 1));
 }

@@ -18,7 +18,7 @@ export interface RuleProgress {
   readonly listedMs: number | undefined;
   /** Number of matching databases in the last listing, if any. */
   readonly matchedCount: number | undefined;
-  /** Number of matching databases that cannot be copied, and the first of these databases. */
+  /** Number of matching databases that cannot be copied. `faults` contains the first of them. */
   readonly faultCount: number;
   readonly faults: readonly RuleFault[];
   /** How the rule notices new databases; undefined if the source has not been asked yet. */
@@ -48,7 +48,7 @@ export class ListingCount {
   faultCount = 0;
   readonly faults: RuleFault[] = [];
 
-  /** Counts a matching database. `reason` says why it cannot be copied; undefined if it can. */
+  /** Counts a matching database. `reason` is why it cannot be copied; undefined if it can. */
   matched(database: string, reason: string | undefined): void {
     this.matchedCount++;
     if (reason === undefined) return;

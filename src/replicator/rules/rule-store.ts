@@ -1,5 +1,6 @@
 /**
- * Stores rules, and which databases have jobs. Rules are sealed because they contain credentials.
+ * Stores rules, and the databases for which they have jobs. Rules are sealed because they contain
+ * credentials.
  */
 
 import {
@@ -41,7 +42,7 @@ export interface RuleIdentity {
 export interface RuleContent {
   /** Members of the rule as given, including secrets. */
   readonly members: Members;
-  /** Last author of the rule, who owns its jobs. */
+  /** Last author of the rule. The jobs of the rule belong to this user. */
   readonly owner: Authority;
   readonly changedMs: number;
 }
@@ -115,7 +116,7 @@ export class RuleStore {
     });
   }
 
-  /** Seals the rule with the current key. Returns whether that changed anything. */
+  /** Seals the rule with the current key. Returns false if it remains unchanged. */
   async renewSeal(tx: Transaction, name: string): Promise<boolean> {
     const value = await tx.get(this.#keys.rule.key({ name }));
     if (value === undefined || this.#seal === undefined) return false;
@@ -189,8 +190,8 @@ export class RuleStore {
   }
 
   /**
-   * Returns the content of a rule; undefined if it is unreadable, so that the other rules can still
-   * be listed.
+   * Returns the content of a rule; undefined if it is unreadable, so that other rules can still be
+   * listed.
    */
   #open(name: string, bytes: Uint8Array, isSealed: boolean): RuleContent | undefined {
     if (isSealed && this.#seal === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** Summary of a rule and its jobs, from counters, at a cost independent of their number. */
+/** Summary of a rule and its jobs. Reads counters, at a cost independent of the number of jobs. */
 import type { Clock } from "../../base/index.ts";
 import { hasLabels, type Job, type Jobs, type Worker } from "../../jobs/index.ts";
 import type { ReadTransaction, Subspace } from "../../kv/index.ts";
@@ -31,7 +31,7 @@ export interface RuleSummariesParts {
   readonly subspace: Subspace;
 }
 
-/** The failure of a rule that no node follows, as also while a single node restarts. */
+/** Failure of a rule that no node follows. Also shown briefly while the only node restarts. */
 export const UNFOLLOWED: RuleFailure = {
   error: "no_replication_node",
   reason:

@@ -20,7 +20,7 @@ function targetOf(members: Members, name: string): string | undefined {
   return match.target.kind === "target" ? match.target.url : match.target.reason;
 }
 
-test("a rule applies to names that match a pattern and are not excluded by another one", () => {
+test("a rule applies to names that match a pattern in `databases` and none in `except`", () => {
   const rule = { ...USERS, databases: ["user-*", "orders"], except: ["user-test*"] };
   expect(targetOf(rule, "user-joe")).toBe("https://b.example/user-joe");
   expect(targetOf(rule, "orders")).toBe("https://b.example/orders");
@@ -140,7 +140,7 @@ test.each([
   });
 });
 
-test("a rule for local databases copies them without a URL", () => {
+test("a rule with local databases copies them without a URL", () => {
   const rule = parseRule({ ...USERS, source: { url: "local" }, create_target: false }, CONFIG);
   const replication = ruleReplication(rule, "user-joe", "https://b.example/user-joe", CONFIG);
   expect(replication.source).toEqual({ kind: "local", database: "user-joe" });
@@ -181,7 +181,7 @@ test.each<[Members, string]>([
   );
 });
 
-test("rejects a rule that would copy its own copies on the source server again", () => {
+test("rejects a rule that would copy the copies it creates on the source server", () => {
   const here = { source: "local", target: "copy-{db}" };
   expect(() => parseRule({ ...here, databases: ["*"] }, CONFIG)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining('"except": ["copy-*"]') }),

@@ -27,11 +27,11 @@ import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
 
 /** Maximum number of patterns, which bounds the cost of matching a name. */
 const PATTERNS_MAX = 100;
-/** Maximum length of database names. */
+/** Maximum length of a pattern: that of database names. */
 const PATTERN_LENGTH_MAX = 238;
 /** Selector that excludes design documents: no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
-/** Members of `options` that are not options of a replication: its schedule and omissions. */
+/** Additional members of `options`: the schedule and the omissions of the replications. */
 const CHOSEN = ["schedule", "deleted", "documents", "attachments"];
 
 /**
@@ -91,11 +91,11 @@ export interface Rule {
   readonly copiesSecurity: boolean;
   /** Patterns of existing targets whose security objects may be replaced. */
   readonly overwritten: readonly Glob[];
-  /** Labels that a node must have to run the jobs, and to list the databases of a server. */
+  /** Labels that a node must have to run the jobs, and to list the databases of a remote source. */
   readonly runOn: Labels;
   /**
-   * Names of jobs for which each job waits before its first run; `{db}` is its database. Undefined
-   * for none.
+   * Names of jobs for which each job waits before its first run; `{db}` stands for the job's
+   * database. Undefined for none.
    */
   readonly after: After | undefined;
   /** Members shared by all replications, including the endpoints without their URLs. */
@@ -155,7 +155,7 @@ export function matchRule({ databases, except, target }: Rule, name: string): Ru
   return { kind: "none" };
 }
 
-/** Returns the replication of a database to `targetUrl`, as returned by `matchRule`. */
+/** Returns the replication of a database to `targetUrl`, which `matchRule` has returned. */
 export function ruleReplication(
   rule: Rule,
   name: string,
@@ -180,8 +180,8 @@ export function ruleReplication(
 }
 
 /**
- * Whether a pattern in `security` matches the target, or `databases` contains the exact name of the
- * database. Only then may the target's security object be replaced.
+ * Whether the target's security object may be replaced: a pattern in `security` matches the target,
+ * or `databases` contains the exact name of the database.
  */
 function mayOverwrite(
   { databases, overwritten, target }: Rule,
@@ -213,7 +213,7 @@ function endpointOf(
   const endpoint = typeof given === "string" ? { url: given } : given;
   if (!isObject(endpoint) || typeof endpoint.url !== "string") {
     const wanted = side === "source" ? `a server's URL, or "${LOCAL_SOURCE}"` : "a URL with {db}";
-    // The message shows the type only, because the value may contain a password.
+    // Show only the type, because the value may contain a password.
     throw new ReplicationInvalidError(
       `\`${side}\` must be ${wanted}, or an object with such a \`url\`, but is ${kindOf(given)}`,
     );

@@ -70,7 +70,7 @@ export interface ShownRule extends NamedRule {
   readonly summary: RuleSummary;
 }
 
-/** A rule with its secrets in place of their masks. */
+/** A valid rule in which stored secrets have replaced their masks. */
 interface CheckedRule {
   readonly whole: Members;
   readonly rule: Rule;
@@ -221,7 +221,8 @@ export class Rules {
       rule.server === undefined ? [LOCAL_RULE_TYPE, RULE_TYPE] : [RULE_TYPE, LOCAL_RULE_TYPE];
     await jobs.remove(tx, { type: formerType, id: name });
     const job = { type, id: name };
-    // Only a node with the labels may reach the server. The local store is listed by any node.
+    // A remote source may be reachable only from nodes with the labels. Any node can list our own
+    // store.
     const labels = rule.server === undefined ? NO_LABELS : rule.runOn;
     await jobs.setLabels(tx, job, labels);
     const nowSec = Math.floor(nowMs / 1000);
@@ -246,7 +247,7 @@ export class Rules {
     });
   }
 
-  /** Seals all rules with the current key. Returns how many were changed. */
+  /** Seals all rules with the current key. Returns the number of changed rules. */
   async renewSeals(): Promise<number> {
     const { kv, ruleStore: store } = this.#parts;
     let renewedCount = 0;

@@ -11,8 +11,8 @@ import { Glob } from "../jobs/glob.ts";
 import { decode, ReplicationInvalidError } from "../request/parse-fields.ts";
 
 /**
- * Splits an address into its server, including a slash at the end, and the database name. The
- * address may also end in a slash.
+ * Splits an address into its server, including the slash after it, and the database name. Ignores a
+ * slash at the end of the address.
  */
 const SERVER_AND_NAME = /^(https?:\/\/[^/?#]+\/(?:[^?#]*\/)?)([^/?#]+)\/?$/i;
 const PLACEHOLDER = /\{([^{}]*)\}/g;
@@ -60,7 +60,7 @@ export class TargetTemplate {
   }
 
   /**
-   * Returns the target of a source database. A system database is only accepted if it is in
+   * Returns the target of a source database. Accepts a system database only if it is in
    * `spelledOut`.
    */
   expand(

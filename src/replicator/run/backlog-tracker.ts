@@ -1,4 +1,4 @@
-/** Tracks the backlog of a held job: the stored backlog, and what this run has measured since. */
+/** Tracks the backlog of a held job: the stored backlog, and the measurements of this run. */
 import { type Backlog, backlogToLeave, backlogToStore, lagSec } from "../job-lists/backlog.ts";
 
 export class BacklogTracker {

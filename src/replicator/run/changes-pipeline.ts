@@ -15,8 +15,8 @@ import { changeCount, readChanges } from "./read-changes.ts";
 /** Bytes of changes queued per copier, as in CouchDB. */
 const QUEUE_BYTES_PER_COPIER = 102_400;
 /**
- * Whether reading and writing batches overlap, by kind of source. Not worthwhile for our own store,
- * which responds so fast that the limit on writes alone bounds the number of batches.
+ * Whether reading and writing batches overlap, by kind of source. Not worthwhile for our own store:
+ * it responds so fast that the limit on concurrent writes also bounds the number of batches.
  */
 const READS_AHEAD = { http: true, local: false };
 
@@ -53,7 +53,8 @@ export class ChangesPipeline {
   }
 
   /**
-   * When the feed last delivered something or began (monotonic ms); undefined until it has begun.
+   * Monotonic time (ms) at which the feed began or last delivered something; undefined before it
+   * begins.
    */
   get quietSinceMs(): number | undefined {
     return this.#quietSinceMs;
@@ -82,7 +83,7 @@ export class ChangesPipeline {
     ]);
   }
 
-  /** Returns the copying of the next batch; undefined if the feed has ended. */
+  /** Returns a function that copies the next batch; undefined if the feed has ended. */
   async #nextBatch(): Promise<((signal: AbortSignal) => Promise<void>) | undefined> {
     const { replication, sequence, secrets } = this.#parts;
     let number = 0;
@@ -90,28 +91,4 @@ export class ChangesPipeline {
     const items = await this.#queue.takeUpTo(replication.options.workerBatchSize, (batch) => {
       const end = batch.at(-1)?.sequence;
       // Before a sequence is stored and displayed, reject it if it repeats a credential.
-      if (secrets.isRepeatedIn(end)) throw repeatsCredential("a sequence");
-      number = sequence.start(end, changeCount(batch));
-    });
-    return items && ((signal) => this.#copyBatch(items, number, signal));
-  }
-
-  async #copyBatch(
-    items: readonly ChangesItem[],
-    number: number,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { batchCopier, sequence, lag, onBatch } = this.#parts;
-    const changes = items.filter(isChange);
-    try {
-      await batchCopier.copy(changes, signal);
-    } catch (error) {
-      // Ends the wait for the next batch: a continuous feed may be idle for long.
-      this.#queue.fail(error);
-      throw error;
-    }
-    if (changes.length > 0) this.#hasCopied = true;
-    lag.arrived(sequence.finish(number));
-    onBatch?.();
-  }
-}
+      // Reject a sequence that repeats a credential, before it is stored and displayed.

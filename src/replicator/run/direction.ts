@@ -1,4 +1,7 @@
-/** One direction of a job's run, and the tasks that watch what its changes feed does not show. */
+/**
+ * One direction of a job's run, and the tasks that watch for changes not shown by the changes feed:
+ * changes of the filter function and of the security object.
+ */
 import type { Clock } from "../../base/index.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import type { FailurePlaces } from "../failures/failure-places.ts";
@@ -6,12 +9,12 @@ import type { Replication } from "../request/replication.ts";
 import { type ReplicationId, userFilter } from "../request/replication-id.ts";
 import { type ReplicationRun, StopRequest } from "./replication-run.ts";
 
-/** A direction of a job: its only one, or one of the two of a pair (`request/pair.ts`). */
+/** The only direction of a job, or one of the two directions of a pair (`request/pair.ts`). */
 export interface Direction {
   readonly replication: Replication;
   readonly isReverse: boolean;
   readonly ids: ReplicationId;
-  /** Where the direction failed. */
+  /** Records where calls to this direction's endpoints failed. */
   readonly places: FailurePlaces;
 }
 
@@ -39,7 +42,7 @@ export async function watchFilter(
   }
 }
 
-/** Copies the security object again when it has changed; changes feeds do not include it. */
+/** Copies the security object again after each change. Changes feeds do not include the object. */
 export async function followSecurity(
   clock: Clock,
   run: ReplicationRun,

@@ -51,7 +51,7 @@ export class EarlyChanges {
     const feed = this.#source.changes({ ...this.#request, since }, controller.signal);
     const iterator = feed[Symbol.asyncIterator]();
     const first = iterator.next();
-    // Avoid an unhandled rejection. A consumer of the feed gets the error.
+    // Avoid an unhandled rejection. The consumer of the feed gets the error.
     first.catch(() => {});
     this.#begun = { since, iterator, first, controller, unfollow };
   }

@@ -1,4 +1,4 @@
-/** Stored record of a held job's hazardous work, and of the nodes that crashed doing it. */
+/** Stored record of a held job's hazardous work, and of the nodes that crashed during this work. */
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
 import { afterDeath, type Hazard, NO_HAZARD, quarantine } from "../jobs/hazard.ts";
@@ -24,9 +24,8 @@ export class HazardRecord {
   }
 
   /**
-   * If the previous node died during the run, counts that death unless it has been counted. If this
-   * puts the job into quarantine, returns the failure of the job. Called once, after `load` and
-   * before the run.
+   * Counts a crash of the node that last ran the job, unless it has been counted. Returns the job's
+   * failure if it must be quarantined. Called once, after `load` and before the run.
    */
   async findQuarantine(): Promise<ReplicationFailure | undefined> {
     const { kv, write } = this.#parts;

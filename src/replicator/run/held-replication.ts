@@ -133,7 +133,7 @@ export class HeldReplication {
    * the start of this run.
    */
   readonly #lostRun: JobRun | undefined;
-  /** Whether this run has woken the jobs that wait for this one to catch up (`after`). */
+  /** Whether this run has woken the jobs that wait for this job to catch up (`after`). */
   #hasNotedReached = false;
   /** Whether other jobs wanted the same replication when the run began. */
   #hasRivals = false;
@@ -167,7 +167,7 @@ export class HeldReplication {
     this.#activityTimeoutSec = parts.config.activityTimeoutSec;
   }
 
-  /** The job data last stored, or to be stored next. */
+  /** The job data that were last stored, or will be stored next. */
   get data(): ReplicationJobData {
     return this.#data;
   }
@@ -214,16 +214,16 @@ export class HeldReplication {
   get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
     const { sinceMs, pending } = this.#backlog.stored ?? {};
     if (sinceMs === undefined) return undefined;
-    // After a restart at another position, the stored number of changes no longer applies. That of
-    // a pair includes both directions.
+    // The stored number of changes cannot be used after a restart at another position, or for a
+    // pair, where it includes both directions.
     const isOfRun = this.restartAt === undefined && this.#data.replication?.pair !== true;
     return { sinceMs, pending: isOfRun ? pending : undefined };
   }
 
   /**
-   * Returns a watch that fires when the job is lost, or another node notifies its worker, for
-   * example of an operator's decision. Throws a StopRequest if there was a decision since the
-   * start, or `run_on` has changed. Must be created again after it has fired.
+   * Returns a watch that fires when the job is lost, or when another node notifies its worker, for
+   * example of an operator's decision. Throws a StopRequest if an operator has made a decision
+   * since the start of the run, or `run_on` has changed. Must be created again after it has fired.
    */
   async watch(): Promise<Watch> {
     const { kv, jobs, controls } = this.parts;
@@ -251,15 +251,15 @@ export class HeldReplication {
     return called;
   }
 
-  /** Start sequence requested by an operator, which overrides checkpoints. */
+  /** Start sequence requested by an operator. Overrides checkpoints. */
   get restartAt(): JobControl["restartAt"] {
     return this.#control.restartAt;
   }
 
   /**
-   * Records the start of the run, unless another job owns one of its replications. The start of an
-   * `isShort` run is recorded by the next write, usually at the end of the run. Returns `halting`
-   * while a run of a removed job is still copying for one of these replications.
+   * Records the start of the run, unless another job owns one of its replications. If `isShort`,
+   * the start is recorded by the next write, usually at the end of the run. Returns `halting` while
+   * a run of a removed job is still copying for one of these replications.
    */
   async begin(
     runIds: RunIds,
@@ -423,7 +423,7 @@ export class HeldReplication {
     this.#data = withChangesPending(this.#data, changesPending);
   }
 
-  /** Whether progress or a change of state has to be stored. */
+  /** Whether progress or a change of state is not stored yet. */
   get hasNews(): boolean {
     const { statistics, checkpointedSequence, reverse, rates, waitsFor } = this.#data;
     if (waitsFor !== this.#stored.waitsFor) return true;
@@ -444,7 +444,7 @@ export class HeldReplication {
     return this.parts.runtime.clock.monotonicMs() - this.#storedAtMs;
   }
 
-  /** Maximum heartbeat interval, which allows several per activity timeout. */
+  /** Maximum time between heartbeats, which allows several per activity timeout. */
   get silentMsMax(): number {
     return (this.#activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
   }
@@ -487,8 +487,8 @@ export class HeldReplication {
   }
 
   /**
-   * Returns the stored backlog if it shows that the job has caught up, and either this is new or
-   * this run may not have woken the jobs that wait for this one.
+   * Returns the stored backlog if the job has caught up, and the jobs that wait for this job may
+   * not have been woken yet.
    */
   #caughtUp(backlog: Backlog | undefined): Backlog | undefined {
     if (backlog !== undefined) return backlog.sinceMs === undefined ? backlog : undefined;
@@ -499,7 +499,7 @@ export class HeldReplication {
     return this.parts.jobs.update(tx, this.held, encodeProgress(data), this.#requestToStore);
   }
 
-  /** Remembers the data that are stored, and therefore visible to other nodes. */
+  /** Records that `data` is stored, and therefore visible to other nodes. */
   #noteStored(data: ReplicationJobData): void {
     this.#requestToStore = undefined;
     this.#stored = data;
@@ -508,8 +508,8 @@ export class HeldReplication {
 
   /**
    * Ends the run in one transaction that updates the job and its document. `before` is the job
-   * before the run; a run that only retried failures does not change its state. Repeats while the
-   * store rejects writes, until `leaving` aborts, because no other node knows the outcome.
+   * before the run. A run that only retried failures keeps the job's state. While the store rejects
+   * writes, retries until `leaving` aborts, because no other node knows the outcome.
    */
   async end(
     ending: RunEnding,
@@ -527,7 +527,7 @@ export class HeldReplication {
     const disposition = decideRun(ending, this.#data, before, facts);
     this.#announce(ending, disposition, nowSec);
     const { state, unreachable } = disposition;
-    // All changes of the feed have arrived. Later ones belong to the next run.
+    // All changes of the feed have arrived. Later changes belong to the next run.
     if (hasAllArrived(ending)) {
       this.noteChangesPending(0);
       this.noteBehind(undefined);
@@ -562,8 +562,7 @@ export class HeldReplication {
   }
 
   /**
-   * Runs `body` in a transaction. Repeats this while the store rejects writes, until `leaving`
-   * aborts.
+   * Runs `body` in a transaction. While the store rejects writes, retries until `leaving` aborts.
    */
   async #insist(leaving: AbortSignal, body: (tx: Transaction) => Promise<void>): Promise<void> {
     const { kv, runtime } = this.parts;
@@ -710,7 +709,7 @@ export class HeldReplication {
     return decideDue(dueAtSec, { isPaused, isDecidedAnew }, this.#nowSec());
   }
 
-  /** Removes from the document an outdated state that CouchDB or an earlier run has left. */
+  /** Removes an outdated state that CouchDB or an earlier run has written to the document. */
   async #clearDocumentState(tx: Transaction): Promise<void> {
     const { document } = this.#data;
     if (document !== undefined) await clearDocumentState(tx, this.parts.databases, document);

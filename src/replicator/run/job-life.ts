@@ -1,4 +1,7 @@
-/** Reports of a running job: heartbeats, progress, rates, what it waits for, and its lag. */
+/**
+ * Keeps a running job up to date: heartbeats, progress, rates, lag, and the reason for waiting
+ * requests.
+ */
 import { smallest } from "../../base/index.ts";
 import type { Activity } from "../../http-client/index.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
@@ -39,12 +42,12 @@ export class MeasuredRun {
     return this.#rates.rates;
   }
 
-  /** Whether all changes known so far have arrived, and the last checkpoint includes them. */
+  /** Whether the run has written a checkpoint or has no known pending changes. */
   get isDone(): boolean {
     return this.run.hasCheckpoint || (this.lag.isKnown && this.lag.sinceMs === undefined);
   }
 
-  /** Takes a sample of the rates, and reports what was copied since the last one. */
+  /** Samples the rates, and reports the documents and bytes copied since the last sample. */
   sample(job: HeldReplication): void {
     const { progress, ownStatistics, hasBegun } = this.run;
     if (!hasBegun) return;
@@ -113,7 +116,7 @@ function ratesOf(runs: readonly MeasuredRun[]): CopyRates {
   };
 }
 
-/** Returns since when changes have been pending in any direction. */
+/** Returns the time since which changes have been pending in any direction, if any are. */
 function earliest(lags: readonly LagMeter[]): number | undefined {
   const times = lags.map(({ sinceMs }) => sinceMs).filter((timeMs) => timeMs !== undefined);
   return times.length === 0 ? undefined : smallest(times);
@@ -137,7 +140,8 @@ export async function showLife(
     const end = (): void => over.abort(new Error("Wait cancelled: its result is no longer needed"));
     ended.addEventListener("abort", end, { once: true });
     if (ended.aborted) end();
-    // All pauses share one listener, because each `fired` would leave a registration on the watch.
+    // All pauses share one listener, because each call of `fired` would leave a registration on the
+    // watch.
     const called = watch.fired(over.signal).then(end, end);
     try {
       while (!over.signal.aborted) {
@@ -157,8 +161,8 @@ export async function showLife(
 }
 
 /**
- * Periodically asks the source of one of the runs for pending changes. Failures and slow responses
- * are ignored.
+ * Periodically asks the source of one run, `measured`, for the number of pending changes. Ignores
+ * failures and slow responses.
  */
 export async function askPending(
   job: HeldReplication,

@@ -83,7 +83,7 @@ test("overestimates the lag if discovery times had to be dropped", () => {
   expect(meter.sinceMs).toBeUndefined();
 });
 
-test("changes left by earlier runs are pending until they arrive, or the source reports none", () => {
+test("changes left by earlier runs are pending until they arrive, or the source reports no pending changes", () => {
   const arrived = new LagMeter({ sinceMs: 5, pending: 3 });
   arrived.read(3, 1000);
   arrived.arrived(2);

@@ -1,7 +1,7 @@
 /**
  * Measures how long a run has known of the oldest pending change. Changes are counted in feed order
- * from the start of the run. A mark records how many were known at a time; the first mark above the
- * number of arrived changes determines the lag. Pure.
+ * from the start of the run. A mark records the number of changes known at a certain time. The
+ * first mark above the number of arrived changes determines the lag. Pure.
  */
 
 /** Changes discovered within this time share a mark. */
@@ -70,8 +70,8 @@ export class LagMeter {
   }
 
   /**
-   * Called when the feed is read again from its start: changes that have not arrived will be
-   * counted again.
+   * Discards the count of changes that were read but have not arrived. Called when the feed is read
+   * again from its start.
    */
   startOver(): void {
     this.#readCount = this.#arrivedCount;
@@ -81,7 +81,7 @@ export class LagMeter {
   announced(arrivedCount: number, pending: number | undefined, nowMs: number): void {
     this.#isKnown = true;
     const count = Math.max(this.#readCount, arrivedCount + (pending ?? 0));
-    // A mark may count more changes than the source: some have since been superseded, or do not
+    // A mark may exceed the source's count: some changes have since been superseded, or do not
     // match the filter.
     for (const mark of this.#marks) mark.count = Math.min(mark.count, count);
     this.#forgetArrived();

@@ -2,7 +2,9 @@
 import { abortable, type BoundedQueue } from "../../base/index.ts";
 import { type ChangesItem, isChange } from "../endpoints/endpoint.ts";
 
-/** Reads until the feed ends, waiting while the queue is full, then closes the queue. */
+/**
+ * Reads changes until the feed ends, waiting while the queue is full, and then closes the queue.
+ */
 export async function readChanges(
   feed: AsyncIterable<readonly ChangesItem[]>,
   queue: BoundedQueue<ChangesItem>,

@@ -1,5 +1,6 @@
 /**
- * A replication job on a node, from acceptance to the transaction that returns it (RFC 016).
+ * A replication job on a node, from its acceptance to the transaction that returns it to the queue
+ * (RFC 016).
  *
  * Every write verifies the job's lock in the queue. A job that has lost its lock ends without
  * another write.
@@ -62,7 +63,7 @@ const OVER = new Error("The run has ended");
 const FIGURES_PER_SEC_MAX = 100;
 /**
  * Time until background tasks of a short run start. Most short runs end earlier, and the tasks
- * would cost more than the run.
+ * would cost more than the run itself.
  */
 const UNWATCHED_MS = 1000;
 
@@ -73,19 +74,21 @@ export interface ReplicationJobParts {
   readonly ids: ReplicationIdContext;
 }
 
-/** The run of a direction. */
+/** The run of one direction. */
 interface OpenRun {
   readonly direction: Direction;
   readonly measured: MeasuredRun;
   /** Opens an endpoint whose requests do not count as progress. */
   readonly beside: OpenSide;
-  /** Notified when the run knows its start. */
+  /** Notified when the start sequence of the run is known. */
   readonly begun: Notifier;
   /** Aborted when the run has ended. */
   readonly over: AbortController;
 }
 
-/** Where each direction was parked, and whether the run ends once it has caught up. */
+/**
+ * Positions at which the directions were parked, and whether the run ends once it has caught up.
+ */
 interface RunPlace {
   readonly parkedAt: readonly (ParkedPlace | undefined)[];
   readonly endsCaughtUp: boolean;
@@ -102,7 +105,10 @@ export class ReplicationJob {
   /** Directions with known ids, forward first; complete once the run is prepared. */
   #directions: readonly Direction[] = [];
   #places: readonly FailurePlaces[] = [];
-  /** Secrets of this job only: masking those of another job would reveal that a guess was right. */
+  /**
+   * Secrets of this job only. If other jobs' secrets were masked too, a server could learn from the
+   * masks which of its guesses are right.
+   */
   readonly #secrets = new SecretsInUse();
   /** Ending chosen by the run itself: caught up, outside its schedule, or a duplicate. */
   #ownEnding:
@@ -136,8 +142,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Runs the job after `delayMs`, and returns it to the queue, retrying until `leaving` aborts if
-   * the store rejects writes. Rejects only if the store fails; the job is then requeued by the
+   * Runs the job after `delayMs`, and returns it to the queue. If the store rejects writes, retries
+   * until `leaving` aborts. Rejects only if the store fails; the job is then requeued by the
    * activity timeout.
    */
   async run(signal: AbortSignal, leaving: AbortSignal, delayMs = 0): Promise<void> {
@@ -157,7 +163,10 @@ export class ReplicationJob {
     }
   }
 
-  /** Performs the job's task. Rejects if the job is lost or the store fails. */
+  /**
+   * Performs the job's task and returns how it ended. Rejects if the job is lost or the store
+   * fails.
+   */
   async #perform(
     before: ReplicationJobData,
     delayMs: number,
@@ -165,7 +174,7 @@ export class ReplicationJob {
   ): Promise<RunEnding> {
     const { replication, refusal } = before;
     const control = await this.#job.readControl();
-    // An ended job keeps its state, even if retrying its failures is impossible.
+    // An ended job keeps its state, even if its failures cannot be retried.
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
     if (control.isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure: refusal };
@@ -205,8 +214,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns why a run failed. If the run ended in order to park, but could not write its last
-   * checkpoint, returns the failure of the checkpoint.
+   * Returns why a run failed: the error thrown or, if the run ended only to be parked, the failure
+   * of its last checkpoint.
    */
   #causeOf(thrown: unknown): unknown {
     if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "caught-up") return thrown;
@@ -214,14 +223,17 @@ export class ReplicationJob {
     return this.#lostCheckpoint.error;
   }
 
-  /** Returns where a run failed. Each database of a pair is both a source and a target. */
+  /**
+   * Returns where a run failed. Omits the side for a pair, because each database is both a source
+   * and a target.
+   */
   #placeOf(error: unknown): FailurePlace {
     const found = this.#places.map((places) => places.of(error));
     const place = found.find(({ phase }) => phase !== undefined) ?? found[0] ?? NO_PLACE;
     return this.#places.length === 1 ? place : { ...place, side: undefined };
   }
 
-  /** Returns the ending of a job whose scheduled hours passed while it waited for a slot. */
+  /** Returns the ending of a job whose scheduled hours ended while it waited for a slot. */
   #missedHours(replication: Replication): RunEnding | undefined {
     const nowSec = Math.floor(this.#job.parts.runtime.clock.nowMs() / 1000);
     return missedHours(replication, this.#dueAtSec, nowSec);
@@ -324,7 +336,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the ending if the schedule waits for more changes; undefined if the run may copy now.
+   * Returns the ending if the schedule requires more pending changes; undefined if the run may copy
+   * now.
    */
   async #tooEarly(signal: AbortSignal): Promise<RunEnding | undefined> {
     const { runtime, config } = this.#job.parts;
@@ -367,7 +380,8 @@ export class ReplicationJob {
       runSignal: AbortSignal,
     ): Promise<ReplicationEnding> => {
       try {
-        // The forward direction may have to create the database from which the reverse one reads.
+        // The reverse direction reads from the forward direction's target, which may have to be
+        // created first.
         if (of.isReverse) await begun.notified(runSignal);
         return await run.run(runSignal);
       } finally {
@@ -458,7 +472,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns where a job woken by a watcher resumes, and whether its run ends once it has caught up.
+   * Returns the positions at which a job woken by a watcher resumes, and whether its run ends once
+   * it has caught up.
    */
   #parked(before: ReplicationJobData): RunPlace {
     const { runtime, config } = this.#job.parts;
@@ -475,8 +490,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Settles when the background tasks of a short run start. On a node with many jobs they start
-   * later.
+   * Settles when the background tasks of a short run should start. On a node with many jobs, they
+   * start later.
    */
   async #unwatched(ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;
@@ -494,7 +509,10 @@ export class ReplicationJob {
     return (this.#runningCount() / FIGURES_PER_SEC_MAX) * 1000;
   }
 
-  /** Ends the run when everything has arrived and the sources can be watched. */
+  /**
+   * Ends the run, in order to park the job, when all changes have arrived and the sources can be
+   * watched.
+   */
   async #park(
     copies: readonly OpenRun[],
     endsCaughtUp: boolean,
@@ -526,8 +544,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the retry requests of an ended job by direction. An ended job runs only to retry its
-   * failures. Returns none for any other job.
+   * Returns the retry requests of an ended job by direction; an ended job runs only to retry its
+   * failures. Empty for other jobs.
    */
   async #retryOnly(): Promise<ReadonlyMap<Direction, RetryRequest>> {
     const { kv, failureLists } = this.#job.parts;
@@ -636,7 +654,9 @@ function parkedPlace(before: DirectionProgress | undefined): ParkedPlace | undef
   return { sequence, statistics, startTimes };
 }
 
-/** Options with fewer concurrent requests, for a server that demanded a pause (CouchDB 3.5). */
+/**
+ * Reduces the number of concurrent requests to a server that demanded a pause, as in CouchDB 3.5.
+ */
 function gently(replication: Replication): Replication {
   const { options } = replication;
   return {

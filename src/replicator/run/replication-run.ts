@@ -6,7 +6,7 @@
  *     → checkpoints (`checkpoint-writer.ts`)
  *
  * Independent of jobs: used by both the queue's job (`replication-job.ts`) and the command line.
- * All work ends with its signal; a stop request is followed by a last checkpoint.
+ * All work ends when the signal aborts. A run stopped by a StopRequest writes a last checkpoint.
  */
 import { allTogether, errorCode, inSpan, OperationalError, runTogether } from "../../base/index.ts";
 import { CheckpointWriter, type CheckpointWriterParts } from "../checkpoints/checkpoint-writer.ts";
@@ -46,7 +46,7 @@ export const LAST_CHECKPOINT_MS_MAX = 5000;
 const BESIDE_MS = 1000;
 
 /**
- * Abort reason for an orderly stop, with a last checkpoint. Any other abort reason ends the run
+ * Abort reason for an orderly stop with a last checkpoint. Any other abort reason ends the run
  * without a checkpoint. `awaitsWrites` is set for an operator's decision, because the response to a
  * cancellation waits for the end of the run. A node that stops or needs the slot waits only a few
  * seconds for writes.
@@ -87,7 +87,7 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
 }
 
 /**
- * Whether the job has created the target. Some jobs copy the security object only to a target that
+ * Whether the job has created its target. Some jobs copy the security object only to a target that
  * they have created.
  */
 export interface TargetOrigin {
@@ -155,13 +155,14 @@ export class ReplicationRun {
     return this.#checkpoints.log !== undefined;
   }
 
-  /** Whether some changes taken from the feed are not copied yet. */
+  /** Whether some changes read from the feed have not been copied yet. */
   get hasWork(): boolean {
     return this.#sequence.hasOpen;
   }
 
   /**
-   * When the feed last delivered something or began (monotonic ms); undefined until it has begun.
+   * Monotonic time (ms) at which the feed began or last delivered something; undefined before it
+   * begins.
    */
   get quietSinceMs(): number | undefined {
     return this.#pipeline?.quietSinceMs;
@@ -219,15 +220,15 @@ export class ReplicationRun {
   }
 
   /**
-   * Resumes from the parked position without reading the logs, which are verified at the next
-   * checkpoint. Returns false if that is impossible or the databases have changed; documents
-   * already written stay, and the run starts over.
+   * Resumes from the parked position without reading the logs. The next checkpoint verifies the
+   * logs. Returns false if resuming is impossible or the databases have changed: documents already
+   * written stay, and the run starts over.
    */
   async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
     if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
-    // Only the log of a read-only source has a local copy. Read the logs in this case: the next
-    // checkpoint is not written to the source, so it cannot verify the source's log.
+    // A local copy of the log exists only if the source is read-only. Then the logs must be read:
+    // the next checkpoint is not written to the source, so it cannot verify the source's log.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
@@ -253,8 +254,8 @@ export class ReplicationRun {
     const found = (await this.#resume(signal)) ?? (await this.#open(signal));
     await this.#parts.mayCopy?.();
     const { sequence, history } = found.ancestry;
-    // Use the statistics of the checkpoint rather than of the job: work after the checkpoint is
-    // repeated, and counted again.
+    // Use the statistics of the checkpoint rather than of the job: changes after the checkpoint are
+    // copied again, and counted again.
     const isRestart = this.#parts.restartAt !== undefined;
     const statistics = isRestart ? this.#statistics : recordedStatistics(history);
     this.#begin(this.#startAfter(sequence), found, statistics);
@@ -296,8 +297,8 @@ export class ReplicationRun {
   /** Resumes from the parked position, if both sides still have its checkpoint. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
     const { parkedAt, endsCaughtUp } = this.#parts;
-    // A run that ends when caught up has already tried to resume from there in `#runFromParked`,
-    // unless its source is read-only.
+    // A run that ends when caught up has already tried this in `#runFromParked`, unless its source
+    // is read-only.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
     await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
     const ownCopy = await this.#parts.ownCheckpoint.read();
@@ -373,14 +374,14 @@ export class ReplicationRun {
   }
 
   /**
-   * Rescans the changes up to the checkpoint if earlier runs skipped failures that are not in the
-   * list. The target reports what it lacks.
+   * Rescans the changes up to the checkpoint if earlier runs skipped failed documents that are
+   * missing from the list of failures. The target reports the missing revisions.
    */
   async #lookBack(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { failures, restartAt } = this.#parts;
     const { checkpoints } = this.#checkpoints;
-    // A run that resumes a parked job checks at its end for failed documents that are not on the
-    // list.
+    // A run that resumes a parked job checks at its end for failed documents that are missing from
+    // the list.
     if (checkpoints === undefined || restartAt !== undefined) return;
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;
@@ -442,7 +443,8 @@ export class ReplicationRun {
         omissions,
         copyLimits,
         readsAhead: readsAhead(replication),
-        // The reverse direction of a pair copies what others write to the target.
+        // In a pair, the reverse direction adds revisions to the source that the target already
+        // has.
         lacksAll: this.#isTargetEmpty && replication.pair !== true,
       },
       {

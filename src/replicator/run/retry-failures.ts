@@ -1,10 +1,10 @@
-/** Retries the listed failures, and nothing else. */
+/** Retries the listed failures without copying other changes. */
 import type { BatchCopier } from "../copying/copy-batch.ts";
 import type { RetryRequest, RunFailures } from "../failures/run-failures.ts";
 
 /**
- * Processes the requested failures once. Those that arrive, or no longer exist on the source, are
- * removed from the list. For the others, another attempt is counted.
+ * Retries the requested failures once. Documents that arrive, or no longer exist on the source, are
+ * removed from the list. Another attempt is counted for the other documents.
  */
 export async function retryFailures(
   batchCopier: BatchCopier,

@@ -1,4 +1,4 @@
-/** Endings of runs, from what the runs of a job returned or threw. Pure. */
+/** Determines how a job's run ended, from the results and errors of its directions' runs. Pure. */
 import { assert, errorCode } from "../../base/index.ts";
 import type { SecretsInUse } from "../../http-client/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
@@ -11,7 +11,10 @@ import type { ReplicationEnding, ReplicationRun } from "./replication-run.ts";
 /** Error name for a server that keeps responding with 429. */
 export const RATE_LIMITED = "max_backoff";
 
-/** Returns the `caught-up` ending for runs that copied everything up to these update sequences. */
+/**
+ * Returns the `caught-up` ending of a job whose runs have copied all changes up to these update
+ * sequences.
+ */
 export function quietAt(
   runs: readonly (readonly [run: ReplicationRun, updateSequence: SourceSequence])[],
 ): Extract<RunEnding, { kind: "caught-up" }> {
@@ -22,7 +25,7 @@ export function quietAt(
   return { kind: "caught-up", pending: 0, ...forward, reverse };
 }
 
-/** Returns the ending of a job that has copied everything in all directions. */
+/** Returns the ending of a job that has copied all changes in all directions. */
 export function completed(endings: readonly ReplicationEnding[]): RunEnding {
   const [forward, reverse] = endings.map((ending) => ("result" in ending ? ending.result : {}));
   const result = reverse === undefined ? { ...forward } : { ...forward, reverse };

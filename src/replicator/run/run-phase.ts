@@ -59,7 +59,7 @@ export function phaseAfter(phase: RunPhase, event: PhaseEvent): RunPhase {
   return TRANSITIONS[phase][event];
 }
 
-/** Whether the next write must record the start of the run. */
+/** Whether the start of the run must be recorded by the next write. */
 export function isStartUnstored(phase: RunPhase): boolean {
   return phase === "begun" || phase === "begun-checkpointed";
 }

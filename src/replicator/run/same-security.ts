@@ -1,13 +1,16 @@
 /** Compares and hashes security objects. Pure. */
 import { canonicalJson, type Digests, type JsonText, utf8Encode } from "../../base/index.ts";
 
-/** Whether two objects are equal, regardless of order and formatting. Throws for invalid JSON. */
+/**
+ * Whether two objects are equal, regardless of formatting and the order of members. Throws for
+ * invalid JSON.
+ */
 export function isSameSecurity(left: JsonText, right: JsonText): boolean {
   return canonicalJson(left) === canonicalJson(right);
 }
 
 /**
- * Returns a digest that is equal for two objects if and only if `isSameSecurity` is true for them.
+ * Returns a digest of a security object. Digests are equal if and only if `isSameSecurity` is true.
  */
 export function securityDigest(digests: Digests, text: JsonText): string {
   return digests.md5Hex(utf8Encode(canonicalJson(text)));

@@ -9,8 +9,8 @@ import { intoWindow, nextRunSec, scheduleOf, windowEndSec } from "../request/sch
 const LOOK_SEC = 60;
 
 /**
- * Converts the ending of a run that has completed. A job with a schedule does not complete, but
- * waits for its next run.
+ * Converts the ending of a completed run. A job with a schedule does not complete, but waits for
+ * its next run.
  */
 export function scheduledEnding(
   ending: RunEnding,
@@ -25,8 +25,8 @@ export function scheduledEnding(
 }
 
 /**
- * Returns the ending of a job that was due within its hours but is now outside them; undefined if
- * it may run. An operator can make a job due outside its hours; such a job may run.
+ * Returns the ending of a job that was due within its scheduled hours but is now outside them;
+ * undefined if it may run. A job that an operator made due outside its hours may run.
  */
 export function missedHours(
   replication: Replication,
@@ -39,7 +39,7 @@ export function missedHours(
   return wasOpen && nextSec > nowSec ? { kind: "outside-schedule", nextSec } : undefined;
 }
 
-/** Settles at the end of the scheduled hours; undefined if the run ended first. */
+/** Resolves with the ending when the scheduled hours end; undefined if the run ends first. */
 export async function onceWindowCloses(
   clock: Clock,
   replication: Replication,
@@ -57,9 +57,9 @@ export async function onceWindowCloses(
 }
 
 /**
- * Returns the ending if the schedule waits for more changes than the source has after `since`.
- * Undefined if there are enough, or their number is unknown. `isWatched`: a watcher notifies the
- * job of changes.
+ * Returns the ending if the source has fewer changes after `since` than the schedule requires.
+ * Returns undefined if there are enough, or their number is unknown. `isWatched`: a watcher
+ * notifies the job of changes.
  */
 export async function tooFewChanges(
   replication: Replication,

@@ -22,8 +22,7 @@ export interface WatchedRun {
   readonly run: ReplicationRun;
   readonly activity: Activity;
   /**
-   * Whether the feed shows activity while it is idle: a server sends heartbeats, but a local
-   * database does not.
+   * Whether an idle feed shows activity: a server sends heartbeats, but a local database does not.
    */
   readonly hasLiveFeed: boolean;
 }
@@ -56,8 +55,8 @@ export async function watchRun(
 }
 
 /**
- * Returns the options after consecutive stalls: each stall after the first halves the number of
- * copiers.
+ * Returns the options after consecutive stalls. Each stall after the first halves the number of
+ * copiers and connections.
  */
 export function afterStalls(stallCount: number, options: ReplicationOptions): ReplicationOptions {
   const divisor = 2 ** Math.max(0, stallCount - 1);

@@ -17,9 +17,8 @@ const QUIET_MS_CROWDED = 1000;
 /** Polling interval of an idle run, to detect that all slots are in use. */
 const LOOK_MS_MAX = 2000;
 /**
- * A job woken within this time of parking has a busy source. Waking it takes six to eight requests.
- * If it stayed in a slot, a change would take three requests, plus one for the next page of the
- * feed.
+ * A job that is woken within this time after parking has a busy source. Waking a job takes six to
+ * eight requests. In a slot, a change takes three requests, plus one for the next page of the feed.
  */
 const BUSY_MS = 5000;
 /** Polling interval while parking is disabled. */
@@ -27,7 +26,7 @@ const OFF_MS = 10_000;
 
 /**
  * Whether a watcher can detect that the job has work. It cannot if the code of the filter may
- * change without a change in the source. Jobs without checkpoints are excluded too, because each
+ * change without a change in the source. Jobs without checkpoints cannot park either, because each
  * run would start over.
  */
 export function canPark(digests: Digests, replication: Replication): boolean {
@@ -47,8 +46,7 @@ export function parksCaughtUp(
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,
   nowMs: number,
 ): boolean {
-  // A job woken sooner has a busy source: in a slot, it would have received the change without
-  // delay.
+  // A job woken sooner has a busy source. In a slot, it receives changes without delay.
   const busyMs = Math.min(BUSY_MS, parkAfterSec * 1000);
   return parkAfterSec > 0 && nowMs - parkedAtMs >= busyMs;
 }
@@ -60,9 +58,9 @@ interface Feed {
 }
 
 /**
- * Resolves with the sources' positions after `park_after_sec` without changes in any of them;
- * undefined if the runs end first. Errors of the sources are ignored. `isCrowded` returns whether
- * all slots of the node are in use.
+ * Resolves with the update sequences of the sources after `park_after_sec` without changes in any
+ * of them; undefined if the runs end first. Ignores errors of the sources. `isCrowded` returns
+ * whether all slots of the node are in use.
  */
 export async function onceQuiet(
   clock: Clock,
@@ -102,7 +100,7 @@ export async function onceQuiet(
   return undefined;
 }
 
-/** Returns the source's position if there is no change after `sequence`. */
+/** Returns the source's update sequence if there is no change after `sequence`. */
 async function quietAt(
   source: Endpoint,
   sequence: SourceSequence,

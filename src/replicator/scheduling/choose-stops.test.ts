@@ -118,7 +118,7 @@ test.each<
   const slots = { ...SLOTS, ...differing };
   const stops = chooseStops(running, slots, waiting);
   expect(stops.map(({ name }) => name)).toEqual(expected);
-  // Capping the count at the useful maximum does not change the stops.
+  // Capping the count at the maximum useful count does not change the stops.
   const count = Math.min(waiting.count, waitingCountMax(running, slots));
   expect(chooseStops(running, slots, { ...waiting, count })).toEqual(stops);
 });
@@ -171,7 +171,7 @@ test("limits all stops of a cycle to max_churn, including those of groups over c
   expect(stops(4, 1)).toEqual(["a", "d", "c", "b"]);
 });
 
-test("stops jobs that exceed the node's share by more than a tenth, except one-shot jobs and those within their minimum run time", () => {
+test("stops jobs if the node exceeds its share by more than a tenth, except one-shot jobs and jobs within their minimum run time", () => {
   const slots = { ...SLOTS, jobsMax: 100, churnMax: 3 };
   const running = [
     ...Array.from({ length: 9 }, (_, index) => job(`old-${index}`, 100 + index)),
@@ -195,14 +195,14 @@ test("stops jobs that exceed the node's share by more than a tenth, except one-s
   expect(surplus(6)).toEqual(["old-8", "old-7"]);
   expect(surplus(0)).toEqual(["old-8", "old-7", "old-6"]);
   expect(cycle([{ slots: 0, runningCount: 0, labels: [] }])).toEqual([[], []]);
-  // Jobs of one rule may constantly take turns. This must not prevent nodes from sharing the load
-  // evenly.
+  // Jobs of one rule may constantly yield to each other. This must not prevent nodes from sharing
+  // the load evenly.
   const idle = [{ slots: 100, runningCount: 0, labels: [] }];
   expect(cycle(idle, new Map([["a", 1]]))).toEqual([["old-8"], ["old-7", "old-6"]]);
   expect(cycle(idle, new Map([["a", 5]]))).toEqual([["old-8", "old-7", "old-6"], []]);
 });
 
-test("leaves jobs to less busy nodes only if these have the labels of the jobs", () => {
+test("yields jobs to less busy nodes only if these nodes have the jobs' labels", () => {
   const slots = { ...SLOTS, jobsMax: 100, churnMax: 10 };
   const running = [
     ...Array.from({ length: 8 }, (_, index) => job(`b${index}`, 100, { labels: ["site:b"] })),
@@ -217,7 +217,7 @@ test("leaves jobs to less busy nodes only if these have the labels of the jobs",
   const idle = { slots: 100, runningCount: 0 };
   expect(surplus({ ...idle, labels: [] })).toEqual(["any"]);
   expect(surplus({ ...idle, labels: ["site:b", "disk:ssd"] })).toEqual(["b0", "b1", "b2", "b3"]);
-  // The only other node with the label is as busy as this one. Returned jobs would come back.
+  // The only other node with the label is as busy as this one, so jobs that require the label stay.
   const busy = { slots: 100, runningCount: 9, labels: ["site:b"] };
   expect(surplus(busy, { ...idle, labels: [] })).toEqual(["any"]);
 });

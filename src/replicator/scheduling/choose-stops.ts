@@ -2,13 +2,13 @@
  * Chooses, once per scheduler cycle, the running jobs that yield their slots (RFC 016's churn, RFC
  * 017's order). Pure.
  *
- * If there are more jobs than slots, for example after `max_jobs` was lowered, the surplus stops,
- * continuous jobs first. If all slots are in use and jobs are waiting, up to `max_churn` continuous
- * jobs stop after their full time slice. One-shot jobs do not stop for other jobs, because half a
- * snapshot is useless. With free slots nothing stops.
+ * If there are more jobs than slots, for example after `max_jobs` was lowered, the surplus jobs
+ * stop, continuous jobs first. If all slots are in use and jobs are waiting, up to `max_churn`
+ * continuous jobs stop after their full time slice. One-shot jobs do not stop for other jobs,
+ * because half a snapshot is useless. While slots are free, no job stops for waiting jobs.
  *
- * Stops are spread over the length of a turn. Otherwise all jobs would finish their turns together,
- * and a job arriving in between would wait until then.
+ * Stops are spread over the length of a time slice. Otherwise all jobs would finish their time
+ * slices together, and a job arriving in between would wait until then.
  */
 import { hasLabels, type Labels } from "../../jobs/index.ts";
 
@@ -40,20 +40,20 @@ export interface Waiting {
   /** Number of jobs waiting for slots (`waitingCount`). */
   readonly count: number;
   /**
-   * Groups whose jobs yield, highest standing first: all groups whose standing is at least that of
-   * the next group with waiting jobs.
+   * Groups whose jobs yield, highest standing first: all groups whose standing is not lower than
+   * that of the next group with waiting jobs.
    */
   readonly givingWay: readonly string[];
 }
 
 /**
- * Returns the maximum useful count of waiting jobs. More waiting jobs do not change the decision.
+ * Returns the maximum useful count of waiting jobs. A higher count does not change the decision.
  */
 export function waitingCountMax(running: readonly RunningJob[], slots: Slots): number {
   return Math.max(0, freeCount(running, slots)) + stopCountMax(slots);
 }
 
-/** Jobs due but not running, from one check of the queue. */
+/** Jobs that one check of the queue found due but not running. */
 export interface DueJobs {
   readonly ids: ReadonlySet<string>;
   /** Whether there may be more jobs than counted. */
@@ -63,8 +63,8 @@ export interface DueJobs {
 export const NOBODY: DueJobs = { ids: new Set(), isPart: false };
 
 /**
- * Counts the jobs due at both checks. Jobs due at only one check were or will be accepted by other
- * nodes, so they are no reason to stop jobs here. If the first check was incomplete, counts all
+ * Counts the jobs due at both checks. Jobs due at only one check have been or will be accepted by
+ * other nodes, so no job has to stop for them here. If the first check was incomplete, counts all
  * jobs due at the second check.
  */
 export function waitingCount(before: DueJobs, now: DueJobs): number {
@@ -103,8 +103,8 @@ export function chooseStops<Job extends RunningJob>(
 /**
  * Chooses jobs of groups that exceed their limit, or that have reached it and have waiting jobs.
  * Only continuous jobs that have run for their full time slice are chosen, longest running first.
- * `crowded` contains the number of jobs to stop per group. `stopCount` jobs have already been
- * chosen to stop in this cycle; with these, at most `max_churn` stop.
+ * `crowded` contains the number of jobs to stop per group. `stopCount` is the number of jobs
+ * already chosen in this cycle, which count towards `max_churn`.
  */
 function chooseTurns<Job extends RunningJob>(
   running: readonly Job[],
@@ -162,10 +162,10 @@ function totalOf(jobsMax: number, runningCount: number, others: readonly OtherNo
 }
 
 /**
- * Chooses the jobs that less busy nodes, such as a new one, should run instead: continuous jobs
- * that have run for their full time slice, longest running first. Jobs that none of these nodes may
- * run stay. `stopping` contains the jobs already chosen to stop in this cycle. Their slots go to
- * waiting jobs.
+ * Chooses the jobs that less busy nodes, such as a new node, should run instead: continuous jobs
+ * that have run for their full time slice, longest running first. Excludes jobs that none of these
+ * nodes may run. `stopping` contains the jobs already chosen to stop in this cycle, whose slots go
+ * to waiting jobs.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],
@@ -190,7 +190,7 @@ function chooseSurplus<Job extends RunningJob>(
  * than jobs.
  */
 export interface Cycle<Job> {
-  /** Jobs that stop so that waiting ones get their slots. */
+  /** Jobs that stop so that waiting jobs get their slots. */
   readonly forWaiting: readonly Job[];
   /** Jobs that stop so that other nodes run them. Their slots stay free for a while. */
   readonly surplus: readonly Job[];

@@ -1,4 +1,4 @@
-/** The jobs running on a node: starts and stops them, and waits for their end. */
+/** The jobs running on a node: starts and stops them, and waits until they have ended. */
 import { type Clock, Notifier, type Runtime, type Trace } from "../../base/index.ts";
 import { WEIGHT } from "../../contract/index.ts";
 import { type HeldJob, type Job, JobHaltedError, RunMeter } from "../../jobs/index.ts";
@@ -29,7 +29,7 @@ export class RunningJobs {
   readonly #config: ReplicatorConfig;
   readonly #openJob: OpenJob;
   readonly #runs = new Map<HeldJob, Run>();
-  /** Aborts when all runs have to end because the node leaves its jobs to others. */
+  /** Aborts when all runs have to end because the node gives its jobs back to the queue. */
   #leaving = new AbortController();
   /** Notified when a run has ended. */
   readonly ended = new Notifier();
@@ -80,8 +80,8 @@ export class RunningJobs {
   }
 
   /**
-   * Opens a job. Returns undefined if a newer version stored it in an unknown format. Other nodes
-   * may know the format.
+   * Opens a job. Returns undefined if a newer version stored it in an unknown format, which other
+   * nodes may know.
    */
   #open(held: HeldJob, job: Job): ReturnType<OpenJob> | undefined {
     try {
@@ -98,7 +98,8 @@ export class RunningJobs {
   }
 
   /**
-   * Requests the runs to stop. Each writes a last checkpoint, and its job is due again immediately.
+   * Requests the runs to stop. Each run writes a last checkpoint, and its job is due again
+   * immediately.
    */
   stop(runs: Iterable<Run>): void {
     for (const run of runs) {
@@ -127,7 +128,7 @@ export class RunningJobs {
   }
 
   /**
-   * Ends all runs with `reason`, except those that are already stopping. Settles when all have
+   * Ends all runs with `reason`, except runs that are already stopping. Settles when all runs have
    * ended.
    */
   async end(reason: unknown): Promise<void> {

@@ -1,11 +1,11 @@
 /**
- * Scheduler of a node. As a worker of the queue, it accepts due jobs while slots are free, and runs
- * them until they end, have had their turn, or the node stops (RFC 016, "Job server"). If the
- * worker is expelled, all runs end immediately without further writes.
+ * Scheduler of a node. As a worker of the queue, it accepts due jobs while slots are free. It runs
+ * each job until the job ends, its time slice is used, or the node stops (RFC 016, "Job server").
+ * If the worker is expelled, all runs end immediately without further writes.
  *
  * Free slots are filled immediately. Once per cycle, `choose-stops.ts` chooses the jobs that yield,
- * using the current settings. In between the scheduler sleeps until a job is enqueued or due, a run
- * ends, settings change, or groups must be charged. An idle node does not access the store.
+ * using the current settings. In between, the scheduler sleeps until a job is enqueued or due, a
+ * run ends, settings change, or groups must be charged. An idle node does not access the store.
  */
 import {
   errorCode,
@@ -41,11 +41,14 @@ import {
 import { type OpenJob, RunningJobs } from "./running-jobs.ts";
 
 /**
- * Jobs accepted per transaction: few, so that nearly full nodes share new jobs; more with many free
- * slots, since a dead node may leave hundreds of jobs, and each transaction is a round trip.
+ * Number of jobs accepted per transaction. It is low so that nearly full nodes share new jobs. With
+ * many free slots it is higher, because a dead node may leave hundreds of jobs, and each
+ * transaction is a round trip.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
-/** Delay for charging groups after a job ended. Running jobs are charged every `instalmentSec`. */
+/**
+ * Delay for charging groups after a job has ended. Running jobs are charged every `instalmentSec`.
+ */
 const CHARGE_MS_MIN = 1000;
 /**
  * Maximum random extension of a cycle, so that nodes started at the same time do not stay in step
@@ -54,7 +57,7 @@ const CHARGE_MS_MIN = 1000;
 const CYCLE_JITTER = 1 / 3;
 /**
  * On a full node: time between the two checks for waiting jobs at the end of a cycle, as a fraction
- * of the cycle. Only jobs waiting at both checks count, since no node had room for them.
+ * of the cycle. Only jobs waiting at both checks count, because no node had a free slot for them.
  */
 const LOOK_AHEAD = 1 / 3;
 
@@ -62,8 +65,8 @@ const LOOK_AHEAD = 1 / 3;
 const YIELD_MS = 5000;
 
 /**
- * Result of a check that found no due job. None becomes due until `untilMs` (monotonic), unless the
- * watch fires.
+ * Result of a check that found no due job. No job becomes due until `untilMs` (monotonic), unless
+ * the watch fires.
  */
 interface EmptyQueue {
   readonly enqueued: Watch;
@@ -106,7 +109,7 @@ export class Scheduler {
   #chargedAtMs = 0;
   /** Time of the last cycle, and the relative length of the current cycle. */
   #cycle = { atMs: 0, stretch: 1 };
-  /** Jobs waiting at the first check while no slot was free; undefined without a check. */
+  /** Jobs waiting at the first check; undefined if there was no first check in this cycle. */
   #waitedBefore: DueJobs | undefined;
   /**
    * Reduced maximum number of running jobs. Applies for a while after jobs were yielded to other
@@ -133,7 +136,7 @@ export class Scheduler {
     this.#running = new RunningJobs(runtime, config, openJob);
   }
 
-  /** Runs jobs until aborted, then stops them with a last checkpoint each. */
+  /** Runs jobs until aborted. Then stops them, each with a last checkpoint. */
   run(signal: AbortSignal): Promise<void> {
     return this.#worker.run(signal, (membership) =>
       runTogether(signal, [
@@ -164,7 +167,7 @@ export class Scheduler {
   }
 
   /**
-   * Sets whether the node is draining. A draining node accepts no jobs, and stops running ones with
+   * Sets whether the node is draining. A draining node accepts no jobs, and stops running jobs with
    * a checkpoint.
    */
   setDraining(isDraining: boolean): void {
@@ -202,11 +205,11 @@ export class Scheduler {
     } finally {
       this.#member = undefined;
       this.#forgetEmpty();
-      // Jobs that are already stopping are not affected.
+      // Jobs that are already stopping are not affected by this call.
       await this.#running.end(expelled.aborted ? expelled.reason : reason);
       await this.#sendBill().catch((error: unknown) => {
-        // Only log this error, because the caller needs to know why the runs ended. Some run time
-        // is then not charged.
+        // Log this error instead of throwing it: the caller needs to know why the runs ended. Some
+        // run time is then not charged.
         trace.event("replication.not-charged", { error: String(error) });
       });
     }
@@ -242,7 +245,9 @@ export class Scheduler {
     return this.#cycleAtMs - this.#config.intervalSec * 1000 * LOOK_AHEAD;
   }
 
-  /** Once per cycle, stops jobs that have had their turn, or for which there are too few slots. */
+  /**
+   * Once per cycle, stops jobs that have used their time slice, or that exceed the number of slots.
+   */
   async #rotate(): Promise<void> {
     const { clock, trace } = this.#runtime;
     const nowMs = clock.monotonicMs();
@@ -375,8 +380,8 @@ export class Scheduler {
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
-    // Starting a job may take long, because its request is processed, so yield between jobs. If the
-    // worker is expelled meanwhile, all jobs are halted after the loop.
+    // Starting many jobs may take long, because their requests are processed, so yield between
+    // jobs. If the worker is expelled meanwhile, all jobs are halted after the loop.
     const yielder = new Yielder(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);

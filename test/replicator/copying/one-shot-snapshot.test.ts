@@ -177,7 +177,7 @@ describe("over HTTP", () => {
     const changes = endpoint.changes(ONE_SHOT, FOREVER)[Symbol.asyncIterator]();
     const { value: first } = await changes.next();
     // The second row is complete because a comma follows it.
-    expect(first).toMatchObject([{ change: { id: "doc-1" } }, { change: { id: "doc-2" } }]);
+    expect(first).toMatchObject([{ id: "doc-1" }, { id: "doc-2" }]);
     const rest = { [Symbol.asyncIterator]: () => changes };
     expect(await itemsOf(rest)).toEqual(["doc-3", { position: "4-x" }]);
     expect(Object.fromEntries(asked[0] ?? [])).toEqual({
