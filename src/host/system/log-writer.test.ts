@@ -40,8 +40,9 @@ test("routine events of healthy jobs have the level debug", () => {
   for (const state of ["parked", "pending", "completed"]) {
     log.event("replication.ended", { jobId: "j", state });
   }
+  log.event("counts.reported", { rowCount: 1 });
   const levels = json().map(({ level }) => level);
-  expect(levels).toEqual(["debug", "info", "debug", "debug", "info"]);
+  expect(levels).toEqual(["debug", "info", "debug", "debug", "info", "debug"]);
 });
 
 test("the human-readable form is short and on one line", () => {

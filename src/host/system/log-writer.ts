@@ -10,8 +10,21 @@ import { RepeatedLines } from "./repeated-lines.ts";
  */
 const WARNINGS =
   /(failed|abandoned|crashed|expired|unavailable|refused|disk-full|dropped|ignored)$/;
-const DETAILS =
-  /^(api\.answered|counts\.told|http\.answered|http\.retry|kv\.(available|retry)|replication\.(accepted|checkpoint|copied|parked|reported|source-watched|woken))$/;
+const DETAILS: ReadonlySet<EventName> = new Set<EventName>([
+  "api.answered",
+  "counts.reported",
+  "http.answered",
+  "http.retry",
+  "kv.available",
+  "kv.retry",
+  "replication.accepted",
+  "replication.checkpoint",
+  "replication.copied",
+  "replication.parked",
+  "replication.reported",
+  "replication.source-watched",
+  "replication.woken",
+]);
 
 export type LogLevel = "debug" | "info" | "warn" | "error" | "silent";
 export type LogFormat = "json" | "pretty";
@@ -63,7 +76,7 @@ export function createLogWriter({
       if (WARNINGS.test(name)) {
         const line = repeated.admit(name, fields, atMs);
         if (line !== undefined) log.warn(line, name);
-      } else if (DETAILS.test(name) || isRoutine(name, fields)) log.debug(fields, name);
+      } else if (DETAILS.has(name) || isRoutine(name, fields)) log.debug(fields, name);
       else log.info(fields, name);
     },
   };

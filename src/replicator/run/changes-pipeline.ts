@@ -90,5 +90,29 @@ export class ChangesPipeline {
     // The batch is numbered as it leaves the queue, so that numbers follow feed order.
     const items = await this.#queue.takeUpTo(replication.options.workerBatchSize, (batch) => {
       const end = batch.at(-1)?.sequence;
-      // Before a sequence is stored and displayed, reject it if it repeats a credential.
       // Reject a sequence that repeats a credential, before it is stored and displayed.
+      if (secrets.isRepeatedIn(end)) throw repeatsCredential("a sequence");
+      number = sequence.start(end, changeCount(batch));
+    });
+    return items && ((signal) => this.#copyBatch(items, number, signal));
+  }
+
+  async #copyBatch(
+    items: readonly ChangesItem[],
+    number: number,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { batchCopier, sequence, lag, onBatch } = this.#parts;
+    const changes = items.filter(isChange);
+    try {
+      await batchCopier.copy(changes, signal);
+    } catch (error) {
+      // Ends the wait for the next batch: a continuous feed may be idle for a long time.
+      this.#queue.fail(error);
+      throw error;
+    }
+    if (changes.length > 0) this.#hasCopied = true;
+    lag.arrived(sequence.finish(number));
+    onBatch?.();
+  }
+}
