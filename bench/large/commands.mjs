@@ -16,46 +16,32 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ask, endProcess, openProcess } from "../load/node-process.mjs";
-import { quantile } from "../nodes/measures.mjs";
 import { CONFIGURATION, prepareStore } from "../status/prepared-store.mjs";
+import { describeOther, during } from "./other-client.mjs";
 
 const JOBS = Number(process.argv[2] ?? 100_000);
 const JOBS_PER_SECOND_MIN = 100_000 / 30;
-const WRITE_PAUSE_MS = 5;
 
-/** Writes documents until `isOver`. Returns the latency of each in milliseconds. */
-async function writeUntil(url, isOver) {
-  const waits = [];
-  while (!isOver()) {
+async function measure(node, name, path) {
+  const { url } = node;
+  let answeredMs = 0;
+  const measured = await during(node, async () => {
     const beganMs = performance.now();
-    await ask(url, "POST", "/other", { a: 1 });
-    waits.push(performance.now() - beganMs);
-    await sleep(WRITE_PAUSE_MS);
-  }
-  return waits;
-}
-
-async function measure(url, name, path) {
-  let isOver = false;
-  const writing = writeUntil(url, () => isOver);
-  const beganMs = performance.now();
-  const { body } = await ask(url, "POST", path, {});
-  const answeredMs = performance.now() - beganMs;
-  let { matched } = body;
-  for (let state = body.id === undefined ? "completed" : "running"; state === "running"; ) {
-    await sleep(200);
-    const { body: command } = await ask(url, "GET", `/_tandem/commands/${body.id}`);
-    ({ state, matched } = command);
-  }
-  const seconds = (performance.now() - beganMs) / 1_000;
-  isOver = true;
-  const waits = await writing;
-  const [median, most] = [0.5, 0.99].map((part) => quantile(waits, part).toFixed(1));
-  const rate = matched / seconds;
+    const { body } = await ask(url, "POST", path, {});
+    answeredMs = performance.now() - beganMs;
+    let command = { state: body.id === undefined ? "completed" : "running", ...body };
+    while (command.state === "running") {
+      await sleep(200);
+      command = (await ask(url, "GET", `/_tandem/commands/${body.id}`)).body;
+    }
+    return command;
+  });
+  const { id, matched } = measured.result;
+  const rate = matched / measured.seconds;
   console.log(
-    `${name}: ${seconds.toFixed(1)} s, ${rate.toFixed(0)} jobs/s (x ${(rate / JOBS_PER_SECOND_MIN).toFixed(2)}), answered after ${answeredMs.toFixed(0)} ms; other client: median ${median} ms, p99 ${most} ms, longest ${Math.max(...waits).toFixed(0)} ms`,
+    `${name}: ${measured.seconds.toFixed(1)} s, ${rate.toFixed(0)} jobs/s (x ${(rate / JOBS_PER_SECOND_MIN).toFixed(2)}), answered after ${answeredMs.toFixed(0)} ms; ${describeOther(measured)}`,
   );
-  return body.id;
+  return id;
 }
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
@@ -70,10 +56,10 @@ try {
   });
   const { url } = node;
   await ask(url, "PUT", "/other");
-  const paused = await measure(url, "pause", "/_tandem/jobs/_pause?all=true");
-  if (paused !== undefined) await measure(url, "undo", `/_tandem/commands/${paused}/_undo`);
-  await measure(url, "retry", "/_tandem/jobs/_retry?all=true");
-  await measure(url, "cancel", "/_tandem/jobs/_cancel?all=true");
+  const paused = await measure(node, "pause", "/_tandem/jobs/_pause?all=true");
+  if (paused !== undefined) await measure(node, "undo", `/_tandem/commands/${paused}/_undo`);
+  await measure(node, "retry", "/_tandem/jobs/_retry?all=true");
+  await measure(node, "cancel", "/_tandem/jobs/_cancel?all=true");
 } finally {
   if (node !== undefined) await endProcess(node);
   rmSync(directory, { recursive: true });

@@ -16,58 +16,23 @@
  * (0.73); 99th percentile of the other client 118, 121, 238 and 59 ms; a store of 4.3 times the
  * documents.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { open } from "lmdb";
 import { decodeChangeRecord } from "../../dist/databases/records/change-record.js";
 import { registryKeys } from "../../dist/databases/records/database-keys.js";
 import { decodeDatabaseRecord } from "../../dist/databases/records/database-record.js";
 import { environmentOptions } from "../../dist/host/lmdb/environment.js";
 import { Subspace } from "../../dist/kv/index.js";
-import { ask, drawsOf, endProcess, openProcess } from "../load/node-process.mjs";
-import { quantile } from "../nodes/measures.mjs";
+import { ask, endProcess, openProcess } from "../load/node-process.mjs";
+import { BATCH, load } from "./load.mjs";
+import { describeOther, during } from "./other-client.mjs";
 
 const [DOCUMENTS = 1_000_000, SMALL = 36_000] = process.argv.slice(2, 4).map(Number);
-const BYTES = 450;
-const BATCH = 1_000;
-const CLIENTS = 4;
-const WRITE_PAUSE_MS = 5;
-const MEMORY_EVERY = 20;
 /** The smallest ratios that the program aims for. */
 const SIZE_RATIO_MIN = 0.7;
 const LMDB_RATIO_MIN = 0.6;
-
-const text = "x".repeat(BYTES - 80);
-
-/** Returns `count` documents with random ids. */
-function documentsOf(draw, from, count) {
-  return Array.from({ length: count }, (_, at) => {
-    const id = Array.from({ length: 4 }, () =>
-      Math.floor(draw() * 2 ** 32)
-        .toString(16)
-        .padStart(8, "0"),
-    ).join("");
-    return { _id: id, n: from + at, text };
-  });
-}
-
-async function load({ url }, count) {
-  await ask(url, "PUT", "/source");
-  const draw = drawsOf(count);
-  let next = 0;
-  const client = async () => {
-    while (next < count) {
-      const from = next;
-      next += BATCH;
-      const docs = documentsOf(draw, from, Math.min(BATCH, count - from));
-      const { status } = await ask(url, "POST", "/source/_bulk_docs", { docs });
-      if (status !== 201) throw new Error(`_bulk_docs: ${status}`);
-    }
-  };
-  await Promise.all(Array.from({ length: CLIENTS }, client));
-}
 
 async function replicate({ url }, source, target) {
   const body = { source, target, create_target: true };
@@ -75,41 +40,11 @@ async function replicate({ url }, source, target) {
   if (status !== 200) throw new Error(`_replicate: ${status} ${JSON.stringify(answer)}`);
 }
 
-function anonymousMiB({ child }) {
-  const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
-  return Number(/^RssAnon:\s+(\d+)/m.exec(status)?.[1]) / 1_024;
-}
-
-/** Writes documents at `node` until `isOver`. */
-async function writeUntil(node, isOver) {
-  const waits = [];
-  let mostMiB = 0;
-  while (!isOver()) {
-    const beganMs = performance.now();
-    await ask(node.url, "POST", "/other", { text });
-    waits.push(performance.now() - beganMs);
-    if (waits.length % MEMORY_EVERY === 0) mostMiB = Math.max(mostMiB, anonymousMiB(node));
-    await sleep(WRITE_PAUSE_MS);
-  }
-  return { waits, mostMiB };
-}
-
 /** Measures `work`, with another client at `node`. Returns documents per second. */
 async function measure(name, count, node, work) {
-  let isOver = false;
-  const writing = writeUntil(node, () => isOver);
-  const beganMs = performance.now();
-  try {
-    await work();
-  } finally {
-    isOver = true;
-  }
-  const rate = (count / (performance.now() - beganMs)) * 1_000;
-  const { waits, mostMiB } = await writing;
-  const p99 = quantile(waits, 0.99).toFixed(0);
-  console.log(
-    `${name}, ${count} documents: ${rate.toFixed(0)}/s; other client: p99 ${p99} ms, longest ${Math.max(...waits).toFixed(0)} ms; anonymous memory at most ${mostMiB.toFixed(0)} MiB`,
-  );
+  const measured = await during(node, work);
+  const rate = count / measured.seconds;
+  console.log(`${name}, ${count} documents: ${rate.toFixed(0)}/s; ${describeOther(measured)}`);
   return rate;
 }
 
@@ -167,7 +102,7 @@ async function measureAll(count) {
     const [here, there] = nodes;
     for (const { url } of nodes) await ask(url, "PUT", "/other");
     const rates = {};
-    rates.load = await measure("load", count, here, () => load(here, count));
+    rates.load = await measure("load", count, here, () => load(here, "source", count));
     const { body } = await ask(here.url, "GET", "/source");
     const bytes = statSync(join(folders[0], "data", "data.mdb")).size;
     console.log(
