@@ -76,14 +76,15 @@ export {
   type ReplicationOptions,
   WEIGHT,
 } from "./replication-options.ts";
-export type {
-  CheckedEndpoint,
-  CheckedReplication,
-  PlannedDatabases,
-  Rule,
-  RulePlan,
-  RuleStatus,
-  RulesPage,
+export {
+  type CheckedEndpoint,
+  type CheckedReplication,
+  type PlannedDatabases,
+  type Rule,
+  RuleDefinition,
+  type RulePlan,
+  type RuleStatus,
+  type RulesPage,
 } from "./rules.ts";
 export type { Done } from "./schema.ts";
 export type { SecretsStatus } from "./secrets.ts";

@@ -355,6 +355,7 @@ export function recordedStatistics(history: readonly ReplicationLogEntry[]): Rep
   const [latest] = history;
   if (latest === undefined) return NO_STATISTICS;
   return {
+    ...NO_STATISTICS,
     missingChecked: latest.missing_checked,
     missingFound: latest.missing_found,
     docsRead: latest.docs_read,

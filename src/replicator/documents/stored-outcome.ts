@@ -2,7 +2,7 @@
  * Parses the untrusted state members of a replication document that another replicator has written.
  */
 import { type JobOutcome, jobOutcome } from "../jobs/job-data.ts";
-import { NO_STATISTICS, type ReplicationStatistics } from "../jobs/replication-statistics.ts";
+import { type ReplicationStatistics, statisticsOfShown } from "../jobs/replication-statistics.ts";
 import type { Members } from "../request/parse-fields.ts";
 import { documentState } from "./replication-document.ts";
 
@@ -28,17 +28,7 @@ export function storedOutcome(members: Members): StoredOutcome | undefined {
   const isText = typeof sequence === "string" && sequence.length <= SEQUENCE_LENGTH_MAX;
   return {
     outcome,
-    statistics: {
-      ...NO_STATISTICS,
-      missingChecked: count(stats.revisions_checked),
-      missingFound: count(stats.missing_revisions_found),
-      docsRead: count(stats.docs_read),
-      docsWritten: count(stats.docs_written),
-      docWriteFailures: count(stats.doc_write_failures),
-      docsLeftOut: count(stats.docs_left_out),
-      bulkGetAttempts: count(stats.bulk_get_attempts),
-      bulkGetDocs: count(stats.bulk_get_docs),
-    },
+    statistics: statisticsOfShown((name) => count(stats[name])),
     checkpointedSequence: isText ? sequence : "0",
     startedMs: timeOf(stats.start_time),
     endedMs: timeOf(members._replication_state_time),

@@ -12,6 +12,7 @@ import {
   type ReplicationState,
   statisticsOf,
 } from "../jobs/job-data.ts";
+import { shownStatistics } from "../jobs/replication-statistics.ts";
 import type { EndpointAddress } from "../request/replication.ts";
 import { noNodeReason } from "../request/run-on.ts";
 import { isoTime } from "../times.ts";
@@ -62,19 +63,13 @@ type Json = Readonly<Record<string, unknown>>;
  */
 export function scheduledStatistics(entry: Pick<JobEntry, "data" | "backlog">): Json {
   const { checkpointedSequence, sourceSequence, throughSequence, reverse } = entry.data;
-  const statistics = statisticsOf(entry.data);
+  const { docs_left_out, ...counts } = shownStatistics(statisticsOf(entry.data));
   const isPartial = entry.data.replication?.omissions !== undefined;
   return {
-    revisions_checked: statistics.missingChecked,
-    missing_revisions_found: statistics.missingFound,
-    docs_read: statistics.docsRead,
-    docs_written: statistics.docsWritten,
+    ...counts,
     changes_pending: changesPendingOf(entry),
-    doc_write_failures: statistics.docWriteFailures,
     // Absent unless the replication is configured to omit data.
-    docs_left_out: isPartial ? statistics.docsLeftOut : undefined,
-    bulk_get_docs: statistics.bulkGetDocs,
-    bulk_get_attempts: statistics.bulkGetAttempts,
+    docs_left_out: isPartial ? docs_left_out : undefined,
     checkpointed_source_seq: sequenceText(checkpointedSequence),
     source_seq: sequenceText(sourceSequence),
     through_seq: sequenceText(throughSequence),

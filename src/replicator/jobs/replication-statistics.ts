@@ -1,45 +1,33 @@
 /** Statistics of a replication over all runs, counted as in CouchDB. */
 
-export interface ReplicationStatistics {
-  readonly missingChecked: number;
-  readonly missingFound: number;
-  readonly docsRead: number;
-  readonly docsWritten: number;
-  readonly docWriteFailures: number;
-  /**
-   * Number of changes and revisions that the replication is configured to omit (`Omissions`). Not
-   * in CouchDB.
-   */
-  readonly docsLeftOut: number;
-  readonly bulkGetAttempts: number;
-  readonly bulkGetDocs: number;
-}
+/** The counters, with their names in `_scheduler` and `_replication_stats`. */
+const COUNTERS = {
+  missingChecked: "revisions_checked",
+  missingFound: "missing_revisions_found",
+  docsRead: "docs_read",
+  docsWritten: "docs_written",
+  docWriteFailures: "doc_write_failures",
+  /** Changes and revisions that the replication is configured to omit. Not in CouchDB. */
+  docsLeftOut: "docs_left_out",
+  bulkGetDocs: "bulk_get_docs",
+  bulkGetAttempts: "bulk_get_attempts",
+} as const;
 
-export const NO_STATISTICS: ReplicationStatistics = {
-  missingChecked: 0,
-  missingFound: 0,
-  docsRead: 0,
-  docsWritten: 0,
-  docWriteFailures: 0,
-  docsLeftOut: 0,
-  bulkGetAttempts: 0,
-  bulkGetDocs: 0,
-};
+type Counter = keyof typeof COUNTERS;
+export type ReplicationStatistics = { readonly [Name in Counter]: number };
+type ShownStatistics = { readonly [Name in Counter as (typeof COUNTERS)[Name]]: number };
+
+const NAMES = Object.keys(COUNTERS) as Counter[];
+
+export const NO_STATISTICS = Object.fromEntries(
+  NAMES.map((name) => [name, 0]),
+) as ReplicationStatistics;
 
 export function addStatistics(
   total: ReplicationStatistics,
   more: Partial<ReplicationStatistics>,
 ): ReplicationStatistics {
-  return {
-    missingChecked: total.missingChecked + (more.missingChecked ?? 0),
-    missingFound: total.missingFound + (more.missingFound ?? 0),
-    docsRead: total.docsRead + (more.docsRead ?? 0),
-    docsWritten: total.docsWritten + (more.docsWritten ?? 0),
-    docWriteFailures: total.docWriteFailures + (more.docWriteFailures ?? 0),
-    docsLeftOut: total.docsLeftOut + (more.docsLeftOut ?? 0),
-    bulkGetAttempts: total.bulkGetAttempts + (more.bulkGetAttempts ?? 0),
-    bulkGetDocs: total.bulkGetDocs + (more.bulkGetDocs ?? 0),
-  };
+  return eachCounter((name) => total[name] + (more[name] ?? 0));
 }
 
 /** Returns the difference between `total` and `before`, for example for one run. */
@@ -47,14 +35,26 @@ export function statisticsSince(
   before: ReplicationStatistics,
   total: ReplicationStatistics,
 ): ReplicationStatistics {
-  return {
-    missingChecked: total.missingChecked - before.missingChecked,
-    missingFound: total.missingFound - before.missingFound,
-    docsRead: total.docsRead - before.docsRead,
-    docsWritten: total.docsWritten - before.docsWritten,
-    docWriteFailures: total.docWriteFailures - before.docWriteFailures,
-    docsLeftOut: total.docsLeftOut - before.docsLeftOut,
-    bulkGetAttempts: total.bulkGetAttempts - before.bulkGetAttempts,
-    bulkGetDocs: total.bulkGetDocs - before.bulkGetDocs,
-  };
+  return eachCounter((name) => total[name] - before[name]);
+}
+
+/** Returns the statistics as JSON of `_scheduler` and `_replication_stats`. */
+export function shownStatistics(statistics: ReplicationStatistics): ShownStatistics {
+  return Object.fromEntries(
+    NAMES.map((name) => [COUNTERS[name], statistics[name]]),
+  ) as ShownStatistics;
+}
+
+/** Returns the statistics whose counters `countOf` reads from JSON, by their names there. */
+export function statisticsOfShown(
+  countOf: (name: keyof ShownStatistics) => number,
+): ReplicationStatistics {
+  return eachCounter((name) => countOf(COUNTERS[name]));
+}
+
+function eachCounter(countOf: (name: Counter) => number): ReplicationStatistics {
+  // A copy with the same members is several times faster than an object built from entries.
+  const counts: { -readonly [Name in Counter]: number } = { ...NO_STATISTICS };
+  for (const name of NAMES) counts[name] = countOf(name);
+  return counts;
 }

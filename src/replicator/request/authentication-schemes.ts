@@ -67,11 +67,14 @@ export interface AuthenticationScheme {
     address: ResolvedAddress,
     parts: LoginParts,
   ) => { readonly key: readonly unknown[]; readonly source: GrantSource } | undefined;
-  /** Returns the headers of each request, for schemes without a login. */
+  /**
+   * Returns the headers of each request, for schemes without a login; `undefined` for an address of
+   * another scheme.
+   */
   readonly headers?: (
     address: HttpAddress,
     settings: ClientSettings,
-  ) => Readonly<Record<string, string>>;
+  ) => Readonly<Record<string, string>> | undefined;
 }
 
 const BASIC: AuthenticationScheme = {
@@ -102,7 +105,7 @@ const BASIC: AuthenticationScheme = {
     return { key: ["session", origin, parts.connection, basic], source };
   },
   headers: ({ basic }, { usesSessions }) =>
-    basic === undefined || usesSessions ? {} : { authorization: basicAuthorization(basic) },
+    basic === undefined || usesSessions ? undefined : { authorization: basicAuthorization(basic) },
 };
 
 /** The scheme has two names: Cloudant uses `iam`, and IBM `ibm`. */

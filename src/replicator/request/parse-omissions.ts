@@ -7,6 +7,9 @@ import type { Omissions } from "./replication.ts";
 
 const BYTES_MAX = "max_bytes";
 
+/** Members of a replication that omit data. */
+export const OMISSION_MEMBERS = ["deleted", "documents", "attachments"] as const;
+
 /**
  * Parses the members `deleted`, `attachments` and `documents`. Returns undefined if nothing is
  * omitted. Throws a ReplicationInvalidError.

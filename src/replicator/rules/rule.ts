@@ -1,6 +1,6 @@
 /** A rule: one replication for each matching database of a server. */
 
-import { DOCUMENT_OPTIONS, WEIGHT } from "../../contract/index.ts";
+import { DOCUMENT_OPTIONS, RuleDefinition, WEIGHT } from "../../contract/index.ts";
 import { isSystemName, UntrustedName } from "../../databases/index.ts";
 import { type Labels, NO_LABELS } from "../../jobs/index.ts";
 import { Glob } from "../jobs/glob.ts";
@@ -16,6 +16,7 @@ import {
   SHOWN_LENGTH_MAX,
   shown,
 } from "../request/parse-fields.ts";
+import { OMISSION_MEMBERS } from "../request/parse-omissions.ts";
 import { parseOption, parseOptions } from "../request/parse-options.ts";
 import { parseReplication } from "../request/parse-replication.ts";
 import type { HttpAddress, Replication } from "../request/replication.ts";
@@ -31,8 +32,8 @@ const PATTERNS_MAX = 100;
 const PATTERN_LENGTH_MAX = 238;
 /** Selector that excludes design documents: no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
-/** Additional members of `options`: the schedule and the omissions of the replications. */
-const CHOSEN = ["schedule", "deleted", "documents", "attachments"];
+/** Members of `options` that are not options of a replication: its schedule and omissions. */
+const CHOSEN = ["schedule", ...OMISSION_MEMBERS];
 
 /**
  * Name of an example database, for validating the members that all replications of the rule share.
@@ -52,24 +53,9 @@ const ENDPOINT_MEMBERS = [
   "password",
 ];
 const PROXIES = ["proxy", "source_proxy", "target_proxy"];
-const MEMBERS = [
-  "source",
-  "target",
-  "databases",
-  "except",
-  "security",
-  "design_documents",
-  "create_target",
-  "create_target_params",
-  "options",
-  "concurrency",
-  "delete",
-  "tags",
-  "run_on",
-  "after",
-  "pair",
-  ...PROXIES,
-];
+/** Members of the contract that are part of the rule: its name and status are not. */
+const { name: _name, status: _status, ...PARSED } = RuleDefinition.properties;
+const MEMBERS = Object.keys(PARSED);
 
 export interface Rule {
   /** Root of the source's server; undefined for local databases. */

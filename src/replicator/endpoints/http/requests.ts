@@ -205,7 +205,8 @@ export class HttpRequests {
       headers[name.toLowerCase()] = value;
     // A grant replaces this header, unless the address also has another login.
     if (address.authorization !== undefined) headers.authorization = address.authorization.read();
-    Object.assign(headers, authorizationOf(address, parts.client));
+    const authorization = authorizationOf(address, parts.client);
+    Object.assign(headers, authorization);
     this.url = address.url;
     this.#root = address.url.replace(/[^/]*\/$/, "");
     this.shownUrl = maskCredentials(address.url);
@@ -218,7 +219,9 @@ export class HttpRequests {
       ...(address.proxyUrl === undefined ? {} : { proxyUrl: address.proxyUrl }),
     };
     // Any header given by a user may contain a secret, whatever its name.
-    const secretHeaders = Object.keys(address.headers).map((name) => name.toLowerCase());
+    const secretHeaders = Object.keys({ ...address.headers, ...authorization }).map((name) =>
+      name.toLowerCase(),
+    );
     const { activity } = parts;
     this.#roundTrip = new RoundTrip(parts.runtime.clock);
     const lingering = withLinger(parts.runtime.clock, parts.fetch, LINGERING);
