@@ -3,7 +3,7 @@ import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { JobLists } from "../job-lists/job-lists.ts";
 import type { JobEntry } from "../job-lists/job-views.ts";
 import { hasEnded } from "../jobs/job-data.ts";
-import { type Account, accountOf } from "../request/authentication-schemes.ts";
+import { type Account, accountOf, secretsOf } from "../request/authentication-schemes.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
 import type { HttpAddress } from "../request/replication.ts";
 import type { GatedAccount, StoredLoginGates } from "./stored-login-gates.ts";
@@ -120,8 +120,7 @@ export class GatedLogins {
       entries.map((entry) => {
         const address = loginOf(entry);
         if (address === undefined) return undefined;
-        const { basic, iam, oauth2, references } = address;
-        const name = JSON.stringify([accountOf(address), basic, iam, oauth2, references]);
+        const name = JSON.stringify([accountOf(address), secretsOf(address), address.references]);
         const gate = known.get(name) ?? this.#parts.loginGates.closed(tx, address);
         known.set(name, gate);
         return gate;

@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import {
   AUTHENTICATION_SCHEMES,
   type AuthenticationScheme,
+  identitiesOf,
   type LoginParts,
 } from "./authentication-schemes.ts";
 import { parseEndpoint } from "./parse-endpoint.ts";
@@ -48,3 +49,17 @@ function applications(
     secret?.of(address),
   ];
 }
+
+test.each(AUTHENTICATION_SCHEMES.filter(({ account }) => account !== undefined))(
+  "the identity of an account of $names.0 contains the account, but not its secret",
+  (scheme) => {
+    const address = addressOf(scheme);
+    const [identity, ...others] = identitiesOf(address).filter((each) => each !== undefined);
+    expect(others).toEqual([]);
+    const { account } = scheme.account?.(address) ?? {};
+    const text = JSON.stringify(identity);
+    // An API key of IAM names no account, so the key is the identity.
+    expect(text).toContain(account === "" ? "secret" : account);
+    expect(text.includes('"secret"')).toBe(account === "");
+  },
+);

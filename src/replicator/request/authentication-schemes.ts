@@ -54,6 +54,11 @@ export interface AuthenticationScheme {
     /** Returns the URL of the server that receives the secret. */
     readonly url: (address: HttpAddress) => string;
     readonly replaced: (credentials: Credentials, secret: string) => Credentials;
+    /**
+     * Returns what determines permissions: the account without its secret, or an API key, which
+     * names no account. Jobs with equal identities share a watcher.
+     */
+    readonly identity: (credentials: Credentials) => unknown;
   };
   /**
    * Returns the account that the address logs in to; `undefined` for an address of another scheme.
@@ -94,6 +99,7 @@ const BASIC: AuthenticationScheme = {
     url: ({ url }) => url,
     replaced: ({ basic }, password) =>
       basic === undefined ? {} : { basic: { ...basic, password } },
+    identity: ({ basic }) => basic?.username,
   },
   account: (address) =>
     address.basic && { origin: endpointUrl(address).origin, account: address.basic.username },
@@ -126,6 +132,7 @@ const IAM: AuthenticationScheme = {
     of: ({ iam }) => iam?.apiKey,
     url: ({ iam, url }) => iam?.tokenUrl ?? url,
     replaced: ({ iam }, apiKey) => (iam === undefined ? {} : { iam: { ...iam, apiKey } }),
+    identity: ({ iam }) => iam,
   },
   account: ({ iam }) => iam && { origin: new URL(iam.tokenUrl).origin, account: "" },
   login: ({ iam }, parts) =>
@@ -173,6 +180,10 @@ const OAUTH2: AuthenticationScheme = {
     url: ({ oauth2, url }) => oauth2?.tokenUrl ?? url,
     replaced: ({ oauth2 }, clientSecret) =>
       oauth2 === undefined ? {} : { oauth2: { ...oauth2, clientSecret } },
+    identity({ oauth2 }) {
+      const { clientSecret: _, ...client } = oauth2 ?? {};
+      return oauth2 && client;
+    },
   },
   account: ({ oauth2 }) =>
     oauth2 && { origin: new URL(oauth2.tokenUrl).origin, account: oauth2.clientId },
@@ -257,8 +268,8 @@ const BEARER: AuthenticationScheme = {
 export const AUTHENTICATION_SCHEMES: readonly AuthenticationScheme[] = [BASIC, IAM, OAUTH2, BEARER];
 
 /** Returns the user name or OAuth client id with which an address logs in, if any. */
-export function loginNameOf({ basic, oauth2 }: HttpAddress): string | undefined {
-  return basic?.username ?? oauth2?.clientId;
+export function loginNameOf(address: HttpAddress): string | undefined {
+  return accountOf(address)?.account || undefined;
 }
 
 /** Returns the server and account an address logs in to, if any. */
@@ -290,6 +301,13 @@ export function secretsOf(
     const text = secret?.of(credentials);
     return secret === undefined || text === undefined ? [] : [[secret.place, text] as const];
   });
+}
+
+/** Returns the identity for each scheme with a secret, in the order of the schemes. */
+export function identitiesOf(credentials: Credentials): readonly unknown[] {
+  return AUTHENTICATION_SCHEMES.flatMap(({ secret }) =>
+    secret === undefined ? [] : [secret.identity(credentials)],
+  );
 }
 
 /** Returns the secret of an address that is not in its headers, if any. */

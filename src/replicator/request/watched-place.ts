@@ -5,6 +5,7 @@
 import { type Digests, utf8Encode } from "../../base/index.ts";
 import { type Labels, NO_LABELS } from "../../jobs/index.ts";
 import { maskCredentials } from "../../protocol/index.ts";
+import { identitiesOf } from "./authentication-schemes.ts";
 import { parseUrl } from "./endpoint-url.ts";
 import { decode } from "./parse-fields.ts";
 import type { HttpAddress, Replication } from "./replication.ts";
@@ -35,13 +36,14 @@ export function watchedPlace(
   }
   const parts = serverOf(address);
   if (parts === undefined) return undefined;
-  const { basic, iam, oauth2, headers, proxyUrl, tls, references } = address;
+  const { headers, proxyUrl, tls, references } = address;
   // The digest excludes passwords: they do not affect permissions, and a digest would allow
   // guessing them.
   const proxy = proxyUrl && maskCredentials(proxyUrl);
-  const { clientSecret: _, ...client } = oauth2 ?? {};
-  const clients = oauth2 === undefined ? [] : [client];
-  const account = [basic?.username, iam, headers, proxy, tls, references, ...clients];
+  // Stored digests depend on this order.
+  const [basic, iam, ...others] = identitiesOf(address);
+  const newer = others.filter((identity) => identity !== undefined);
+  const account = [basic, iam, headers, proxy, tls, references, ...newer];
   if (labels.length > 0) account.push([...labels]);
   const digest = digests.md5Hex(utf8Encode(JSON.stringify(account)));
   return { source: `${parts.server.url} ${digest}`, database: parts.database, labels };
