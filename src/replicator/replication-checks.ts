@@ -329,7 +329,7 @@ function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean 
 
 /** Returns the same failure for closed ports, timeouts and services other than CouchDB. */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
-  const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
+  const failure = { error: "unreachable", reason: `no CouchDB server responds at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };
 }
 

@@ -412,7 +412,7 @@ export class HttpRequests {
 
   /** Returns the error for a response to this path that exceeds its budget. */
   tooLong(path: string, limit: string): EndpointError {
-    const reason = `answer of ${this.shownUrl}${shownPath(path)} refused: ${limit}`;
+    const reason = `response of ${this.shownUrl}${shownPath(path)} rejected: ${limit}`;
     return new EndpointError(ANSWER_TOO_LONG, reason);
   }
 
@@ -481,7 +481,7 @@ export class HttpRequests {
   #checkRate(status: number, text = ""): void {
     if (status !== 429) return;
     const described = text === "" ? "" : ` (${this.words.described(status, text)})`;
-    const reason = `repeated answers 429 from ${this.shownUrl}${described}`;
+    const reason = `${this.shownUrl} repeatedly responded with 429${described}`;
     throw new EndpointError("max_backoff", reason);
   }
 
@@ -519,7 +519,7 @@ export class HttpRequests {
     const { words } = this;
     const said = words.shown(text.slice(0, MISREAD_LENGTH_MAX));
     const where = `${this.shownUrl}${shownPath(path)}`;
-    const reason = `${status} from ${where} without ${wanted}: ${said}`;
+    const reason = `${where} responded with ${status} but without ${wanted}: ${said}`;
     return new EndpointError(error, reason, { answer: { status, error, reason } });
   }
 
