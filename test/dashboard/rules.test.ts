@@ -128,7 +128,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       await show("/");
       const failing = page.getByRole("region", { name: "Rules that cannot list their source" });
       await failing.getByText("timeout: <b>no answer</b>").waitFor();
-      await failing.getByText("2 rules; the first 1 are shown").waitFor();
+      await failing.getByText("Showing 1 of 2 rules").waitFor();
       await failing.getByRole("link", { name: "users" }).click();
       await page.getByText("Source databases cannot be listed").waitFor();
       await page.getByText("from the feed of database updates").waitFor();
@@ -161,7 +161,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await text.fill(JSON.stringify({ ...body, databases: ["*"] }));
     await page.getByRole("button", { name: "Preview" }).click();
     const plan = page.getByRole("list", { name: "Preview" });
-    await plan.getByText("120 match (user-a, user-b, …)").waitFor();
+    await plan.getByText("120 databases match (user-a, user-b, …)").waitFor();
     await plan.getByText("1 job is cancelled (user-gone)").waitFor();
     expect(await plan.getByText("cannot be copied").count()).toBe(0);
     expect(await violations()).toEqual([]);
