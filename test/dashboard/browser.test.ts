@@ -436,7 +436,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Edit shares of _replicator" }).click();
     await page.getByRole("spinbutton", { name: "Shares of _replicator" }).fill("250");
     await page.keyboard.press("Enter");
-    await page.getByText("_replicator has 250 shares").waitFor();
+    await page.getByText("Shares of _replicator set to 250").waitFor();
     await page.getByRole("row", { name: /^_replicator .* 250 Edit.* 100 %/ }).waitFor();
     await show("/settings?words=replicator.shares");
     await page.getByRole("row", { name: /replicator.shares _replicator 250 none/ }).waitFor();

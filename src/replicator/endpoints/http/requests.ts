@@ -519,7 +519,7 @@ export class HttpRequests {
     const { words } = this;
     const said = words.shown(text.slice(0, MISREAD_LENGTH_MAX));
     const where = `${this.shownUrl}${shownPath(path)}`;
-    const reason = `${where} responded with ${status} but without ${wanted}: ${said}`;
+    const reason = `${status} from ${where} without ${wanted}: ${said}`;
     return new EndpointError(error, reason, { answer: { status, error, reason } });
   }
 
