@@ -50,7 +50,8 @@ async function copyOn(url: string, directory: string): Promise<void> {
   const same = [await compare(url, "films"), await compare(url, "countries")];
   process.exitCode = same.every((isSame) => isSame) ? 0 : 1;
   if (staysUp) await interrupted(url);
-  else process.stdout.write("\non a terminal, the node stays up, with its dashboard\n");
+  else
+    process.stdout.write("\non a terminal, the node and its dashboard keep running until Ctrl-C\n");
 }
 
 /** Loads a file of sample documents in bulk. Returns their number. */

@@ -70,11 +70,11 @@ const LISTENERS_MAX = 1_000;
 
 const DATABASES = [
   "--databases <pattern...>",
-  "with --all: names that match one of these, such as 'user-*' (default '*')",
+  "with --all: only databases whose names match one of these, such as 'user-*' (default '*')",
 ] as const;
 const EXCEPT = [
   "--except <pattern...>",
-  "with --all: exclude names that match one of these",
+  "with --all: exclude databases whose names match one of these",
 ] as const;
 const CONNECT_TO = [
   "--connect-to <address>",
@@ -85,7 +85,10 @@ const SOURCE_AUTH = [
   "--source-auth-file <file>",
   "file with the `auth` object of SOURCE as JSON, such as an OAuth client",
 ] as const;
-const TARGET_AUTH = ["--target-auth-file <file>", "the same for TARGET"] as const;
+const TARGET_AUTH = [
+  "--target-auth-file <file>",
+  "file with the `auth` object of TARGET as JSON",
+] as const;
 
 escapeOutputs();
 
@@ -151,7 +154,7 @@ program
   .option("--all", "copy all databases of a server: SOURCE and TARGET are URLs of servers")
   .option(...DATABASES)
   .option(...EXCEPT)
-  .option("--security", "with --all: copy the security objects to targets that it creates")
+  .option("--security", "with --all: copy the security objects to the targets that are created")
   .option(
     "--overwrite-security <pattern...>",
     "with --all: also copy the security objects to existing targets that match one of these",

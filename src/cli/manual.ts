@@ -5,7 +5,7 @@ import { VERSION } from "../server/index.ts";
 export function addManualCommand(program: Command): void {
   program
     .command("manual")
-    .description("print the manual page (man -l -)")
+    .description("print the manual page, to be read with man -l -")
     .action(() => {
       process.stdout.write(manualOf(program));
     });

@@ -120,7 +120,7 @@ export class Requests {
 
 /** The error for a response that is not in Tandem's format. */
 export function unexpected(status: number, expected: string): ApiError {
-  const reason = `unexpected response: expected ${expected}; is it a Tandem server?`;
+  const reason = `unexpected response: expected ${expected}; is this a Tandem server?`;
   return new ApiError(status, "unexpected_response", reason);
 }
 

@@ -14,7 +14,9 @@ import {
   time,
 } from "./schema.ts";
 
-const bookmark = nullable(text, { description: "for the next page; null on the last one" });
+const bookmark = nullable(text, {
+  description: "bookmark of the next page; null on the last page",
+});
 
 export const ConflictCounts = exactly({
   databases: listOf(
@@ -27,7 +29,7 @@ export type ConflictCounts = Shape<typeof ConflictCounts>;
 export const ConflictRow = exactly({
   id: text,
   winner: described(text, "the winning revision"),
-  conflicts: described(listOf(text), "the other leaves that are not deleted, at most 100"),
+  conflicts: described(listOf(text), "other non-deleted leaves, at most 100"),
   leaves: described(count, "number of leaves that are not deleted"),
   since: nullable(time, { description: "null for a conflict that an older program wrote" }),
   job_id: nullable(text, {
@@ -50,7 +52,7 @@ export type ConflictPage = Shape<typeof ConflictPage>;
 export const ConflictPolicy = exactly({
   resolve: oneOf(["last_write", "longest_history", "remote", "function"]),
   field: optional(
-    described(text, "for last_write: path of a member with a number, or a time of ISO 8601"),
+    described(text, "for last_write: path of a member that contains a number or an ISO 8601 time"),
   ),
   function: optional(
     described(text, "for function: a JavaScript function of the list of leaves, winner first"),
@@ -69,7 +71,7 @@ export const ResolutionRow = exactly({
   time,
   resolve: text,
   kept: described(text, "the leaf that won"),
-  result: described(text, "the leaf afterwards: kept, or a revision that follows it"),
+  result: described(text, "the remaining leaf: the winner, or a new revision based on it"),
   removed: described(listOf(text), "the deleted leaves"),
 });
 export type ResolutionRow = Shape<typeof ResolutionRow>;
@@ -80,7 +82,7 @@ export type ResolutionPage = Shape<typeof ResolutionPage>;
 export const UndoRequest = exactly({
   ids: optional(described(listOf(text), "only these documents")),
   since: optional(described(time, "only resolutions since this time")),
-  bookmark: optional(described(text, "of the last request")),
+  bookmark: optional(described(text, "`bookmark` of the previous response")),
 });
 export type UndoRequest = Shape<typeof UndoRequest>;
 
@@ -93,6 +95,8 @@ export const UndoneResolutions = exactly({
     count,
     "resolutions kept, because the document is deleted or the write was refused",
   ),
-  bookmark: nullable(text, { description: "for the next request; null if there is nothing left" }),
+  bookmark: nullable(text, {
+    description: "bookmark for the next request; null if nothing is left to undo",
+  }),
 });
 export type UndoneResolutions = Shape<typeof UndoneResolutions>;

@@ -86,7 +86,7 @@ const feed = {
 const changes = {
   ...feed,
   ...shown,
-  filter: textOf("`design/function`, or _doc_ids, _selector, _design or _view"),
+  filter: textOf("filter: `design/function`, _doc_ids, _selector, _design or _view"),
   view: textOf("`design/view` for filter=_view"),
   doc_ids: jsonOf("ids for filter=_doc_ids"),
   include_docs: flagOf("whether rows contain the documents"),
@@ -107,7 +107,7 @@ const read = {
   atts_since: jsonOf("revisions whose attachments the client has"),
   deleted_conflicts: flagOf("whether the response lists deleted conflicting revisions"),
   local_seq: flagOf("whether the response has the update sequence of the document"),
-  meta: flagOf("conflicts, deleted_conflicts and revs_info together"),
+  meta: flagOf("the same as conflicts, deleted_conflicts and revs_info together"),
 };
 const written = {
   ...revision,

@@ -58,12 +58,12 @@ export type GatedLogin = Shape<typeof GatedLogin>;
 
 export const GatedLoginPage = exactly({
   total_rows: count,
-  logins: described(listOf(GatedLogin), "the next attempt first"),
+  logins: described(listOf(GatedLogin), "accounts, earliest next attempt first"),
 });
 export type GatedLoginPage = Shape<typeof GatedLoginPage>;
 
 const loginGate = nullable(LoginGate, {
-  description: "the account for whose next login the job waits",
+  description: "the account whose next login attempt the job is waiting for",
 });
 
 export const ControlEvent = exactly({

@@ -34,7 +34,7 @@ export const NodeRow = exactly({
   lease_age_sec: nullable(number),
   version: nullable(text),
   formats: nullable(FormatRange, {
-    description: "formats of the store that the program supports; null: it does not announce them",
+    description: "formats of the store that the program supports; null if it does not report them",
   }),
   started: nullable(time),
   last_report: nullable(time),

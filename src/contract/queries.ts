@@ -89,7 +89,7 @@ export const NONE = "-";
 export const JOB_FILTERS = {
   name: {
     kind: "text",
-    meaning: "beginning of DATABASE/DOCUMENT, RULE/DATABASE or an id; with * anywhere, a pattern",
+    meaning: "prefix of DATABASE/DOCUMENT, RULE/DATABASE or an id, or a pattern with *",
   },
   state: {
     kind: "choices",
@@ -132,11 +132,11 @@ export const JOB_FILTERS = {
   },
   source_database: {
     kind: "text",
-    meaning: "beginning of the name of the source's database; with * anywhere, a pattern",
+    meaning: "prefix of the name of the source's database, or a pattern with *",
   },
   target_database: {
     kind: "text",
-    meaning: "beginning of the name of the target's database; with * anywhere, a pattern",
+    meaning: "prefix of the name of the target's database, or a pattern with *",
   },
   host: {
     kind: "text",

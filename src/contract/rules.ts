@@ -25,7 +25,7 @@ const jobCounts = Type.Unsafe<Record<JobState, number>>(
 /** Summary of a rule and its jobs. */
 export const RuleStatus = exactly({
   owner: nullable(text, {
-    description: "author of the rule; null for an administrator without a name",
+    description: "author of the rule; null for an anonymous administrator",
   }),
   changed: nullable(time),
   databases: nullable(count, {

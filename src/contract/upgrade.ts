@@ -22,7 +22,9 @@ export const UpgradeStatus = exactly({
     exactly({
       name: text,
       pid: text,
-      version: nullable(text, { description: "null for a program that does not announce it" }),
+      version: nullable(text, {
+        description: "version of the program; null if it does not report one",
+      }),
       formats: nullable(FormatRange),
       blocks: described(flag, "whether the node prevents the newest format until it is replaced"),
     }),

@@ -116,7 +116,7 @@ function Frame({
   return (
     <SurroundingsContext.Provider value={surroundings}>
       <button type="button" class="skip" onClick={skipToMain}>
-        Skip to the content
+        Skip to content
       </button>
       <header class="top">
         <a class="brand" href="#/">
@@ -138,8 +138,7 @@ function Frame({
       </header>
       {feedState === "lost" && !isPaused && (
         <p class="banner" role="alert">
-          The connection to the server is lost. The data shown is out of date; retrying every few
-          seconds.
+          Connection to the server lost. The data shown is out of date. Retrying every few seconds.
         </p>
       )}
       <main id="main" tabIndex={-1}>

@@ -9,7 +9,7 @@ import { base64Decode, EMPTY_BYTES, hexDecode } from "../base/index.ts";
 
 /** Replacement for a secret, as in CouchDB. */
 const MASK = "*****";
-const WITHHELD = "(withheld: the text repeats a credential)";
+const WITHHELD = "(withheld: the text contains a credential)";
 
 /** The user and password of a URL, such as in the error page of a proxy. */
 const URL_PASSWORD = /(:\/\/[^\s/:@]*:)[^\s/@]+@/g;

@@ -194,10 +194,10 @@ test.each([
   [ok(`${"[".repeat(60_000)}`), "it is not a JSON object"],
   [ok({ access_token: 7 }), "`access_token` is not a string"],
   [ok({ access_token: undefined }), "`access_token` is not a string"],
-  [ok({ access_token: "" }), "`access_token` has other characters than printable ASCII, or none"],
+  [ok({ access_token: "" }), "`access_token` is empty or has characters outside printable ASCII"],
   [
     ok({ access_token: "a\r\nx-admin: 1" }),
-    "`access_token` has other characters than printable ASCII, or none",
+    "`access_token` is empty or has characters outside printable ASCII",
   ],
   [ok({ access_token: "x".repeat(20_000) }), "`access_token` has more than 16384 characters"],
   [ok({ token_type: "mac" }), '`token_type` is "mac"; expected Bearer'],

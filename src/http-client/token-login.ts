@@ -213,7 +213,7 @@ function parseToken(
     return unusable(`\`access_token\` has more than ${TOKEN_LENGTH_MAX} characters`);
   }
   if (!/^[\x21-\x7e]+$/.test(token)) {
-    return unusable("`access_token` has other characters than printable ASCII, or none");
+    return unusable("`access_token` is empty or has characters outside printable ASCII");
   }
   if (typeof type !== "string" || type.toLowerCase() !== "bearer") {
     return unusable(`\`token_type\` is ${shown(type)}; expected Bearer`);

@@ -19,7 +19,7 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
     note: "progress of the index's first build, or ready; watched",
   },
   {
-    key: "(3, number) + values + id",
+    key: "(3, number) + encoded values + document id",
     value: "mark + id",
     note: "an entry: bytes of the values (`index-key.ts`) and of the document id; the mark is 1 if the values are complete",
   },

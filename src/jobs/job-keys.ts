@@ -134,7 +134,7 @@ const ROWS = {
     18,
     ["type", "group"],
     "(shares)",
-    "groups with a number of shares other than 100",
+    "groups whose number of shares differs from the default of 100",
   ),
   fairShare: keyRow<{ type: JobType }>(
     19,
@@ -170,7 +170,7 @@ const ROWS = {
     24,
     ["type", "group", "queue"],
     '""',
-    "queues with labels in which the group is in index 15",
+    "labelled queues for which index 15 contains the group",
   ),
 };
 

@@ -9,7 +9,7 @@ export class JobHaltedError extends OperationalError {
   override readonly name = "JobHaltedError";
 
   constructor({ type, id }: JobName) {
-    super("JOBS_HALTED", "The job is no longer held", { type, id });
+    super("JOBS_HALTED", "The worker no longer holds the job", { type, id });
   }
 }
 

@@ -332,7 +332,7 @@ function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean 
  * and other services.
  */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
-  const failure = { error: "unreachable", reason: `no CouchDB answers at ${shownUrl}` };
+  const failure = { error: "unreachable", reason: `no CouchDB server responds at ${shownUrl}` };
   return { kind: "failed", failure, class: "unreachable" };
 }
 

@@ -112,7 +112,7 @@ const ROWS = {
     16,
     ["replicationId", "owner", "jobId"],
     '""',
-    "a job that wants a replication, by its owner (a name, or `jwt:name`)",
+    "a job that requests a replication, and the owner of the job (a name, or `jwt:name`)",
   ),
   backlog: keyRow<{ jobId: string }>(
     21,
@@ -136,7 +136,7 @@ const ROWS = {
     25,
     ["versionstamp"],
     "(1, timeMs, jobId, changes, before, after)",
-    "an event of a job, with its statuses before and after (null: no job); thinned after a while, but only once folded (50)",
+    "an event of a job, with its statuses before and after (null: no job); may be thinned later, once it is folded into the index (50)",
   ),
   lastEvent: keyRow<NoElements>(
     26,
@@ -340,19 +340,19 @@ const ROWS = {
     73,
     ["jobId", "name"],
     "(1)",
-    "`jobId` waits for the job of this name (`after`)",
+    "`jobId` waits for the job with this name (`after`)",
   ),
   chainWaiter: keyRow<{ name: string; jobId: string }>(
     74,
     ["name", "jobId"],
     "(1, owner, seesAll, count)",
-    "the same by name, with the rights of the waiting job, and the count (75) at its beginning",
+    "index of (73) by name, with the rights of the waiting job, and the count (75) when it began to wait",
   ),
   chainReached: keyRow<{ name: string }>(
     75,
     ["name"],
     "(1, count)",
-    "how often the job of this name was reached while others waited",
+    "number of times that the job with this name completed or caught up while others waited for it",
   ),
 };
 

@@ -60,7 +60,7 @@ export function refusalOf(
   const range = `formats ${formats.min} to ${formats.max}`;
   if (format < formats.min && nodes.length > 0) {
     const names = nodes.map(nameOf).join(", ");
-    return `the store has format ${format}, but this program (${version}) shares a store only in ${range}; stop ${names}, or install a version in between first`;
+    return `the store has format ${format}, but this program (${version}) can share a store with running nodes only in ${range}; stop ${names}, or first install an intermediate version`;
   }
   if (format <= formats.max) return undefined;
   return `the store has format ${format}, but this program (${version}) supports ${range}; install a version of Tandem that supports format ${format}, or restore a backup of format ${formats.max}`;

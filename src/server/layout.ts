@@ -37,7 +37,7 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '("tandem", 0, 4)',
     value: "JSON",
-    note: "last change of `_users` whose user has a database; absent before the first",
+    note: "last change of `_users` processed for user databases; absent before the first",
   },
   {
     key: '("tandem", 0, 5)',
@@ -52,7 +52,7 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '("tandem", 0, 7)',
     value: "JSON",
-    note: "as 5, for purges by age",
+    note: "start of the current round of purges by age, and the last database claimed in it",
   },
 ];
 

@@ -104,7 +104,7 @@ export function listenFailure(error: unknown, { port, bindAddress, otherPort }: 
   switch (code) {
     case "EACCES":
       return configError(
-        `${numbered}: this user may not listen on it; choose another with ${otherPort}`,
+        `${numbered}: this user is not permitted to listen on it; choose another with ${otherPort}`,
       );
     case "EADDRNOTAVAIL":
       return new OperationalError(

@@ -39,7 +39,7 @@ export class ReplicationProcess implements Service {
     signal.addEventListener("abort", stop, { once: true });
     try {
       const how = await child.ended;
-      if (!signal.aborted) throw new Error(`The process ended: ${how}`);
+      if (!signal.aborted) throw new Error(`The process exited: ${how}`);
     } finally {
       signal.removeEventListener("abort", stop);
     }

@@ -173,14 +173,14 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       const views: [view: string, landmark: string][] = [
         ["/", "The last hour"],
         ["/jobs", "_replicator/billing-0"],
-        ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
+        ["/jobs/_replicator%2Fbilling-0", "Document as submitted"],
         ["/new", "Request preview"],
         ["/nodes", "Lease renewed"],
         ["/servers", `${AWAY_COUNT} unreachable`],
         ["/rules", "users"],
         ["/rules/users", "Rule as submitted"],
-        ["/new-rule", "Rule, JSON"],
-        ["/rules/users?edit=true", "Rule, JSON"],
+        ["/new-rule", "Rule (JSON)"],
+        ["/rules/users?edit=true", "Rule (JSON)"],
         ["/events", "Why"],
         ["/conflicts", "both-sides"],
         ["/conflicts/both-sides", "one job"],
@@ -218,7 +218,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await buttons.count()).toBe(0);
     expect(await page.getByRole("checkbox").count()).toBe(0);
     await show("/jobs/_replicator%2Fgood");
-    await page.getByText("may not read the document").waitFor();
+    await page.getByText("not allowed to read the document").waitFor();
     // The page requests the job again only after its initial requests are complete.
     await page.waitForResponse(/\/_tandem\/jobs\/_replicator%2Fgood$/);
     expect(asked).not.toContain("/_replicator/good");
@@ -297,7 +297,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await link.textContent()).toContain("⟨U+202E⟩");
     for (const id of HOSTILE_IDS) {
       await show(`/jobs/${encodeURIComponent(`_replicator/${id}`)}`);
-      await page.getByText("Document, as given").waitFor();
+      await page.getByText("Document as submitted").waitFor();
       await page.getByRole("heading", { name: id.slice(0, 10) }).waitFor();
       await page.getByText(HOSTILE_REASON).first().waitFor();
       expect(await page.locator("img, main script, main b").count()).toBe(0);
@@ -317,7 +317,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.waitForURL(/#\/jobs\?error=not_found&side=source&host=-$/);
     await page.getByRole("link", { name: "_replicator/own" }).waitFor();
     await page.getByText("1 job", { exact: true }).waitFor();
-    await page.getByRole("link", { name: /^Server of the failure: none/ }).waitFor();
+    await page.getByRole("link", { name: /^Failure host: none/ }).waitFor();
     await show("/");
     await page.getByRole("link", { name: new RegExp(`^${MISSING_COUNT}\\s*not found`) }).click();
     await page.getByText(`${MISSING_COUNT} jobs`, { exact: true }).waitFor();
@@ -361,7 +361,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await dialog.getByLabel("User", { exact: true }).inputValue()).toBe("ann");
     await dialog.getByLabel("New password").fill("secret");
     await dialog.getByRole("button", { name: "Count jobs" }).click();
-    await dialog.getByRole("button", { name: `Replace for ${REFUSED_COUNT} jobs` }).click();
+    await dialog
+      .getByRole("button", { name: `Replace credential of ${REFUSED_COUNT} jobs` })
+      .click();
     await page.getByText(`${AWAY_COUNT} jobs in 1 group`).waitFor();
 
     // The last server stays unreachable, so its jobs are paused.
@@ -387,7 +389,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       return (answer as { total_rows: number }).total_rows;
     };
     const before = await paused();
-    await page.getByRole("button", { name: "Select all that match" }).click();
+    await page.getByRole("button", { name: "Select all matching jobs" }).click();
     await page.getByRole("button", { name: "Pause", exact: true }).click();
     await page
       .getByRole("dialog")
@@ -416,16 +418,16 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fstrict/_cancel").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fstrict");
-    await page.getByRole("heading", { name: "3 documents did not arrive" }).waitFor();
+    await page.getByRole("heading", { name: "3 failed documents" }).waitFor();
     await page.getByLabel("Select b").check();
     await page.getByRole("button", { name: "Retry 1 document" }).click();
-    await page.getByText("Retried 1 document; 3 failed").waitFor();
+    await page.getByText("Retried 1 document; 3 still failing").waitFor();
     await page.getByRole("row", { name: /^Select b b .* 2 / }).waitFor();
     expect(await page.getByRole("row", { name: /^Select a a .* 1 / }).count()).toBe(1);
     const { _rev: rev } = (await ask("GET", "/strict/_design/v")) as { _rev: string };
     await ask("DELETE", `/strict/_design/v?rev=${rev}`);
     await page.getByRole("button", { name: "Retry all documents" }).click();
-    await page.getByText("Retried 3 documents; 0 failed").waitFor();
+    await page.getByText("Retried 3 documents; 0 still failing").waitFor();
   });
 
   test("the form for shares previews the effect of an edit", async () => {
@@ -434,7 +436,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Edit shares of _replicator" }).click();
     await page.getByRole("spinbutton", { name: "Shares of _replicator" }).fill("250");
     await page.keyboard.press("Enter");
-    await page.getByText("_replicator has 250 shares").waitFor();
+    await page.getByText("Shares of _replicator set to 250").waitFor();
     await page.getByRole("row", { name: /^_replicator .* 250 Edit.* 100 %/ }).waitFor();
     await show("/settings?words=replicator.shares");
     await page.getByRole("row", { name: /replicator.shares _replicator 250 none/ }).waitFor();
@@ -445,7 +447,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await row.getByText("immediately").waitFor();
     await show("/settings?all=true&words=node_name");
     const nodeName = page.getByRole("row", { name: /^tandem node_name .* and the host name/ });
-    await nodeName.getByText("at the next start").waitFor();
+    await nodeName.getByText("after a restart").waitFor();
     // The search also covers the descriptions of settings.
     await show("/settings?all=true&words=NOT+counting+parked");
     await row.waitFor();
@@ -457,7 +459,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask("POST", `${good}/_pause`);
     await ask("POST", `${good}/_resume`);
     await show("/events");
-    await page.getByLabel("Only decisions of operators").check();
+    await page.getByLabel("Operator decisions only").check();
     await page
       .getByRole("row", { name: /_replicator\/good paused root/ })
       .first()
@@ -517,10 +519,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       .waitFor();
     await page.getByLabel(/^Starts after/).fill("evening\n_replicator/noon");
     await page.getByLabel("Skip deletions").check();
-    await page.getByLabel(/^Largest document/).fill("a lot");
-    await page.getByText("Largest document, bytes: Expected 0 or more").waitFor();
-    await page.getByLabel(/^Largest document/).fill("1000000");
-    await page.getByLabel(/^Largest attachment/).fill("0");
+    await page.getByLabel(/^Maximum document size/).fill("a lot");
+    await page.getByText("Maximum document size (bytes): Expected 0 or more").waitFor();
+    await page.getByLabel(/^Maximum document size/).fill("1000000");
+    await page.getByLabel(/^Maximum attachment size/).fill("0");
     const chosen = {
       schedule: "0 3 * * 1-5 Europe/Berlin",
       after: ["evening", "_replicator/noon"],
@@ -544,8 +546,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       expect(await schedule.inputValue()).toBe(chosen.schedule);
       expect(JSON.parse((await sent.first().textContent()) ?? "")).toMatchObject(chosen);
     }
-    await page.getByLabel(/^Runs/).selectOption("at once");
-    await page.getByLabel(/^Largest attachment/).fill("");
+    await page.getByLabel(/^Runs/).selectOption("immediately");
+    await page.getByLabel(/^Maximum attachment size/).fill("");
     await page.getByRole("button", { name: "Save" }).click();
     await page.getByRole("heading", { name: "_replicator/nightly" }).waitFor();
     const edited = await ask("GET", "/_replicator/nightly");
@@ -688,7 +690,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     for (const [view, landmark] of [
       ["/", "The last hour"],
       ["/jobs", "_replicator/billing-0"],
-      ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
+      ["/jobs/_replicator%2Fbilling-0", "Document as submitted"],
       ["/new", "Request preview"],
       ["/nodes", "Last report"],
       ["/servers", "_replicator"],
@@ -700,7 +702,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       // Pauses the view, so that its content does not change.
       await page.getByRole("button", { name: "Pause view" }).press("Enter");
       await page.getByRole("button", { name: "Resume view" }).waitFor();
-      const skip = page.getByRole("button", { name: "Skip to the content" });
+      const skip = page.getByRole("button", { name: "Skip to content" });
       await skip.focus();
       await page.evaluate(STEP);
       for (let left = 1; left > 0; ) {
@@ -738,7 +740,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("dialog").getByRole("button", { name: "Keep it" }).press("Enter");
     await page.getByRole("dialog").waitFor({ state: "detached" });
     expect(await focused()).toBe("Delete");
-    await page.getByRole("button", { name: "Skip to the content" }).press("Enter");
+    await page.getByRole("button", { name: "Skip to content" }).press("Enter");
     expect(await page.evaluate("document.activeElement.id")).toBe("main");
   });
 
@@ -826,7 +828,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       for (const [view, landmark] of [
         ["/", "The last hour"],
         ["/jobs", "_replicator/billing-0"],
-        ["/jobs/_replicator%2Fbilling-0", "Document, as given"],
+        ["/jobs/_replicator%2Fbilling-0", "Document as submitted"],
         ["/new", "Request preview"],
         ["/nodes", "Last report"],
         ["/servers", "Longest wait"],

@@ -60,9 +60,9 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const { page } = await visit(browser, first.url, "root");
     await page.getByText("Live", { exact: true }).waitFor();
     await first.kill();
-    await page.getByText("The connection to the server is lost.").waitFor();
+    await page.getByText("Connection to the server lost.").waitFor();
     await processes.open({ ...GUARDED, directory, port: first.port });
-    await page.getByText("The connection to the server is lost.").waitFor({ state: "hidden" });
+    await page.getByText("Connection to the server lost.").waitFor({ state: "hidden" });
     await page.getByText("No failing jobs.").waitFor();
   });
 
@@ -91,7 +91,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/jobs?paused=perhaps");
     await page.getByText("Not live").waitFor();
     await page.getByRole("alert").getByText("(400)").waitFor();
-    expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
+    expect(await page.getByText("Connection to the server lost").count()).toBe(0);
     await show("/jobs?paused=true");
     await page.getByText("Live", { exact: true }).waitFor();
   });
@@ -108,7 +108,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     };
     await endsSession();
     expect(await violations()).toEqual([]);
-    expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
+    expect(await page.getByText("Connection to the server lost").count()).toBe(0);
     await page.keyboard.press("Escape");
     await page.keyboard.press("Escape");
     const dialog = page.getByRole("dialog", { name: "The session has ended" });
@@ -138,7 +138,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await setVisibility(page, "hidden");
     await setVisibility(page, "visible");
     await page.getByRole("dialog", { name: "The session has ended" }).waitFor();
-    expect(await page.getByText("The connection to the server is lost").count()).toBe(0);
+    expect(await page.getByText("Connection to the server lost").count()).toBe(0);
   });
 
   test("a late response to a request from before a login does not end the new session", async () => {

@@ -107,7 +107,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByText(/may change nothing|Checking…/).count()).toBe(0);
     await page.getByLabel("Source address").fill("films");
     await page.getByLabel("Target address").fill("films-2");
-    await page.getByText("Database of the document").first().click();
+    await page.getByText("Replicator database").first().click();
     const database = page.getByLabel("Database", { exact: true });
     await database.fill("films");
     await page.getByText("Database: Expected _replicator").waitFor();
@@ -165,7 +165,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/new-rule");
     await page.getByLabel(/^Name/).fill("all");
     await page.getByText("JSON", { exact: true }).first().click();
-    const text = page.getByLabel("Rule, JSON");
+    const text = page.getByLabel("Rule (JSON)");
     await text.fill('{"source": "local", "target": "copy-{db}", "databases": ["nothing-*"]}');
     const letGo = await hold(page, /dry_run=true/);
     const answered = page.waitForResponse(/dry_run=true/);
@@ -267,7 +267,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.route("**/_tandem/commands/c1", (route) => route.fulfill({ json: shown }));
     await show("/nodes");
     await show("/");
-    await page.getByText("Waits to log in at").waitFor();
+    await page.getByText("Waiting to log in to").waitFor();
     const row = page.getByRole("region", { name: "Rejected accounts" }).getByRole("row");
     await row.filter({ hasText: "Name or password is incorrect" }).waitFor();
     await page.getByRole("button", { name: /^Replace credential/ }).click();
@@ -284,11 +284,11 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     letGo();
     await answered;
     await count.click();
-    await dialog.getByText("All jobs of users get the new credential as well").waitFor();
-    await dialog.getByRole("button", { name: "Replace for 5 jobs" }).click();
+    await dialog.getByText("All jobs of these rules would also change: users").waitFor();
+    await dialog.getByRole("button", { name: "Replace credential of 5 jobs" }).click();
     await dialog.getByText("2 of 5 jobs").waitFor();
     shown = { ...running, state: "completed", done: 5, changed: 3, failed: 2 };
-    await page.getByText("New credentials for 3 jobs; 2 documents could not be changed").waitFor();
+    await page.getByText("Credentials of 3 jobs replaced; 2 documents were not changed").waitFor();
     const filter = "error=unauthorized&side=source&host=couch.example%3A";
     expect(sent.map(({ query }) => query)).toEqual([
       `?${filter}&dry_run=true`,
@@ -370,7 +370,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/jobs/_replicator%2Fstrict");
     await page.getByRole("button", { name: "Retry all documents" }).click();
     await page
-      .getByText("The job is paused and will retry the documents when it is resumed")
+      .getByText("The job is paused and will retry the documents once it is resumed")
       .waitFor();
   });
 
@@ -394,12 +394,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await ask("PUT", "/_tandem/budgets/gone.example", { read: { requests_per_sec: 5 } });
     const { page, show, violations } = await visit(browser, node.url, "root");
     await show("/servers");
-    await page.getByRole("heading", { name: "Budgets of servers that no job uses" }).waitFor();
+    await page.getByRole("heading", { name: "Budgets of unused servers" }).waitFor();
     await page.getByText("read 5 requests/s").waitFor();
     expect(await violations()).toEqual([]);
     await page.getByRole("button", { name: "Edit the budget of gone.example" }).click();
     await page.getByRole("dialog").getByRole("button", { name: "Remove" }).click();
-    await page.getByText("gone.example has no budget").waitFor();
+    await page.getByText("Budget of gone.example removed").waitFor();
     await page.getByRole("heading", { name: "no job names" }).waitFor({ state: "detached" });
   });
 

@@ -224,7 +224,7 @@ test("the timeline combines runs, decisions and the creation of a job, newest fi
     ["Run started, in progress", null],
     ["pause", "by root: a new disk"],
     ["Run crashed", "no route"],
-    ["retry", "by an administrator without a name"],
+    ["retry", "by an anonymous administrator"],
     ["Added", null],
   ]);
 });
@@ -434,8 +434,8 @@ describe("the form of a replication", () => {
   });
 
   test.each([
-    ["billing", "Expected name:value, but found billing"],
-    ["a:1, a:2", "The tag a is given twice"],
+    ["billing", "Expected tags as name:value, but found billing"],
+    ["a:1, a:2", "Duplicate tag a"],
   ])("rejects the tags %s", (tags, message) => {
     expect(() =>
       documentOf({
@@ -752,10 +752,10 @@ test.each([
   [
     "retry",
     { matched: 3, changed: 1, failed: 1 },
-    "Retried: 1 of 3 jobs (1 running, 1 paused: resume it)",
+    "Retried: 1 of 3 jobs (1 running, 1 must be resumed first)",
   ],
   ["pause", { matched: 2, changed: 0, failed: 1 }, "Nothing to pause: 1 paused already, 1 ended"],
-  ["resume", { matched: 0, changed: 0, failed: 0 }, "No job to resume"],
+  ["resume", { matched: 0, changed: 0, failed: 0 }, "No jobs to resume"],
 ] as const)("the result of %s for %j is %j", (command, result, words) => {
   expect(resultWords(command, result)).toBe(words);
 });

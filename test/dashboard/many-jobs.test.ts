@@ -98,7 +98,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Space");
     expect(await page.getByLabel("Select _replicator/job-201").isChecked()).toBe(true);
-    await page.getByRole("button", { name: "Select all that match" }).click();
+    await page.getByRole("button", { name: "Select all matching jobs" }).click();
     await page.getByText("100,000 selected").waitFor();
   });
 

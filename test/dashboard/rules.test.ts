@@ -128,10 +128,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       await show("/");
       const failing = page.getByRole("region", { name: "Rules that cannot list their source" });
       await failing.getByText("timeout: <b>no answer</b>").waitFor();
-      await failing.getByText("2 rules; the first 1 are shown").waitFor();
+      await failing.getByText("Showing 1 of 2 rules").waitFor();
       await failing.getByRole("link", { name: "users" }).click();
-      await page.getByText("The source cannot be listed").waitFor();
-      await page.getByText("by the feed of database changes").waitFor();
+      await page.getByText("Source databases cannot be listed").waitFor();
+      await page.getByText("from the feed of database updates").waitFor();
       await page.getByText("user-⟨U+202E⟩A").waitFor();
       await page.getByText("and 10 more").waitFor();
       expect(await page.getByRole("link", { name: "1,199" }).getAttribute("href")).toBe(
@@ -149,7 +149,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/rules/users");
     await page.getByRole("link", { name: "Edit" }).click();
     await page.getByText("JSON", { exact: true }).first().click();
-    const text = page.getByLabel("Rule, JSON");
+    const text = page.getByLabel("Rule (JSON)");
     const { name: _name, status: _status, ...body } = USERS;
     expect(JSON.parse(await text.inputValue())).toEqual(body);
     await text.fill("{");
@@ -161,15 +161,15 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await text.fill(JSON.stringify({ ...body, databases: ["*"] }));
     await page.getByRole("button", { name: "Preview" }).click();
     const plan = page.getByRole("list", { name: "Preview" });
-    await plan.getByText("120 match (user-a, user-b, …)").waitFor();
-    await plan.getByText("1 lose their job (user-gone)").waitFor();
+    await plan.getByText("120 databases match (user-a, user-b, …)").waitFor();
+    await plan.getByText("1 job is cancelled (user-gone)").waitFor();
     expect(await plan.getByText("cannot be copied").count()).toBe(0);
     expect(await violations()).toEqual([]);
     // Changes the rule, so that the preview must change.
     await text.fill(JSON.stringify({ ...body, databases: ["a"] }));
     await page.getByRole("button", { name: "Preview" }).click();
     await page.getByRole("button", { name: "Save rule" }).click();
-    await page.getByText("The rule users is stored").waitFor();
+    await page.getByText("Rule users saved").waitFor();
     expect(asked.filter(({ method }) => method === "PUT").at(-1)).toEqual({
       method: "PUT",
       path: "/_tandem/rules/users",
@@ -202,7 +202,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await hasFocus("Databases");
     await page.getByLabel(/^Databases/).fill("user-*\nteam-*");
     await page.getByText("JSON", { exact: true }).first().click();
-    const text = page.getByLabel("Rule, JSON");
+    const text = page.getByLabel("Rule (JSON)");
     const rule = {
       source: "https://a.example/",
       target: "https://b.example/{db}",
@@ -215,7 +215,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Options", { exact: true }).first().click();
     expect(await page.getByLabel(/^Weight/).inputValue()).toBe(large);
     await page.getByLabel(/^Except/).fill("user-x");
-    await page.getByText("What is copied, and when").first().click();
+    await page.getByText("Scope and schedule").first().click();
     await page.getByLabel(/^Starts after/).fill("first/{db}");
     expect(await text.inputValue()).toContain(`"weight": ${large}`);
     expect(await text.inputValue()).toContain('"user-x"');
@@ -228,12 +228,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     });
     await page.getByRole("button", { name: "Remove" }).click();
     const dialog = page.getByRole("dialog");
-    await dialog.getByText("1 lose their job").waitFor();
+    await dialog.getByText("1 job is cancelled").waitFor();
     const remove = dialog.getByRole("button", { name: "Remove" });
     expect(await remove.isDisabled()).toBe(true);
     await dialog.getByLabel("cannot be undone").check();
     await remove.click();
-    await page.getByText("The rule all is removed").waitFor();
+    await page.getByText("Rule all removed").waitFor();
     await page.waitForURL(/#\/rules$/);
     const changes = asked.filter(({ method }) => method !== "GET");
     expect(changes.map(({ method, path }) => `${method} ${path}`)).toEqual([

@@ -61,8 +61,8 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?source=films");
     await page.getByText("3 jobs", { exact: true }).waitFor();
-    await page.getByRole("button", { name: "Select all that match" }).click();
-    await page.getByText("3 selected (all that match)").waitFor();
+    await page.getByRole("button", { name: "Select all matching jobs" }).click();
+    await page.getByText("3 selected (all matching jobs)").waitFor();
     expect(await command(page, "Pause")).toBe("Pause 3 jobs?");
     await page.getByText("Paused: 3 of 3 jobs").waitFor();
     expect(await paused()).toEqual(JOBS.films);
@@ -84,7 +84,7 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
     await page.getByText("0 selected").waitFor();
   });
 
-  test.each(["Select all that match", "f1"])(
+  test.each(["Select all matching jobs", "f1"])(
     "are cleared after the filter changes, if %s were selected before",
     async (selected) => {
       const { page, show } = await visit(browser, node.url, "root");

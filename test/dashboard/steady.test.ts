@@ -159,7 +159,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("Live", { exact: true }).waitFor();
     const place = () => page.locator("main").boundingBox();
     const before = await place();
-    const button = page.getByRole("button", { name: "read again" });
+    const button = page.getByRole("button", { name: /^Refresh/ });
     expect(await button.count()).toBe(0);
     const filters = page.getByRole("form", { name: "Filters" });
     const filtersBefore = await filters.boundingBox();
@@ -168,13 +168,13 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await button.waitFor();
     expect(await filters.boundingBox()).toEqual(filtersBefore);
     // Creating a job causes several changes.
-    await page.getByText(/^[1-9] changes?: read again$/).waitFor();
+    await page.getByText(/^Refresh \([1-9] changes?\)$/).waitFor();
     await button.click();
     await page.getByRole("link", { name: "_replicator/one", exact: true }).waitFor();
     await page.getByText("0 changes: read again").waitFor({ state: "hidden" });
     expect(await button.count()).toBe(0);
     await own.kill();
-    await page.getByText("The connection to the server is lost.").waitFor();
+    await page.getByText("Connection to the server lost.").waitFor();
     expect(await place()).toEqual(before);
   });
 });

@@ -114,7 +114,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await dialog.getByRole("button", { name: "Set" }).click();
     await dialog.getByText("expected a number above 0").waitFor();
     await dialog.getByRole("button", { name: "Remove" }).click();
-    await page.getByText("couch.invalid has no budget").waitFor();
+    await page.getByText("Budget of couch.invalid removed").waitFor();
     await page.getByRole("button", { name: "Add a budget for couch.invalid" }).waitFor();
   });
 
@@ -125,8 +125,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const dialog = page.getByRole("dialog");
     await dialog.getByLabel("Update sequence of the source").fill("0");
     await dialog.getByLabel("Reason").fill("once more");
-    await dialog.getByRole("button", { name: "Start from here" }).click();
-    await page.getByText("It begins at 0").waitFor();
+    await dialog.getByRole("button", { name: "Start job" }).click();
+    await page.getByText("Job restarted from 0").waitFor();
     await page.getByText("by root: once more").first().waitFor();
     const { control } = await ask("GET", GOOD);
     expect(control).toMatchObject([{ why: "once more" }]);
@@ -152,7 +152,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await show("/events");
     const rows = page.locator("tbody tr");
     await page.getByRole("button", { name: "Older events" }).click();
-    await page.getByText("No older events are stored").waitFor();
+    await page.getByText("Searched all stored events").waitFor();
     await page.getByText("Events are kept for 7 d").waitFor();
     const count = await rows.count();
     expect(count).toBeGreaterThan(100);
@@ -165,7 +165,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("the newest event").first().waitFor();
     expect(await added.count()).toBe(0);
     await show("/events?kind=added&rule=none");
-    await page.getByText("No older events are stored").waitFor();
+    await page.getByText("Searched all stored events").waitFor();
     expect(await rows.count()).toBe(0);
     await page.getByLabel("Rule").fill("");
     await page.getByLabel("Rule").press("Enter");

@@ -156,10 +156,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await other.getByRole("link", { name: "The broken" }).count()).toBe(0);
     await other.close();
 
-    await views.getByRole("button", { name: "Delete the view The broken" }).click();
+    await views.getByRole("button", { name: "Delete view The broken" }).click();
     await page.getByRole("button", { name: "Undo" }).click();
     await views.getByRole("link", { name: "The broken" }).waitFor();
-    await views.getByRole("button", { name: "Delete the view The broken" }).click();
+    await views.getByRole("button", { name: "Delete view The broken" }).click();
     await views.getByRole("link", { name: "The broken" }).waitFor({ state: "detached" });
     expect(await page.evaluate(`localStorage.getItem("${viewsKey("root")}")`)).toBe("[]");
     expect(faults.filter((fault) => !fault.startsWith("401 "))).toEqual([]);
@@ -191,7 +191,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Save view" }).click();
     await page.getByRole("dialog").getByLabel("Name").fill("a");
     await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
-    await page.getByRole("alert").getByText("does not store views").waitFor();
+    await page.getByRole("alert").getByText("does not allow this page to store views").waitFor();
   });
 
   test("the title of a tab contains the page, its object and its state", async () => {

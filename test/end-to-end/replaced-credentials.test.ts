@@ -76,7 +76,7 @@ test("a rejected login is listed until an operator replaces the password", async
   };
   const words = (text: string) => text.replace(/\s+/g, " ");
   expect(words(await tandem(["jobs", "logins"]))).toContain("Name or password is incorrect");
-  const waits = /waits until \S+ to log in at \S+ as "jan": the login was rejected/;
+  const waits = /next login to \S+ as "jan" not before \S+: the login was rejected/;
   expect(words(await tandem(["jobs", "show", "_replicator/wrong-0"]))).toMatch(waits);
   const failing = words(await tandem(["jobs", "failing"]));
   expect(failing).toMatch(waits);

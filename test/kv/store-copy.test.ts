@@ -128,7 +128,9 @@ test("a cluster with a lower version is refused, and the error contains the comm
     await expect(copy(source, new ClusterCopyTarget(cluster))).rejects.toMatchObject({
       code: "KV_UNAVAILABLE",
       details: {
-        reason: expect.stringMatching(/^the cluster is at version 1,.*advanceversion 3\d'/),
+        reason: expect.stringMatching(
+          /^the version 1 of the cluster is below .*advanceversion 3\d'/,
+        ),
       },
     });
     expect(await rowsOf(cluster)).toEqual([]);

@@ -28,8 +28,8 @@ async function refusingProxy(status: number): Promise<string> {
 test.each([
   ["refuses connections", "http", "unreachable", "the connection was refused"],
   ["speaks SOCKS and refuses connections", "socks5", "unreachable", "the connection was refused"],
-  ["requires credentials", 407, "proxy", "it requires other credentials (407)"],
-  ["opens no tunnel", 503, "proxy", "it responded with 503"],
+  ["requires credentials", 407, "proxy", "the proxy requires other credentials (407)"],
+  ["opens no tunnel", 503, "proxy", "the proxy responded with 503"],
 ])(
   "failures of requests to all servers are attributed to a proxy that %s",
   async (_, answer, failureClass, words) => {
@@ -73,7 +73,7 @@ test.each([
     const { host } = new URL(proxyUrl);
     const expected = [...ids].map(([side, { length: count }]) => ({
       ...{ side, host, count, class: failureClass },
-      words: `the proxy failed: ${words}`,
+      words: `proxy error: ${words}`,
     }));
     expect(shown.toSorted((left, right) => `${left.side}`.localeCompare(`${right.side}`))).toEqual(
       expected,

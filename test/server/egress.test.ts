@@ -25,7 +25,7 @@ afterAll(() => server.stop());
 
 const METADATA =
   'the address 169.254.169.254 is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
-  "which applies unless allow names the host itself";
+  "which is a default; to permit the host, name it in allow";
 
 test("the job of a document whose connection is forbidden is crashing with a reason, and is retried", async () => {
   const crashed = new Promise<unknown>((resolve) => {

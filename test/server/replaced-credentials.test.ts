@@ -108,7 +108,8 @@ test("a filter restricts a replacement of credentials to matching jobs, and a sh
     409,
     {
       error: "conflict",
-      reason: "The former credentials are not kept: replace them again instead.",
+      reason:
+        "Replacing credentials cannot be undone, because the old ones are not kept; replace them again instead.",
     },
   ]);
   const unknown = await world.ask("POST /_tandem/credentials/_replace?none=1", { body: BODY });

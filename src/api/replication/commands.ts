@@ -64,9 +64,10 @@ function refuse(call: Call, refusal: UndoRefusal): never {
     case "missing":
       throw noCommand(call);
     case "running":
-      throw new ProtocolError(409, "conflict", "The command is running: cancel it first.");
+      throw new ProtocolError(409, "conflict", "The command is still running; cancel it first.");
     case "not-kept": {
-      const reason = "The former credentials are not kept: replace them again instead.";
+      const reason =
+        "Replacing credentials cannot be undone, because the old ones are not kept; replace them again instead.";
       throw new ProtocolError(409, "conflict", reason);
     }
     case "final":

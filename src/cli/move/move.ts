@@ -42,7 +42,7 @@ export function addMoveCommand(program: Command): void {
     if (name === "take")
       command.option(
         "--take-uuid",
-        "only give this server the uuid of the old one, if all jobs here are paused",
+        "only give this server the uuid of the old one; requires that all jobs here are paused",
       );
     if (name === "start")
       command.option("--anyway", "do not check the state of the jobs on the old server");

@@ -149,7 +149,7 @@ async function compareIds(
 function whyOther({ selection, sinceSequence }: Replication): string {
   if (sinceSequence !== undefined) return "since_seq is part of the replication id on this server";
   if (selection.kind === "filter") return "the filter's code differs from that of the running job";
-  return "CouchDB computes a different id for this document";
+  return "CouchDB computes a different replication id for this document";
 }
 
 async function takingsOf(

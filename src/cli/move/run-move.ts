@@ -187,7 +187,7 @@ function uuidOptions(uuid: string, fromUrl: string): string {
 
 function uuidSetText(uuid: string, fromUrl: string): string {
   const lines = [
-    `this node has the uuid ${uuid} from its next start on; nothing was copied yet.`,
+    `this node will have the uuid ${uuid} after its next start; nothing has been copied yet.`,
     "Next steps:",
     "",
     `1. on each other node of this server: tandem config set couchdb uuid ${quoted(uuid)}`,
@@ -210,7 +210,7 @@ const MATCHES: Readonly<Record<PlannedDocument["match"], string>> = {
   older: "found under the old id",
   uuid: "lost: different uuid",
   other: "lost",
-  unknown: "no id on the old server",
+  unknown: "no replication id on the old server",
 };
 
 const TAKINGS = {

@@ -12,7 +12,7 @@ export class ForeignAnswerError extends Error {
 
   /** `expected` describes what the response lacks. */
   constructor(expected: string, options?: ErrorOptions) {
-    super(`unexpected response: expected ${expected}; is it a Tandem server?`, options);
+    super(`unexpected response: expected ${expected}; is this a Tandem server?`, options);
   }
 }
 
@@ -25,7 +25,7 @@ export function answerWith<T>(answer: unknown, members: Readonly<Record<string, 
   const given = answer as Readonly<Record<string, unknown>>;
   for (const [name, kind] of Object.entries(members)) {
     if (kindOf(given[name]) !== kind) {
-      throw new ForeignAnswerError(`an object with \`${name}\`, which is of type ${kind}`);
+      throw new ForeignAnswerError(`an object whose \`${name}\` is of type ${kind}`);
     }
   }
   return answer as T;

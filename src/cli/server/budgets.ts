@@ -16,7 +16,7 @@ interface BudgetFlags extends ServerFlags {
 export function addBudgetsCommand(program: Command): void {
   const budgets = program
     .command("budgets")
-    .description("limits for all requests of the cluster to a server, or to an account on it");
+    .description("limit the requests that the cluster sends to a server, or to an account on it");
   withServer(budgets.command("list"))
     .description("list all budgets")
     .action((flags: ServerFlags) =>

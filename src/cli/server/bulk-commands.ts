@@ -155,7 +155,7 @@ async function lastUndoable(server: TypedServer): Promise<BulkCommand> {
   const last = commands.find(
     ({ action, undoes, user }) => UNDOABLE.has(action) && undoes === null && user === userCtx.name,
   );
-  if (last === undefined) throw new WrongUse("you have no command to undo");
+  if (last === undefined) throw new WrongUse("you have issued no command that can be undone");
   return last;
 }
 
@@ -168,9 +168,9 @@ function printDone(answer: unknown, undo: string | undefined): string {
   const members = { matched: "number" } as const;
   const done = answerWith<CommandedJobs & Partial<BulkCommand>>(answer, members);
   const { matched, changed = 0, failed = 0 } = done;
-  const refused = failed === 0 ? "" : `, ${failed} in a state that does not permit it`;
+  const refused = failed === 0 ? "" : `, ${failed} in a state that does not allow this`;
   const rest = matched - changed - failed;
-  const unneeded = rest === 0 ? "" : `, ${rest} did not need it`;
+  const unneeded = rest === 0 ? "" : `, ${rest} needed no change`;
   const hint =
     undo !== undefined && changed > 0 ? `To undo: tandem jobs undo ${quoted(undo)}\n` : "";
   return `${counted(matched, "job")} found, ${changed} changed${unneeded}${refused}\n${hint}`;

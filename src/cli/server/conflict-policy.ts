@@ -33,7 +33,10 @@ export function addConflictPolicyCommands(conflicts: Command): void {
     .argument("<database>")
     .argument("[policy]", "last_write, longest_history, remote, function, or none")
     .option("--field <path>", "with last_write: member with a number or a time, such as meta.time")
-    .option("--file <file>", "with function: file with a JavaScript function; - for the input")
+    .option(
+      "--file <file>",
+      "with function: file with a JavaScript function; - reads standard input",
+    )
     .action((database: string, resolve: string | undefined, flags: PolicyFlags) =>
       askServer(flags, async (server) => {
         const path = `${pathOf(database)}/policy`;

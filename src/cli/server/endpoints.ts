@@ -43,7 +43,7 @@ function print(answer: unknown): string {
 function heldBack({ outage, limiter_ms: limiterMs, budgets }: EndpointRow): string {
   const states = [
     ...(outage === null ? [] : [outage.confirmed ? "unreachable" : "possibly unreachable"]),
-    ...(limiterMs === 0 ? [] : [`slowed by ${limiterMs} ms`]),
+    ...(limiterMs === 0 ? [] : [`requests delayed by ${limiterMs} ms`]),
     ...(budgets.length === 0 ? [] : ["budget"]),
   ];
   return states.length === 0 ? "-" : states.join(", ");

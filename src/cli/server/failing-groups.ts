@@ -23,7 +23,7 @@ export function printFailingGroups(answer: unknown, columns = columnsOf()): stri
     total_rows: "number",
   });
   if (groups.length === 0)
-    return total === 0 ? "no failing jobs\n" : `${counted(total, "group")} in all\n`;
+    return total === 0 ? "no failing jobs\n" : `${counted(total, "group")} in total\n`;
   const isTagged = groups[0]?.tag != null;
   const heading = ["JOBS", ...(isTagged ? ["TAG"] : []), "ERROR", "SIDE", "HOST"];
   heading.push("SINCE (UTC)", "NEXT");

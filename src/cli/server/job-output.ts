@@ -83,7 +83,7 @@ export function printJob(answer: unknown): string {
     ["target", String(job.target)],
     ["owner", job.user ?? "-"],
     ["tags", tagsOf(job)],
-    ["runs on nodes with", placementOf(job)],
+    ["required labels", placementOf(job)],
     ["starts after", awaitedBy(job)],
     ["directions", job.pair === true ? "both (pair)" : "source to target"],
     ["node", job.node ?? "-"],
@@ -104,7 +104,7 @@ export function printJob(answer: unknown): string {
   const control = job.control.map(({ timestamp, action, user, why, since }) => [
     timestamp,
     since === undefined ? action : `${action} ${printJson(since)}`,
-    `by ${user ?? "a user without a name"}`,
+    `by ${user ?? "an anonymous user"}`,
     why ?? "",
   ]);
   const decided = control.length === 0 ? "" : `\ndecided:\n${table(control, WITH_TEXT)}`;

@@ -5,7 +5,7 @@ import { answerWith } from "./answers.ts";
 
 export function printLogins(answer: unknown): string {
   const { logins, total_rows: total } = answerWith<GatedLoginPage>(answer, { logins: "array" });
-  if (logins.length === 0) return "no login has to wait\n";
+  if (logins.length === 0) return "no logins are delayed\n";
   const rows = logins.map(({ host, username, status, jobs, next_attempt }) => [
     host,
     username === "" ? "(key)" : username,
@@ -27,5 +27,5 @@ export function loginWait({ host, username, status, reason, next_attempt }: Logi
   const why = status === "locked" ? "the server has locked the account" : "the login was rejected";
   const words = reason === "" ? "" : ` (${reason})`;
   const account = username === "" ? "" : ` as "${username}"`;
-  return `waits until ${next_attempt} to log in at ${host}${account}: ${why}${words}`;
+  return `next login to ${host}${account} not before ${next_attempt}: ${why}${words}`;
 }

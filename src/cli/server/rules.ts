@@ -153,15 +153,15 @@ function printOutcome(answer: unknown): string {
   const lines = [
     ["database matches", "databases match", databases],
     ["database gets a job", "databases get a job", create],
-    ["database gets a different job", "databases get a different job", replace],
-    ["database loses its job", "databases lose their job", cancel],
+    ["job is replaced", "jobs are replaced", replace],
+    ["job is cancelled", "jobs are cancelled", cancel],
     ["database cannot be copied", "databases cannot be copied", cannot_copy],
     ...(overwrite_security === undefined
       ? []
       : [
           [
-            "target gets a different security object",
-            "targets get a different security object",
+            "security object of a target is overwritten",
+            "security objects of targets are overwritten",
             overwrite_security,
           ] as const,
         ]),

@@ -118,7 +118,7 @@ function newCredentials({
 }: ReplaceFlags): Readonly<Record<string, unknown>> {
   if (authFile !== undefined) {
     if (passwordFile !== undefined || newUsername !== undefined) {
-      throw new WrongUse("--auth-file: expected without --password-file and --new-username");
+      throw new WrongUse("--auth-file cannot be combined with --password-file or --new-username");
     }
     return readAuthFile("--auth-file", authFile);
   }

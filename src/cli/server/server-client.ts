@@ -164,7 +164,7 @@ function checkAnswer(status: number, text: string, asker: Pick<Asker, "described
   try {
     answer = parseJson(text);
   } catch {
-    throw new Error(`the server responded with ${status} but no JSON; is it a Tandem server?`);
+    throw new Error(`the server responded with ${status} but no JSON; is this a Tandem server?`);
   }
   if (status >= 400) throw refusal({ status, ...errorOf(status, answer) }, asker);
 }
@@ -185,7 +185,7 @@ function errorOf(
   try {
     return answerWith(answer, { error: "string" });
   } catch {
-    throw new Error(`the server responded with ${status} but no reason; is it a Tandem server?`);
+    throw new Error(`the server responded with ${status} but no reason; is this a Tandem server?`);
   }
 }
 

@@ -41,7 +41,7 @@ export async function followServer(
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.error !== "not_a_feed") throw refusal(error, asker);
-      throw new Error(`${error.reason}; is it a Tandem server?`, { cause: error });
+      throw new Error(`${error.reason}; is this a Tandem server?`, { cause: error });
     }
   } catch (error) {
     reportRefusal(error);

@@ -23,7 +23,7 @@ export function printTopology(answer: unknown, columns = columnsOf()): string {
   const found = loops.flatMap((loop) => wrapped(printable(loopText(loop)), columns - 2));
   const circles =
     found.length === 0 ? "" : `\nLoops:\n${found.map((line) => `  ${line}\n`).join("")}`;
-  const more = truncated ? "\nThere are more jobs: select some with filters.\n" : "";
+  const more = truncated ? "\nNot all jobs are shown; narrow the list with filters.\n" : "";
   return `${listed}${circles}${more}\n${counted(jobs, "job")}.\n`;
 }
 

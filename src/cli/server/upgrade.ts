@@ -84,7 +84,7 @@ function printCheck(answer: unknown): string {
 function enabling({ can_enable, known_formats, nodes }: UpgradeCheck): readonly string[] {
   const described = (number: number): string => {
     const facts = known_formats.find(({ format }) => format === number);
-    return `${facts?.brings}; older programs than ${facts?.since} are refused afterwards`;
+    return `${facts?.brings}; programs older than ${facts?.since} can then no longer use the store`;
   };
   if (can_enable !== null) {
     return [`format ${can_enable} can be enabled: ${described(can_enable)}`];
@@ -92,6 +92,6 @@ function enabling({ can_enable, known_formats, nodes }: UpgradeCheck): readonly 
   const next = known_formats.find(({ enabled }) => !enabled);
   if (next === undefined || !nodes.some(({ blocks }) => blocks)) return [];
   return [
-    `format ${next.format} needs newer programs on the nodes that block it: ${described(next.format)}`,
+    `format ${next.format} requires newer programs on the nodes marked in column BLOCKS: ${described(next.format)}`,
   ];
 }

@@ -48,10 +48,14 @@ export async function compactStore({ dataDir, config }: StoreCompactFlags): Prom
       progress.show(rowCount, undefined);
     }
     if (!exported.isCurrent()) {
-      throw new Error(`${directory} was written meanwhile and is unchanged; stop its nodes first`);
+      throw new Error(
+        `${directory} was not compacted: a node wrote to it at the same time; stop all nodes first`,
+      );
     }
     if (!areSameRows(exported.pages(), imported.pages())) {
-      throw new Error(`${directory} is unchanged: its rows and their copy differ; check the disk`);
+      throw new Error(
+        `${directory} was not compacted: the compacted copy differs from the store; check the disk`,
+      );
     }
     await imported.finishCompacted(exported.version);
     rmSync(join(directory, OLD_FILE));

@@ -18,43 +18,45 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
   retry: {
     verb: "Retry",
     done: "Retried",
-    explanation: "A job that waits after a failure, or that has ended, runs as soon as possible.",
+    explanation: "Jobs that have ended, or wait after a failure, run as soon as possible.",
     unneeded: "running",
-    refused: "paused: resume it",
+    refused: "must be resumed first",
   },
   pause: {
     verb: "Pause",
     done: "Paused",
-    explanation: "A running job writes a checkpoint first. Nothing runs until it is resumed.",
+    explanation:
+      "Running jobs write a checkpoint and stop. Paused jobs do not run until they are resumed.",
     unneeded: "paused already",
     refused: "ended",
   },
   resume: {
     verb: "Resume",
     done: "Resumed",
-    explanation: "A paused job runs as soon as possible.",
+    explanation: "Paused jobs run as soon as possible.",
     unneeded: "not paused",
   },
   reset: {
     verb: "Reset",
     done: "Reset",
     explanation:
-      "Starts from the beginning of the source and ignores checkpoints. Statistics are reset.",
-    unneeded: "gone",
+      "Jobs ignore their checkpoints and restart from the beginning of the source. Their statistics are reset.",
+    unneeded: "already removed",
     isFinal: true,
   },
   cancel: {
     verb: "Delete",
     done: "Deleted",
-    explanation: "Cancels and removes the job. The document of a persistent job is deleted.",
-    unneeded: "gone",
+    explanation:
+      "Jobs are cancelled and removed. Replication documents of persistent jobs are deleted.",
+    unneeded: "already removed",
     isFinal: true,
   },
   retry_failures: {
     verb: "Retry documents",
     done: "Requested",
-    explanation: "Retries the failed documents.",
-    unneeded: "without failed documents",
+    explanation: "Jobs retry the documents that they failed to copy.",
+    unneeded: "with no failed documents",
   },
 };
 
@@ -67,7 +69,12 @@ export function resultWords(
     failed,
   }: { readonly matched: number; readonly changed: number; readonly failed: number },
 ): string {
-  const { verb, done, unneeded, refused = "in another state" } = COMMAND_WORDS[command];
+  const {
+    verb,
+    done,
+    unneeded,
+    refused = "in a state that does not allow this",
+  } = COMMAND_WORDS[command];
   const counts = [
     [matched - changed - failed, unneeded],
     [failed, refused],
@@ -76,7 +83,7 @@ export function resultWords(
     .filter(([count]) => count > 0)
     .map(([count, words]) => `${formatNumber(count)} ${words}`)
     .join(", ");
-  if (matched === 0) return `No job to ${verb.toLowerCase()}`;
+  if (matched === 0) return `No jobs to ${verb.toLowerCase()}`;
   if (changed === 0) return `Nothing to ${verb.toLowerCase()}: ${others}`;
   const text = `${done}: ${formatNumber(changed)} of ${formatCount(matched, "job")}`;
   return others === "" ? text : `${text} (${others})`;

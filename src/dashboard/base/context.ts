@@ -28,7 +28,7 @@ export const SurroundingsContext = createContext<Surroundings | undefined>(undef
 export function useSurroundings(): Surroundings {
   const surroundings = useContext(SurroundingsContext);
   if (surroundings === undefined)
-    throw new Error("`useSurroundings` must be called by a component of the dashboard");
+    throw new Error("`useSurroundings` must be called in a component of the dashboard");
   return surroundings;
 }
 

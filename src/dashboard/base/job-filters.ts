@@ -18,13 +18,13 @@ export const TEXT_FILTERS = [
   ["target", "Target host or database"],
   ["source_database", "Source database"],
   ["target_database", "Target database"],
-  ["database", "Database of documents"],
+  ["database", "Replicator database"],
   ["rule", "Rule"],
   ["owner", "Owner"],
   ["tag", "Tags"],
-  ["host", "Server of the failure"],
-  ["reason", "Text of the failure"],
-  ["behind_sec", "Lag in seconds"],
+  ["host", "Failure host"],
+  ["reason", "Failure reason"],
+  ["behind_sec", "Minimum lag (seconds)"],
 ] as const;
 
 /** Orders of the list, with their labels. An empty value sorts by name. */

@@ -316,7 +316,7 @@ export function replicationOf(fields: FormFields, original: Document = {}): Made
 
 function checkDatabase(database: string): undefined {
   if (/^(.*\/)?_replicator$/s.test(database)) return;
-  throw new FieldError("database", "Expected _replicator or a name that ends in /_replicator");
+  throw new FieldError("database", "Expected _replicator, or a name that ends in /_replicator");
 }
 
 function checkId(id: string): undefined {
@@ -477,7 +477,10 @@ export function endpointOf(side: string, fields: EndpointFields, original: unkno
   // A masked secret must not be sent: the mask would be used as the password.
   const address = withoutMaskedUser(typed);
   if (address.includes(MASK)) {
-    throw new FieldError(side, "The address contains a hidden secret; enter the secret again");
+    throw new FieldError(
+      side,
+      "The address contains a masked secret (*****); enter the secret again",
+    );
   }
   if (login === "none") return address;
   if (secret === "") {
@@ -493,7 +496,7 @@ export function endpointOf(side: string, fields: EndpointFields, original: unkno
 function clientOf(side: string, { secret, tokenUrl, clientId, scope }: EndpointFields): unknown {
   const [url, id, scopes] = [tokenUrl.trim(), clientId.trim(), scope.trim()];
   if (url === "") {
-    throw new FieldError(`${side}.auth.oauth2.token_url`, "Enter the address of tokens", true);
+    throw new FieldError(`${side}.auth.oauth2.token_url`, "Enter the token URL", true);
   }
   if (id === "") {
     throw new FieldError(`${side}.auth.oauth2.client_id`, "Enter the client id", true);
@@ -541,11 +544,11 @@ function tagsOf(text: string): Document | undefined {
   if (parts.length === 0) return undefined;
   const pairs = parts.map((part) => {
     const [, name = "", value = ""] = /^([^:]+):(.+)$/s.exec(part) ?? [];
-    if (name === "") throw new FieldError("tags", `Expected name:value, but found ${part}`);
+    if (name === "") throw new FieldError("tags", `Expected tags as name:value, but found ${part}`);
     return [name.trim(), value.trim()] as const;
   });
   const twice = pairs.find(([name], index) => pairs.findIndex(([other]) => other === name) < index);
-  if (twice !== undefined) throw new FieldError("tags", `The tag ${twice[0]} is given twice`);
+  if (twice !== undefined) throw new FieldError("tags", `Duplicate tag ${twice[0]}`);
   return objectOf(pairs);
 }
 
@@ -585,7 +588,7 @@ function idsOf(text: string): readonly string[] {
 function filterOf(text: string): string {
   const name = text.trim();
   if (/^(_|[^/]+\/)./.test(name)) return name;
-  throw new FieldError("filter", "Expected the name of a filter function, like design/filter");
+  throw new FieldError("filter", "Expected the name of a filter function, such as design/filter");
 }
 
 function isTexts(value: unknown): value is readonly string[] {

@@ -56,11 +56,11 @@ export function withView(views: readonly SavedView[], added: SavedView): readonl
     throw new Error(`Enter a name of 1 to ${VIEW_NAME_LENGTH_MAX} characters`);
   }
   if (linkTo(["jobs"], added.query).length > LINK_LENGTH_MAX) {
-    throw new Error("The filters are too long to be saved");
+    throw new Error("The filters are too long to save");
   }
   const others = withoutView(views, added.name);
   if (others.length >= VIEWS_MAX) {
-    throw new Error(`There are ${VIEWS_MAX} saved views: delete one first`);
+    throw new Error(`You already have ${VIEWS_MAX} saved views, the maximum; delete one first`);
   }
   return [...others, added].sort((one, other) => one.name.localeCompare(other.name));
 }

@@ -13,25 +13,25 @@ interface ScheduleForm {
 }
 
 export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
-  none: { words: "at once", note: "", example: () => "" },
+  none: { words: "immediately", note: "", example: () => "" },
   every: {
     words: "at intervals",
-    note: "Time between the starts of two runs: every 30s, every 15m, every 2h or every 1d. Only at certain hours: every 1h between 22:00 and 06:00 Europe/Berlin. Not for continuous replications.",
+    note: "Interval between the starts of runs, such as every 30s, every 15m, every 2h or every 1d; to run only at certain hours, add them: every 1h between 22:00 and 06:00 Europe/Berlin. Not for continuous replications.",
     example: () => "every 15m",
   },
   cron: {
     words: "at fixed times (cron)",
-    note: "Minute, hour, day, month, weekday (* is any), time zone (UTC if omitted). Not for continuous replications.",
+    note: "Cron expression: minute, hour, day, month and weekday (* matches any), then an optional time zone (default UTC). Not for continuous replications.",
     example: (timeZone) => `0 3 * * * ${timeZone}`,
   },
   changes: {
     words: "after a number of changes",
-    note: "When the source has this many pending changes. Not for continuous replications.",
+    note: "Runs when the source has at least this many pending changes. Not for continuous replications.",
     example: () => "after 100 changes",
   },
   window: {
     words: "during certain hours",
-    note: "Two times of day and a time zone (UTC if omitted). For continuous replications.",
+    note: "Two times of day and an optional time zone (default UTC). Only for continuous replications.",
     example: (timeZone) => `between 22:00 and 06:00 ${timeZone}`,
   },
 };

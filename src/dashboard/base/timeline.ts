@@ -41,8 +41,8 @@ export function timelineOf(job: Job, runs: readonly JobRun[]): TimelineEntry[] {
     ({ action, user, timestamp, why, since }): TimelineEntry => ({
       time: timestamp,
       kind: "decision",
-      title: since === undefined ? action : `${action}, since ${JSON.stringify(since)}`,
-      detail: `by ${user ?? "an administrator without a name"}${why === null ? "" : `: ${why}`}`,
+      title: since === undefined ? action : `${action}: ${JSON.stringify(since)}`,
+      detail: `by ${user ?? "an anonymous administrator"}${why === null ? "" : `: ${why}`}`,
       isBad: false,
     }),
   );

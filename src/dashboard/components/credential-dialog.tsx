@@ -72,10 +72,9 @@ export function CredentialDialog({
       }
       const { changed = 0, refused = 0 } =
         ended === undefined ? answer : { changed: ended.changed, refused: ended.failed };
-      const others =
-        refused === 0 ? "" : `; ${formatCount(refused, "document")} could not be changed`;
+      const others = refused === 0 ? "" : `; ${formatCount(refused, "document")} were not changed`;
       const stopped = ended?.state === "cancelled" ? "; cancelled" : "";
-      announce(`New credentials for ${formatCount(changed, "job")}${others}${stopped}`);
+      announce(`Credentials of ${formatCount(changed, "job")} replaced${others}${stopped}`);
       onClose(true);
     } catch (failure) {
       if (!(failure instanceof RequestError)) throw failure;
@@ -89,8 +88,7 @@ export function CredentialDialog({
     <Dialog title="Replace a credential" onClose={() => onClose(false)}>
       <form onSubmit={(event) => void submit(event)} onInput={edit}>
         <p>
-          The failing jobs and rules that log in {side !== null && `on their ${side} `}with this
-          account get the new password and run as soon as possible. The former one is not kept.
+          {`All failing jobs and rules that log in ${side === null ? "" : `to their ${side} `}with this account get the new password and run as soon as possible. The old password is not kept.`}
         </p>
         <label class="field">
           Server
@@ -113,19 +111,18 @@ export function CredentialDialog({
           <p role="status">
             <strong>{formatCount(found.matched, "job")}</strong> would change.
             {found.withheld !== undefined &&
-              ` ${formatCount(found.withheld.count, "job")} of other users would not.`}
+              ` ${formatCount(found.withheld.count, "job")} of other users would not change.`}
             {found.rules.length > 0 && (
               <>
                 {" "}
-                All jobs of <Foreign text={found.rules.join(", ")} /> get the new credential as
-                well.
+                All jobs of these rules would also change: <Foreign text={found.rules.join(", ")} />
               </>
             )}
           </p>
         )}
         {progress !== undefined && <CommandProgress command={progress} />}
         <Problem error={error} />
-        <DialogButtons leave="Keep the former one" onLeave={() => onClose(false)}>
+        <DialogButtons leave="Keep the old password" onLeave={() => onClose(false)}>
           <button type="submit" class="primary" disabled={isRunning || isNothing}>
             {submitWords(found?.matched, isRunning)}
           </button>
@@ -137,5 +134,7 @@ export function CredentialDialog({
 
 function submitWords(matched: number | undefined, isRunning: boolean): string {
   if (isRunning) return "Working…";
-  return matched === undefined ? "Count jobs" : `Replace for ${formatCount(matched, "job")}`;
+  return matched === undefined
+    ? "Count jobs"
+    : `Replace credential of ${formatCount(matched, "job")}`;
 }

@@ -16,7 +16,7 @@ const COLUMNS: readonly Column[] = [
   { name: "Jobs", isNumber: true },
 ];
 
-const STATUS = { refused: "rejected", locked: "locked by the server" } as const;
+const STATUS = { refused: "login rejected", locked: "account locked" } as const;
 
 /** The login for which a job waits. */
 export function LoginWait({ gate }: { gate: LoginGate | null | undefined }) {
@@ -25,20 +25,21 @@ export function LoginWait({ gate }: { gate: LoginGate | null | undefined }) {
   const { host, username, status, reason, next_attempt } = gate;
   return (
     <p class="section-note">
-      Waits to log in at <Foreign text={host} />
+      Waiting to log in to <Foreign text={host} />
       {username !== "" && (
         <>
           {" "}
           as <Foreign text={username} />
         </>
       )}
-      , so that the account is not locked ({STATUS[status]}
+      : {STATUS[status]}
       {reason !== "" && (
         <>
-          : <Foreign text={reason} />
+          {" "}
+          (<Foreign text={reason} />)
         </>
       )}
-      ). Next attempt: <Moment time={next_attempt} />
+      . Next attempt: <Moment time={next_attempt} />
     </p>
   );
 }
@@ -49,8 +50,7 @@ export function GatedLogins({ page: { logins, total_rows: total } }: { page: Gat
     <section aria-labelledby="logins-title">
       <h2 id="logins-title">Waiting logins</h2>
       <p class="section-note">
-        {formatCount(total, "account")} whose next login has to wait, so that the server does not
-        lock it. Jobs with a new credential log in immediately.
+        {`Logins of ${formatCount(total, "account")} are delayed so that the servers do not lock them. Jobs with new credentials log in immediately.`}
       </p>
       <Table label="Rejected accounts" columns={COLUMNS}>
         {logins.map(({ host, username, status, reason, since, next_attempt, jobs }) => (

@@ -36,7 +36,7 @@ export function AlertDeliverySection() {
     setRefusal(undefined);
     try {
       await client.alerts.test();
-      announce("The receiver has accepted the test alert");
+      announce("The alert receiver accepted the test alert");
     } catch (failure) {
       setRefusal(failure);
     } finally {
@@ -50,7 +50,7 @@ export function AlertDeliverySection() {
       <Problem error={refusal ?? error} />
       {value !== undefined && (
         <p class="section-note">
-          {formatNumber(value.waiting)} waiting, {formatNumber(value.rejected)} rejected. Last sent:{" "}
+          {`${formatCount(value.waiting, "alert")} waiting, ${formatNumber(value.rejected)} rejected. Last sent: `}
           {value.last_sent === null ? "unknown" : <Moment time={value.last_sent} />}.{" "}
           {value.failure !== null && <Failure delivery={value} />}
         </p>
@@ -69,8 +69,8 @@ function Failure({ delivery: { failure, waiting } }: { delivery: AlertDelivery }
   return (
     <>
       {failure.dropped
-        ? "The receiver of alerts rejected a message, which was dropped"
-        : `The receiver of alerts does not respond; ${formatCount(waiting, "alert")} waiting`}{" "}
+        ? "The alert receiver rejected a message, which was dropped"
+        : `The alert receiver does not respond; ${formatCount(waiting, "alert")} waiting`}{" "}
       (<Moment time={failure.time} />
       ): <Foreign text={failure.error} />
     </>

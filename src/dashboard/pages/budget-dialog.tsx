@@ -38,12 +38,12 @@ export function BudgetDialog({
     const name = textOf("name").trim();
     void attempt(async () => {
       await client.budgets.put(name, wanted);
-      return `Budget of ${name}: ${budgetText(wanted)}`;
+      return `Budget of ${name} saved: ${budgetText(wanted)}`;
     });
   };
   const remove = async () => {
     await client.budgets.remove(budget.name);
-    return `${budget.name} has no budget`;
+    return `Budget of ${budget.name} removed`;
   };
   return (
     <Dialog title={isNew ? "Add a budget" : "Edit a budget"} onClose={() => onClose(false)}>
@@ -53,7 +53,7 @@ export function BudgetDialog({
           change takes effect on every node immediately.
         </p>
         <label class="field">
-          Host, or account@host
+          Host or account@host
           <input
             name="name"
             required

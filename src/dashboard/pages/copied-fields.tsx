@@ -16,8 +16,8 @@ interface FieldsProps<Fields> {
 const SELECTIONS: readonly (readonly [SelectionKind, string])[] = [
   ["all", "all"],
   ["doc_ids", "by id (doc_ids)"],
-  ["selector", "matching a selector (selector)"],
-  ["filter", "passed by a function of the source (filter)"],
+  ["selector", "by selector (selector)"],
+  ["filter", "by filter function (filter)"],
 ];
 
 export function SelectedFields({
@@ -60,7 +60,7 @@ export function SkippedFields({
     <>
       <CheckField
         field="deleted"
-        note="the target keeps documents that are deleted in the source"
+        note="Documents deleted in the source are kept in the target."
         value={skipsDeleted}
         onChange={(changed) => onChange({ skipsDeleted: changed })}
       />
@@ -69,14 +69,14 @@ export function SkippedFields({
         value={documentBytesMax}
         isNumber
         onChange={(changed) => onChange({ documentBytesMax: changed })}
-        note="skips documents whose JSON is larger; empty: no limit"
+        note="Documents with larger JSON are skipped. Leave empty for no limit."
       />
       <TextField
         field="attachments"
         value={attachmentBytesMax}
         isNumber
         onChange={(changed) => onChange({ attachmentBytesMax: changed })}
-        note="skips documents with a larger attachment; empty: no limit"
+        note="Documents with a larger attachment are skipped. Leave empty for no limit."
       />
     </>
   );
@@ -91,14 +91,14 @@ export function TagFields({ fields: { tags, runOn }, onChange }: FieldsProps<Job
         value={tags}
         placeholder="team:billing, env:prod"
         onChange={(text) => onChange({ tags: text })}
-        note="for filters, metrics and alerts; separated by commas"
+        note="Used in filters, metrics and alerts. Separate several tags with commas."
       />
       <TextField
         field="run_on"
         value={runOn}
         placeholder="site:berlin"
         onChange={(text) => onChange({ runOn: text })}
-        note="that a node must have to run the job; separated by commas"
+        note="A node must have all of these labels to run the job. Separate several with commas."
       />
     </>
   );

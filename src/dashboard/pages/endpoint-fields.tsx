@@ -75,7 +75,7 @@ export function Endpoint({
           isSecret
           value={secret}
           onChange={(changed) => onChange({ ...fields, secret: changed })}
-          note="or a reference, env:NAME or file:/path"
+          note="Enter the secret itself, or a reference to it: env:NAME or file:/path."
         />
       )}
       {children}
@@ -114,7 +114,7 @@ function ClientFields({
         isOfLogin
         value={fields.scope}
         onChange={(scope) => onChange({ ...fields, scope })}
-        note="empty: the default of the token server"
+        note="Leave empty for the default scope of the token server."
       />
     </>
   );

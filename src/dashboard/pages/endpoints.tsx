@@ -16,8 +16,8 @@ const COLUMNS: readonly Column[] = [
   { name: "Server" },
   { name: "Failing jobs" },
   { name: "Reached" },
-  { name: "Jobs as source", isNumber: true },
-  { name: "Jobs as target", isNumber: true },
+  { name: "Jobs copying from", isNumber: true },
+  { name: "Jobs copying to", isNumber: true },
   { name: "Requests", isNumber: true },
   { name: "Latency", isNumber: true },
   { name: "Delay per request", isNumber: true },
@@ -70,7 +70,7 @@ export function OtherBudgets({
   const [edited, setEdited] = useState<Edited>();
   return (
     <section class="panel" aria-labelledby="other-budgets-title">
-      <h2 id="other-budgets-title">Budgets of servers that no job uses</h2>
+      <h2 id="other-budgets-title">Budgets of unused servers</h2>
       <ul>
         {budgets.map((budget) => (
           <BudgetLine
@@ -136,10 +136,10 @@ function Row({
           </>
         )}
       </Cell>
-      <Cell name="Jobs as source" isNumber>
+      <Cell name="Jobs copying from" isNumber>
         <Count value={endpoint.source_jobs} query={{ source: host }} />
       </Cell>
-      <Cell name="Jobs as target" isNumber>
+      <Cell name="Jobs copying to" isNumber>
         <Count value={endpoint.target_jobs} query={{ target: host }} />
       </Cell>
       <Cell name="Requests" isNumber>

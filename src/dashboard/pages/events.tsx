@@ -65,7 +65,7 @@ export function EventsPage({ query }: { query: Query }) {
               change("decisions", currentTarget.checked ? "true" : "")
             }
           />
-          Only decisions of operators
+          Operator decisions only
         </label>
       </form>
       <Log key={JSON.stringify(query)} filters={filters} isDecisions={decisions === "true"} />
@@ -88,7 +88,7 @@ function Log({ filters, isDecisions }: { filters: Query; isDecisions: boolean })
     <>
       <Problem error={error} />
       <p class="section-note" role="status">
-        {formatCount(entries.length, noun)}, the newest first
+        {`${formatCount(entries.length, noun)}, newest first`}
       </p>
       {entries.length > 0 && (
         <Table label="Events" columns={COLUMNS} hand={hand}>
@@ -127,23 +127,24 @@ function Bound({
   const ageSec = Number(setting?.value ?? setting?.default ?? Number.NaN);
   return (
     <p class="section-note">
-      {isWhole ? "No older events are stored" : "Searched"}
+      {isWhole ? "Searched all stored events" : "Searched stored events"}
       {end !== undefined && (
         <>
-          , back to <Clock time={end} />
+          {" "}
+          back to <Clock time={end} />
         </>
       )}
       .{" "}
       {Number.isFinite(ageSec) && (
         <>
-          Events are kept for {formatDuration(ageSec)}, those of healthy jobs for 15 minutes (
+          {`Events are kept for ${formatDuration(ageSec)}, and routine events for 15 minutes (setting `}
           <a href={linkTo(["settings"], { all: "true", words: AGE_SETTING.key })}>
             {AGE_SETTING.key}
           </a>
           ).{" "}
         </>
       )}
-      {isDecisions && "The page of a job shows its last 20 decisions."}
+      {isDecisions && "The page of a job always shows its last 20 decisions."}
     </p>
   );
 }
@@ -169,9 +170,7 @@ function Row({ entry }: { entry: LogEntry }) {
         {changes.map((change) => change.replaceAll("_", " ")).join(", ")}
       </Cell>
       <Cell name="Who">
-        {decision !== undefined && (
-          <Foreign text={decision.user ?? "an administrator without a name"} />
-        )}
+        {decision !== undefined && <Foreign text={decision.user ?? "anonymous administrator"} />}
       </Cell>
       <Cell name="Why">
         {decision?.why != null && <Foreign text={decision.why} />}

@@ -51,10 +51,10 @@ export function EndpointFinding({
 }
 
 function wordsOf(side: "source" | "target", { state, changes }: CheckedEndpoint): string {
-  if (state === "new") return "Does not exist yet and will be created.";
-  if (side === "target") return "Exists and is reachable.";
-  if (changes === null) return "Readable.";
-  return `Readable, with ${formatCount(changes, "change")}.`;
+  if (state === "new") return "The database does not exist yet and will be created.";
+  if (side === "target") return "The database exists and is reachable.";
+  if (changes === null) return "The database is readable.";
+  return `The database is readable, with ${formatCount(changes, "change")}.`;
 }
 
 /** Shows whether the id of the document is already in use, and whether the document is valid. */
@@ -107,7 +107,7 @@ function Twin({ job }: { job: NonNullable<CheckedReplication["job"]> }) {
   const { name } = job;
   return (
     <p class="finding finding-bad">
-      Another job runs the same replication, and only one of them can run:{" "}
+      Another job runs the same replication, and only one of the two jobs can run:{" "}
       <a href={linkTo(["jobs", name])}>
         <Foreign text={name} />
       </a>{" "}

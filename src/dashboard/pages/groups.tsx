@@ -23,7 +23,7 @@ const COLUMNS: readonly Column[] = [
   { name: "Usage", isNumber: true },
   { name: "Usage per share", isNumber: true },
   { name: "Shares", isNumber: true },
-  { name: "Share of the slots", isNumber: true },
+  { name: "Slot share", isNumber: true },
 ];
 
 interface Draft {
@@ -53,7 +53,7 @@ export function Groups({
     setError(undefined);
     try {
       await setShares(name, shares);
-      announce(`${name} has ${formatCount(shares, "share")}`);
+      announce(`Shares of ${name} set to ${formatNumber(shares)}`);
       setDraft(undefined);
       onChange();
     } catch (failure) {
@@ -99,7 +99,7 @@ function Row({
   onSave,
 }: {
   group: GroupRow;
-  /** Share of the slots, from 0 to 1. */
+  /** Slot share, from 0 to 1. */
   part: number;
   /** Shares as typed; absent unless they are being edited. */
   draft: string | undefined;
@@ -185,7 +185,7 @@ function Row({
           </form>
         )}
       </Cell>
-      <Cell name="Share of the slots" isNumber>
+      <Cell name="Slot share" isNumber>
         {formatNumber(Math.round(part * 1_000) / 10)} %
       </Cell>
     </tr>

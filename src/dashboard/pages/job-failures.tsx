@@ -76,7 +76,7 @@ export function JobFailures({
   return (
     <section class="panel" aria-labelledby="failures-title" {...hand.handlers}>
       <div class="page-head">
-        <h2 id="failures-title">{formatCount(total, "document")} did not arrive</h2>
+        <h2 id="failures-title">{formatCount(total, "failed document")}</h2>
         {session.changes && (
           <>
             <button type="button" disabled={isTrying} onClick={() => void retry()}>
@@ -122,11 +122,11 @@ export function JobFailures({
 }
 
 function retriedText({ isDone, tried, total_rows: left }: RetriedDocuments, isPaused: boolean) {
-  const leftText = `${formatNumber(left)} failed`;
+  const leftText = `${formatNumber(left)} still failing`;
   if (isDone) return `Retried ${formatCount(tried, "document")}; ${leftText}`;
   return isPaused
-    ? `The job is paused and will retry the documents when it is resumed; ${leftText}`
-    : `Retry in progress; ${leftText} at the moment`;
+    ? `The job is paused and will retry the documents once it is resumed; ${leftText}`
+    : `Retry in progress; ${leftText}`;
 }
 
 function Row({

@@ -93,7 +93,7 @@ export function JobFilters({ query }: { query: Query }) {
       <FilterField
         label="Name"
         id={SEARCH_BOX_ID}
-        placeholder="beginning, or with *"
+        placeholder="prefix, or pattern with *"
         value={query.name ?? ""}
         onCommit={(value) => change("name", value)}
       />

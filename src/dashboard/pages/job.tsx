@@ -7,7 +7,13 @@ import { RequestError } from "../api/request.ts";
 import { COMMANDS, type Command } from "../api/types.ts";
 import { COMMAND_WORDS } from "../base/command-words.ts";
 import { useFeed, useRefresh, useSurroundings } from "../base/context.ts";
-import { formatBytes, formatDuration, formatNumber, formatRate } from "../base/format.ts";
+import {
+  formatBytes,
+  formatCount,
+  formatDuration,
+  formatNumber,
+  formatRate,
+} from "../base/format.ts";
 import { progressOf } from "../base/job-figures.ts";
 import { visibleJson } from "../base/json.ts";
 import { goTo } from "../base/location.ts";
@@ -33,16 +39,16 @@ const EVENTS_WAIT_MS = 500;
 const HELD_BACK: Readonly<Record<string, string>> = {
   paused: "Paused by an operator.",
   storage: "The disk of this server is full.",
-  after: "The job waits until other jobs have completed or caught up.",
+  after: "Waiting until other jobs have completed or caught up.",
   placement: "No running node has all labels that the job requires.",
   outage: "A server is unreachable and is probed periodically.",
   backoff: "Waiting to retry after a failure.",
-  schedule: "Waiting for its schedule.",
+  schedule: "Waiting for the next scheduled time.",
   slot: "Due, but all slots are in use.",
   share: "Due, but another group is scheduled first.",
   budget: "Requests are limited by a budget.",
-  login: "Waiting until its account may log in again.",
-  limiter: "Requests are delayed because a server responds with 429.",
+  login: "Waiting until the account may log in again.",
+  limiter: "Requests are delayed because a server responds with 429 (too many requests).",
 };
 
 export function JobPage({ name }: { name: string }) {
@@ -205,15 +211,15 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
         <Foreign text={reason.startsWith(error) ? reason : `${error}: ${reason}`} />
       </p>
       <p class="section-note">
-        {since !== null && `failing for ${formatDuration((nowMs - Date.parse(since)) / 1000)}, `}
-        tried {formatNumber(tries)} {tries === 1 ? "time" : "times"}, last try{" "}
-        <Moment time={failure.time} />
+        {since !== null &&
+          `Failing for ${formatDuration((nowMs - Date.parse(since)) / 1000)}, ${formatCount(tries, "try", "tries")}. `}
+        Last try: <Moment time={failure.time} />.{" "}
         {failure.next_try !== null && (
           <>
-            , next try <Moment time={failure.next_try} />
+            Next try: <Moment time={failure.next_try} />.{" "}
           </>
         )}
-        . <a href={linkTo(["jobs"], filterOf(failure))}>All jobs with this failure</a>
+        <a href={linkTo(["jobs"], filterOf(failure))}>All jobs with this failure</a>
       </p>
     </section>
   );
@@ -336,7 +342,7 @@ function Definition({ job }: { job: Job }) {
           </Fact>
         )}
         {job.run_on.length > 0 && (
-          <Fact name="Runs on nodes with">
+          <Fact name="Required labels">
             <Foreign text={job.run_on.join(", ")} />
           </Fact>
         )}
@@ -350,13 +356,13 @@ function Definition({ job }: { job: Job }) {
           <Clock time={job.start_time} />
         </Fact>
       </dl>
-      <h3>Document, as given</h3>
+      <h3>Document as submitted</h3>
       <Problem error={error} />
       {stored === undefined ? (
         <p class="section-note">
           {job.doc_id === null
-            ? "The job was started by a request, and has no document."
-            : "This user may not read the document."}
+            ? "The job was started with POST /_replicate and has no document."
+            : "You are not allowed to read the document."}
         </p>
       ) : (
         <pre>{visibleJson(masked(stored))}</pre>

@@ -78,10 +78,10 @@ export function JobsPage({ query }: { query: Query }) {
         <button
           type="button"
           class={list.newCount > 0 ? "quiet" : "quiet kept-place"}
-          title="to jobs that are not shown"
+          title="Changes to jobs that are not shown in the list"
           onClick={list.reload}
         >
-          {formatCount(list.newCount, "change")}: read again
+          {`Refresh (${formatCount(list.newCount, "change")})`}
         </button>
       </div>
       <Shortcuts onStep={stepFocus} />
@@ -141,10 +141,10 @@ function Commands({
       <legend class="hidden">Selected jobs</legend>
       <span class="selected">
         {count === undefined ? "…" : formatNumber(count)} selected
-        {selection === "all" && " (all that match)"}
+        {selection === "all" && " (all matching jobs)"}
       </span>
       <button type="button" disabled={selection === "all"} onClick={() => void selectAll()}>
-        Select all that match
+        Select all matching jobs
       </button>
       <button type="button" disabled={isNothing} onClick={() => onSelect(NONE)}>
         Select none

@@ -28,7 +28,7 @@ export function LoginPage(props: LoginProps) {
 export function LoginDialog(props: LoginProps) {
   return (
     <Dialog title="The session has ended">
-      <p>The page and everything entered on it are kept.</p>
+      <p>Log in to continue. The page and everything that you entered are kept.</p>
       <LoginForm {...props} />
     </Dialog>
   );
@@ -58,7 +58,7 @@ function LoginForm({ session, onLogin }: LoginProps) {
     <form onSubmit={(event) => void submit(event)}>
       {refused !== null && (
         <p class="problem" role="alert">
-          <Foreign text={refused} /> is not a server admin, and does not have the role
+          <Foreign text={refused} /> is not a server admin and does not have the role
           _tandem_reader.
         </p>
       )}

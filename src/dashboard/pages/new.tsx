@@ -102,7 +102,8 @@ async function readStart(
   if (name === undefined) return { fields: EMPTY_FORM, original: undefined };
   const job = await client.jobs.get(name, { signal });
   const document = await readDocument(session, job, signal);
-  if (document === undefined) throw new Error("The job has no document that this user may read.");
+  if (document === undefined)
+    throw new Error("The job has no document that you are allowed to read.");
   const { database, doc_id: id } = job as { database: string; doc_id: string };
   if (edit !== undefined) return { fields: fieldsOf(document, database, id), original: document };
   const copied = cloneOf(document);
@@ -216,7 +217,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
           <Part title="Replication">
             <CheckField
               field="continuous"
-              note="keeps running after it has caught up"
+              note="Keeps running after it has caught up."
               value={fields.continuous}
               onChange={(continuous) => change({ continuous })}
             />
@@ -225,7 +226,9 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               value={isGenerated ? generatedId : typed.id}
               isFixed={isEdit}
               onChange={(id) => change({ id })}
-              note={isEdit ? "" : "of the document; made from the addresses if empty"}
+              note={
+                isEdit ? "" : "Id of the document. Leave empty to derive it from the addresses."
+              }
             />
             <DocumentFinding checked={checked} />
           </Part>
@@ -238,14 +241,14 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
           >
             <CheckField
               field="pair"
-              note="also copies from the target to the source, as one job"
+              note="Also copies from the target to the source, in the same job."
               value={fields.pair}
               onChange={(pair) => change({ pair })}
             />
             <SelectedFields fields={fields} onChange={change} />
             <CheckField
               field="winning_revs_only"
-              note="no conflicts"
+              note="Conflicting revisions are not copied."
               value={fields.winningRevisionsOnly}
               onChange={(winningRevisionsOnly) => change({ winningRevisionsOnly })}
             />
@@ -254,7 +257,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               field="since_seq"
               value={fields.sinceSequence}
               onChange={(sinceSequence) => change({ sinceSequence })}
-              note="of the source; earlier changes are not copied"
+              note="Update sequence of the source, or a time. Earlier changes are not copied."
             />
           </FoldedPart>
           <FoldedPart title="Schedule" isOpen={has("schedule", "after")}>
@@ -271,7 +274,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
             <AfterField
               fields={fields}
               placeholder="other-job"
-              note="jobs that must complete or catch up first, one per line"
+              note="Jobs that must complete or catch up first, one per line."
               onChange={change}
             />
           </FoldedPart>
@@ -281,13 +284,13 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
           <FoldedPart title="Options" isOpen={Object.keys(start.fields.options).length > 0}>
             <OptionFields values={fields.options} onChange={(options) => change({ options })} />
           </FoldedPart>
-          <FoldedPart title="Database of the document" isOpen={fields.database !== "_replicator"}>
+          <FoldedPart title="Replicator database" isOpen={fields.database !== "_replicator"}>
             <TextField
               field="database"
               value={typed.database}
               isFixed={isEdit}
               onChange={(database) => change({ database })}
-              note="_replicator, or a database whose name ends in /_replicator"
+              note="_replicator, or a database whose name ends in /_replicator."
             />
           </FoldedPart>
         </div>
@@ -302,7 +305,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
 }
 
 const ENDPOINT = {
-  note: "a URL, or the name of a database of this server",
+  note: "URL, or name of a database on this server.",
   placeholder: "https://a.example/films",
 };
 const CONFLICT = 409;
@@ -392,7 +395,7 @@ function Outcome({
           <h3>Shell command</h3>
           <pre>{curlCommand(addressOf(pathOfDocument(fields.database, fields.id)), document)}</pre>
           <p class="section-note">
-            curl reads your login from ~/.netrc. Replace each ***** by the secret.
+            curl reads your login from ~/.netrc. Replace each ***** with the secret.
           </p>
         </>
       )}

@@ -41,7 +41,10 @@ export function NodesPage() {
     try {
       await client.nodes[isDraining ? "drain" : "undrain"](id);
       if (isDraining)
-        announce("The process returns its jobs to the queue", () => void drain(id, false));
+        announce(
+          "Draining: the process returns its jobs to the queue",
+          () => void drain(id, false),
+        );
       else announce("The process accepts jobs again");
     } catch (failure) {
       setRefusal(failure);
@@ -66,7 +69,7 @@ export function NodesPage() {
           ))}
         </Table>
       )}
-      {value?.nodes.length === 0 && <p class="section-note">No processes run jobs.</p>}
+      {value?.nodes.length === 0 && <p class="section-note">No process runs jobs.</p>}
       <AlertDeliverySection />
     </>
   );

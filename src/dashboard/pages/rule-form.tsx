@@ -34,8 +34,8 @@ import { Plan } from "./rule-plan.tsx";
 
 const SECURITY_WORDS: readonly (readonly [SecurityKind, string])[] = [
   ["none", "not copied"],
-  ["created", "copied to targets that the rule creates"],
-  ["matching", "also copied to existing targets that match"],
+  ["created", "copied to targets created by the rule"],
+  ["matching", "also copied to matching existing targets"],
 ];
 /** Fields outside the rule itself. */
 const NAME = "name";
@@ -126,7 +126,7 @@ export function RuleForm({
         return;
       }
       await client.rules.put(name, wanted);
-      announce(`The rule ${name} is stored`);
+      announce(`Rule ${name} saved`);
       goTo(linkTo(["rules", name]));
     } catch (failure) {
       if (version.current !== asked) return;
@@ -150,12 +150,12 @@ export function RuleForm({
           value={name}
           isFixed={fixedName !== undefined}
           onChange={(changed) => edit({ name: changed })}
-          note="letters, digits, _, . and -"
+          note="Letters, digits, _, . and -, starting with a letter or digit."
         />
         <Endpoint
           side="source"
           placeholder="https://a.example/"
-          note="URL of a server, or “local” for databases of this server"
+          note="URL of a server, or “local” for the databases of this server."
           fields={fields.source}
           canKeep={canKeep("source")}
           onChange={(source) => change({ source })}
@@ -164,14 +164,14 @@ export function RuleForm({
           <AreaField
             field="databases"
             rows={3}
-            note="patterns of names, one per line, such as user-*"
+            note="Name patterns such as user-*, one per line."
             value={fields.databases}
             onChange={(databases) => change({ databases })}
           />
           <AreaField
             field="except"
             rows={2}
-            note="patterns of names that are left out"
+            note="Name patterns to exclude, one per line."
             value={fields.except}
             onChange={(except) => change({ except })}
           />
@@ -179,7 +179,7 @@ export function RuleForm({
         <Endpoint
           side="target"
           placeholder="https://b.example/{db}"
-          note="URL or local name; {db} is the name of the source database, {1} and {2} are the parts that match each *"
+          note="URL or local name. {db} stands for the name of the source database, and {1}, {2} and so on for the text matched by each *."
           fields={fields.target}
           canKeep={canKeep("target")}
           onChange={(target) => change({ target })}
@@ -190,10 +190,10 @@ export function RuleForm({
             onChange={(createTarget) => change({ createTarget })}
           />
         </Endpoint>
-        <FoldedPart title="What is copied, and when" isOpen={fixedName !== undefined}>
+        <FoldedPart title="Scope and schedule" isOpen={fixedName !== undefined}>
           <CheckField
             field="pair"
-            note="also copies from each target to its source, as one job"
+            note="Also copies from each target to its source, in the same job."
             value={fields.pair}
             onChange={(pair) => change({ pair })}
           />
@@ -211,7 +211,7 @@ export function RuleForm({
           {fields.security === "matching" && (
             <AreaField
               field="security.patterns"
-              label="Existing targets to overwrite (patterns, one per line)"
+              label="Existing targets whose security objects are overwritten (patterns, one per line)"
               value={fields.overwritten}
               onChange={(overwritten) => change({ overwritten })}
             />
@@ -221,14 +221,14 @@ export function RuleForm({
             isNumber
             value={fields.concurrency}
             onChange={(concurrency) => change({ concurrency })}
-            note="maximum number of jobs that run at a time; empty: no limit"
+            note="Maximum number of jobs that run at the same time. Leave empty for no limit."
           />
           <SelectField
             field="delete"
             value={fields.whenDeleted}
             choices={[
-              ["keep", "keep its job, which then fails"],
-              ["stop", "cancel its job, and keep the copy"],
+              ["keep", "keep its job, which will fail"],
+              ["stop", "cancel its job and keep the copy"],
             ]}
             onChange={(whenDeleted) => change({ whenDeleted })}
           />
@@ -237,7 +237,7 @@ export function RuleForm({
           <AfterField
             fields={fields}
             placeholder="other-rule/{db}"
-            note="jobs that must complete or catch up before each job, one per line; {db} is its database"
+            note="Jobs that must complete or catch up before each job starts, one per line. {db} stands for the database of the job."
             onChange={change}
           />
         </FoldedPart>
@@ -250,9 +250,9 @@ export function RuleForm({
         <FoldedPart title="JSON">
           <AreaField
             field={JSON_FIELD}
-            label="Rule, JSON"
+            label="Rule (JSON)"
             rows={16}
-            note="A secret that is shown as ***** is kept."
+            note="Secrets shown as ***** are kept."
             value={json ?? visibleJson(made.document)}
             onChange={editJson}
           />

@@ -6,25 +6,31 @@ import { Foreign } from "../components/text.tsx";
 
 const PARTS: readonly (readonly [
   name: Exclude<keyof RulePlan, "ok" | "dry_run">,
-  words: string,
+  one: string,
+  many: string,
 ])[] = [
-  ["databases", "match"],
-  ["create", "get a job"],
-  ["replace", "get a new job in place of the current one"],
-  ["cancel", "lose their job"],
-  ["cannot_copy", "cannot be copied"],
-  ["overwrite_security", "get another security object"],
+  ["databases", "database matches", "databases match"],
+  ["create", "database gets a job", "databases get a job"],
+  ["replace", "job is replaced", "jobs are replaced"],
+  ["cancel", "job is cancelled", "jobs are cancelled"],
+  ["cannot_copy", "database cannot be copied", "databases cannot be copied"],
+  [
+    "overwrite_security",
+    "security object of a target is overwritten",
+    "security objects of targets are overwritten",
+  ],
 ];
 
 export function Plan({ plan }: { plan: RulePlan }) {
   return (
     <ShortList label="Preview">
-      {PARTS.map(([name, words]) => {
+      {PARTS.map(([name, one, many]) => {
         const planned = plan[name];
         if (planned === undefined || (name !== "databases" && planned.count === 0)) return null;
         return (
           <li key={name}>
-            <strong>{formatNumber(planned.count)}</strong> {words} <Names of={planned} />
+            <strong>{formatNumber(planned.count)}</strong> {planned.count === 1 ? one : many}{" "}
+            <Names of={planned} />
           </li>
         );
       })}

@@ -20,8 +20,8 @@ import { Count, LongestLag, Way } from "./rules.tsx";
 const REFRESH_MS = 5_000;
 
 const FOLLOWED: Readonly<Record<string, string>> = {
-  feed: "by the feed of database changes",
-  lists: "by listing the databases",
+  feed: "from the feed of database updates",
+  lists: "from regular lists of the databases",
 };
 
 export function RulePage({ name, query }: { name: string; query: Query }) {
@@ -87,7 +87,7 @@ function Details({ rule }: { rule: Rule }) {
       </div>
       {status.last_error !== null && (
         <section class="failure" aria-labelledby="failure-title">
-          <h2 id="failure-title">The source cannot be listed</h2>
+          <h2 id="failure-title">Source databases cannot be listed</h2>
           <p>
             <Foreign text={`${status.last_error.error}: ${status.last_error.reason}`} />
           </p>
@@ -140,9 +140,9 @@ function Figures({ name, status }: { name: string; status: RuleStatus }) {
           value={status.followed_by && (FOLLOWED[status.followed_by] ?? status.followed_by)}
         />
       </Fact>
-      <Fact name="Put">
+      <Fact name="Saved">
         <Moment time={status.changed} /> by{" "}
-        <Foreign text={status.owner ?? "an administrator without a name"} />
+        <Foreign text={status.owner ?? "anonymous administrator"} />
       </Fact>
     </dl>
   );
@@ -182,7 +182,7 @@ function RemoveDialog({
     setError(undefined);
     try {
       await client.rules.remove(name);
-      announce(`The rule ${name} is removed, and its jobs are being cancelled`);
+      announce(`Rule ${name} removed; its jobs are being cancelled`);
       onClose(true);
     } catch (failure) {
       setError(failure);
@@ -190,7 +190,7 @@ function RemoveDialog({
   };
   return (
     <Dialog title="Remove a rule" onClose={() => onClose(false)}>
-      <p>Its jobs are cancelled. Copied data is kept.</p>
+      <p>The jobs of the rule are cancelled. Copied data is kept.</p>
       {plan.value === undefined ? <p>Counting…</p> : <Plan plan={plan.value} />}
       <label class="check">
         <input

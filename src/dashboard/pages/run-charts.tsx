@@ -16,11 +16,11 @@ export function RunCharts({
 }) {
   const { times, docsPerSec, bytesPerSec } = seriesOf(runs);
   return (
-    <section class="charts" aria-label="The last runs">
+    <section class="charts" aria-label="Recent runs">
       {lags.some(({ lagSec }) => lagSec !== null) && (
         <Chart
           name="Lag"
-          unit="seconds: at the end of past runs, then live since this page was opened"
+          unit="seconds, after each recent run and live while this page is open"
           times={lags.map(({ timeSec }) => timeSec)}
           values={lags.map(({ lagSec }) => lagSec)}
           colour="--warning"
@@ -29,7 +29,7 @@ export function RunCharts({
       {docsPerSec.some((rate) => rate !== null && rate > 0) && (
         <Chart
           name="Documents written"
-          unit="per second, in each of the last runs"
+          unit="per second, by run"
           times={times}
           values={docsPerSec}
           colour="--accent"
@@ -38,7 +38,7 @@ export function RunCharts({
       {bytesPerSec.some((rate) => rate !== null && rate > 0) && (
         <Chart
           name="Traffic"
-          unit="kB per second, in each of the last runs"
+          unit="kB per second, by run"
           times={times}
           values={bytesPerSec.map((rate) => (rate === null ? null : rate / 1_000))}
           colour="--muted"

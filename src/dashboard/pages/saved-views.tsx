@@ -39,7 +39,7 @@ export function useSavedViews(): SavedViewList {
     try {
       localStorage.setItem(key, textOfViews(edited));
     } catch {
-      throw new Error("The browser does not store views for this page");
+      throw new Error("The browser does not allow this page to store views");
     }
     setViews(edited);
   };
@@ -70,7 +70,7 @@ export function SavedViews({ query, list }: { query: Query; list: SavedViewList 
   };
   const remove = (view: SavedView) => {
     if (!attempt((views) => withoutView(views, view.name))) return;
-    announce(`The view ${view.name} is deleted`, () => attempt((views) => withView(views, view)));
+    announce(`View ${view.name} deleted`, () => attempt((views) => withView(views, view)));
   };
   const save = (event: SubmitEvent) => {
     event.preventDefault();
@@ -78,7 +78,7 @@ export function SavedViews({ query, list }: { query: Query; list: SavedViewList 
     const name = String(form.get("name")).trim();
     if (!attempt((views) => withView(views, { name, query }))) return;
     setIsSaving(false);
-    announce(`The view ${name} is saved in this browser`);
+    announce(`View ${name} saved in this browser`);
   };
   const current = list.views.find((view) => isShown(view, query));
   return (
@@ -95,7 +95,7 @@ export function SavedViews({ query, list }: { query: Query; list: SavedViewList 
           <button
             type="button"
             class="quiet"
-            aria-label={`Delete the view ${view.name}`}
+            aria-label={`Delete view ${view.name}`}
             onClick={() => remove(view)}
           >
             ×
@@ -111,7 +111,7 @@ export function SavedViews({ query, list }: { query: Query; list: SavedViewList 
       {isSaving && (
         <Dialog title="Save this view" onClose={() => setIsSaving(false)}>
           <form onSubmit={save}>
-            <p>Keeps the filters and the order in this browser, for your user.</p>
+            <p>The filters and the sort order are saved in this browser, for your user only.</p>
             <label class="field">
               Name
               <input name="name" required maxLength={VIEW_NAME_LENGTH_MAX} autoComplete="off" />

@@ -77,7 +77,7 @@ export function SettingDialog({
       >
         <p>
           Saved in local.ini of node <Foreign text={node} />.{" "}
-          {live ? "A change takes effect immediately." : "Read when a node starts."}
+          {live ? "A change takes effect immediately." : "A change takes effect after a restart."}
         </p>
         {meaning !== null && <p>{meaning}</p>}
         {values !== null && (

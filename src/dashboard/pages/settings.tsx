@@ -134,15 +134,7 @@ function Row({
         )}
       </Cell>
       <Cell name="Takes effect">
-        {known ? (
-          live ? (
-            "immediately"
-          ) : (
-            "at the next start"
-          )
-        ) : (
-          <span class="badge">without effect here</span>
-        )}
+        {known ? live ? "immediately" : "after a restart" : <span class="badge">no effect</span>}
       </Cell>
       {onEdit !== undefined && (
         <Cell name="">

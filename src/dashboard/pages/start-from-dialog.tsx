@@ -25,7 +25,7 @@ export function StartFromDialog({
     setError(undefined);
     try {
       await client.jobs.startFrom(name, sequenceOf(since), { why: why.trim() || undefined });
-      announce(`It begins at ${since.trim()}`);
+      announce(`Job restarted from ${since.trim()}`);
       onClose(true);
     } catch (failure) {
       setError(failure);
@@ -35,11 +35,11 @@ export function StartFromDialog({
     <Dialog title="Start from a sequence" onClose={() => onClose(false)}>
       <form onSubmit={(event) => void submit(event)}>
         <p>
-          The job ignores its checkpoints and begins there. Earlier changes of the source are not
-          copied. Statistics are reset.
+          The job ignores its checkpoints and starts from this sequence or time. Earlier changes are
+          not copied, and statistics are reset.
         </p>
         <label class="field">
-          Update sequence of the source, or time such as 2026-01-31T23:59:59Z
+          Update sequence of the source, or a time such as 2026-01-31T23:59:59Z
           <input
             required
             value={since}
@@ -50,9 +50,9 @@ export function StartFromDialog({
         </label>
         <WhyField value={why} onChange={setWhy} />
         <Problem error={error} />
-        <DialogButtons leave="Keep its checkpoint" onLeave={() => onClose(false)}>
+        <DialogButtons leave="Keep the checkpoint" onLeave={() => onClose(false)}>
           <button type="submit" class="danger">
-            Start from here
+            Start job
           </button>
         </DialogButtons>
       </form>

@@ -111,7 +111,7 @@ function Tiles({ counts, longestWaitSec, nodes }: Overview) {
         name="Behind"
         value={counts.behind}
         query={LISTS.behind}
-        note={`for ${BEHIND_SEC} s or more`}
+        note={`lag of ${BEHIND_SEC} s or more`}
         isWarning
       />
       <Tile
@@ -129,14 +129,19 @@ function Tiles({ counts, longestWaitSec, nodes }: Overview) {
         query={LISTS.caughtUp}
         note="no pending changes"
       />
-      <Tile name="Parked" value={counts.parked} query={LISTS.parked} note="without a slot" />
-      <Tile name="Unknown" value={counts.unknown} query={LISTS.unknown} note="without an answer" />
+      <Tile name="Parked" value={counts.parked} query={LISTS.parked} note="occupying no slot" />
+      <Tile
+        name="Unknown"
+        value={counts.unknown}
+        query={LISTS.unknown}
+        note="source has not answered"
+      />
       <Tile name="Waiting" value={counts.waiting} query={LISTS.waiting} />
       <li>
         <a class="tile" href={linkTo(["jobs"], LISTS.waiting)}>
           <span class="tile-name">Longest wait</span>
           <span class="tile-value">{formatDuration(longestWaitSec)}</span>
-          <span class="tile-note">for a slot</span>
+          <span class="tile-note">of jobs due to run</span>
         </a>
       </li>
       <NodesTile nodes={nodes} />
@@ -157,7 +162,7 @@ function NodesTile({ nodes }: Pick<Overview, "nodes">) {
         <span class="tile-value">{formatNumber(running.length)}</span>
         <span class="tile-note">
           {others.length === 0
-            ? "that run jobs"
+            ? "accepting jobs"
             : others.map(([state, count]) => `${formatNumber(count)} ${state}`).join(", ")}
         </span>
       </a>
@@ -225,10 +230,9 @@ function FailingGroups({ failing, onChange }: { failing: FailingPage; onChange: 
         <p class="good">No failing jobs.</p>
       ) : (
         <p class="section-note">
-          {formatCount(jobTotal, "job")} in {formatCount(groupTotal, "group")}, by error, side and
-          host
+          {`${formatCount(jobTotal, "job")} in ${formatCount(groupTotal, "group")}, grouped by error, side and host`}
           {groupTotal > groups.length &&
-            `; the ${formatCount(groups.length, "largest group")} are shown`}
+            `; showing the ${formatCount(groups.length, "largest group")}`}
         </p>
       )}
       <ul class="groups" {...hand.handlers}>
@@ -300,7 +304,13 @@ function Group({
       <p class="group-times">
         <span>failing for {formatDuration((nowMs - Date.parse(group.since)) / 1000)}</span>
         <span>
-          next try {group.next_try === null ? "now or none" : <Moment time={group.next_try} />}
+          {group.next_try === null ? (
+            "retrying, or no retry scheduled"
+          ) : (
+            <>
+              next try <Moment time={group.next_try} />
+            </>
+          )}
         </span>
       </p>
       {session.changes && (
@@ -343,9 +353,7 @@ function FailingRules({ page: { rules, total_rows: total } }: { page: RulesPage 
     <section aria-labelledby="failing-rules-title">
       <h2 id="failing-rules-title">Rules that cannot list their source</h2>
       {total > rules.length && (
-        <p class="section-note">
-          {formatCount(total, "rule")}; the first {rules.length} are shown
-        </p>
+        <p class="section-note">{`Showing ${rules.length} of ${formatCount(total, "rule")}`}</p>
       )}
       <ul>
         {rules.map(({ name, status: { last_error: failure } }) => (

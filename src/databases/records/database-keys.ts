@@ -34,13 +34,13 @@ const REGISTRY_ROWS = {
     3,
     ["versionstamp"],
     "UpdateRecord",
-    "which database was created, updated or deleted; the latest update of each kind",
+    "the latest creation, update or deletion of a database",
   ),
   updateOf: keyRow<{ name: string; kind: number; versionstamp: Versionstamp }>(
     4,
     ["name", "kind", "versionstamp"],
     '""',
-    "the rows of (3), by database",
+    "index of the rows of (3) by database",
   ),
   updated: keyRow<NoElements>(
     5,
@@ -52,7 +52,7 @@ const REGISTRY_ROWS = {
     6,
     ["name"],
     "counter",
-    "documents with conflicts, by database; absent before the first",
+    "number of documents with conflicts in a database; absent until the first conflict",
   ),
   times: keyRow<NoElements>(7, [], "TimeTable", "versions of the store at earlier times"),
   conflictPolicy: keyRow<{ name: string }>(
@@ -146,7 +146,7 @@ const ROWS = {
     11,
     ["content", "chunk"],
     "bytes",
-    "65,536 bytes each, the last chunk may be shorter",
+    "a chunk of the content: 65,536 bytes, or fewer in the last chunk",
   ),
   reference: keyRow<ContentElement & LeafElements & { name: string }>(
     12,
@@ -202,11 +202,16 @@ const ROWS = {
     23,
     [],
     "ConflictSearch",
-    "how far the changes of an older program were searched for conflicts; absent before the first page",
+    "progress of the scan for conflicts in changes written by an older program; absent until the scan begins",
   ),
   timeReset: keyRow<NoElements>(24, [], "versionstamp", "last reset of `_time_seq`"),
   tombstoneTtl: keyRow<NoElements>(25, [], "text", "`deleted_document_ttl`; absent until set"),
-  tombstonesPurged: keyRow<NoElements>(26, [], "versionstamp", "last change read by purges by age"),
+  tombstonesPurged: keyRow<NoElements>(
+    26,
+    [],
+    "versionstamp",
+    "last change scanned for deleted documents to purge",
+  ),
   resolverTurn: keyRow<NoElements>(
     27,
     [],
@@ -223,7 +228,7 @@ const ROWS = {
     29,
     ["id"],
     "UnresolvedRecord",
-    "why the policy leaves a document's conflict",
+    "reason why the policy did not resolve a document's conflict",
   ),
 };
 

@@ -112,7 +112,7 @@ export class ClusterCopyTarget implements CopyTarget {
     const reached = await this.#mark();
     if (reached > version) return;
     throw unavailable(
-      `the cluster is at version ${reached}, the store at ${version}: later changes would get earlier sequences. ` +
+      `the version ${reached} of the cluster is below the version ${version} of the store, so new changes would get earlier sequences. ` +
         `Run fdbcli --exec 'advanceversion ${version + 1}' first`,
     );
   }

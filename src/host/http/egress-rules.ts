@@ -146,7 +146,7 @@ export class EgressRules {
       (allow) => matches(allow, target, forms) && DEFAULT_DENY.some((deny) => names(allow, deny)),
     );
     if (allows) return undefined;
-    return `the rule "${byDefault.text}" of [replicator.egress] deny, which applies unless allow names the host itself`;
+    return `the rule "${byDefault.text}" of [replicator.egress] deny, which is a default; to permit the host, name it in allow`;
   }
 
   #isAllowed(target: EgressTarget, forms: readonly string[]): boolean {

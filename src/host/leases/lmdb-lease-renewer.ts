@@ -45,7 +45,7 @@ export class LmdbLeaseRenewer implements LeaseRenewer {
     const thread = new Worker(THREAD_FILE, { ...BUILT_FILE_OPTIONS, workerData });
     const send = (message: LeaseMessage): void => thread.postMessage(message);
     let ending: LeaseEnding = "lapsed";
-    let failure: unknown = new Error("The thread of the lease ended before it was ready");
+    let failure: unknown = new Error("The lease thread exited before it was ready");
     // A failed thread no longer renews the lease; its exit event follows.
     thread.on("error", (error) => {
       failure = error;

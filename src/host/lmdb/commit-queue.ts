@@ -140,7 +140,7 @@ export class LmdbCommitQueue {
 
   #start(onReady: () => void, onFailed: (reason: string) => void): Worker {
     const thread = new Worker(THREAD_FILE, { ...BUILT_FILE_OPTIONS, workerData: this.#data });
-    let reason = "the committer thread ended";
+    let reason = "the committer thread exited";
     thread.on("message", (answer: CommitterAnswer) => {
       if (answer.kind === "group") this.#settle(answer);
       else if (answer.kind === "spent") this.#keep(answer.memory);

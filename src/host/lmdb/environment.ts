@@ -114,7 +114,7 @@ export function isGivenUp(error: unknown): boolean {
 }
 
 export const GIVEN_UP_REASON =
-  "LMDB could not write its root and closed the store for this process: restart the process";
+  "LMDB failed to write its root page and closed the store for this process; restart the process";
 
 export function reasonOf(error: unknown, directory: string): string {
   const message = error instanceof Error ? error.message : String(error);

@@ -190,7 +190,7 @@ export class SandboxCode {
 }
 
 const TIMED_OUT = "OS process timed out.";
-const OUT_OF_MEMORY = `The function took more memory than ${MEMORY_BYTES_MAX / 1024 / 1024} MiB.`;
+const OUT_OF_MEMORY = `The function used more than ${MEMORY_BYTES_MAX / 1024 / 1024} MiB of memory.`;
 
 function failed(reason: string, logged: readonly string[]): SandboxAnswer {
   return { kind: "failed", failure: { error: "os_process_error", reason }, logged };

@@ -86,7 +86,7 @@ export class SandboxPool implements Sandbox {
       subjectId: codeId,
       request: (isKnown) => requestOf(call, isKnown, new Yielder(this.#clock)),
       limitMs: timeoutMs * (runs.length + 1) + GRACE_MS,
-      lateReason: "The process of the function did not answer.",
+      lateReason: "The process running the function did not respond.",
       share,
       signal,
     });

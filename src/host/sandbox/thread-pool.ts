@@ -225,7 +225,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     const workerData: ThreadData = { stopped: stopped.buffer };
     const handle = new Worker(file, { ...BUILT_FILE_OPTIONS, resourceLimits, workerData });
     const ready = new Promise<void>((resolve) => handle.once("message", () => resolve()));
-    const reason = "The process of the function ended.";
+    const reason = "The process running the function exited.";
     const thread: Thread<Request, Answer> = {
       handle,
       stopped,
@@ -238,7 +238,7 @@ export class ThreadPool<Request extends object, Answer extends ThreadAnswer> {
     this.#threads.add(thread);
     handle.on("message", (message: Ready | Answer) => this.#received(thread, message));
     handle.on("error", (error) => {
-      thread.reason = `The process of the function ended: ${error.message}`;
+      thread.reason = `The process running the function exited: ${error.message}`;
     });
     handle.on("exit", () => {
       this.#threads.delete(thread);

@@ -343,6 +343,6 @@ export class StoredJobQueue implements JobQueue {
   /** Throws a TypeError for a type of the node. */
   #own(type: string): string {
     if (!this.#parts.isReserved(type)) return type;
-    throw new TypeError(`job type ${type}: it belongs to the node`);
+    throw new TypeError(`job type ${type} is reserved for the node`);
   }
 }

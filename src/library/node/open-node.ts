@@ -85,7 +85,8 @@ export async function openNode({
       : [{ name: "types", run: (signal) => jobs.run(types, { signal, name }) }],
   );
   return {
-    fetch: requests?.fetch ?? (() => Promise.reject(new TypeError("the node has no API"))),
+    fetch:
+      requests?.fetch ?? (() => Promise.reject(new TypeError("the node does not serve the API"))),
     databases: databasesOf(node),
     jobs,
     store: knownStore({ runtime, ...node.store }),

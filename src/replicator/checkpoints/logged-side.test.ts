@@ -68,7 +68,7 @@ describe("a database whose server reports no creation time", () => {
     await side.write('{"a":2}', signal);
     state.log = undefined;
     await expect(side.makeDurable(true, signal)).rejects.toMatchObject({
-      reason: "The checkpoint is gone from the source database.",
+      reason: "The checkpoint no longer exists in the source database.",
     });
   });
 

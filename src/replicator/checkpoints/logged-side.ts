@@ -107,7 +107,7 @@ export class LoggedSide {
       (taskSignal) => this.#asCommit(readLog(this.#endpoint, found.id, taskSignal), taskSignal),
     ]);
     if (log === undefined) {
-      const reason = `The checkpoint is gone from the ${this.name} database.`;
+      const reason = `The checkpoint no longer exists in the ${this.name} database.`;
       throw new EndpointError("checkpoint_commit_failure", reason);
     }
     this.#found = undefined;

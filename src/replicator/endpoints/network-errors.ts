@@ -42,21 +42,21 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
   ["ECONNREFUSED", unreachable("the connection was refused")],
   ["ECONNRESET", lost("the connection was reset")],
   ["EHOSTUNREACH", unreachable("there is no route to the host")],
-  ["ENETUNREACH", unreachable("there is no route to its network")],
+  ["ENETUNREACH", unreachable("there is no route to the network of the host")],
   ["ENOTFOUND", unreachable("the name of the host is unknown")],
   ["EPIPE", broken("the connection was closed while the request was sent")],
   ["ETIMEDOUT", lost("the connection timed out")],
-  ["PROXY_407", rejected("it requires other credentials (407)")],
-  ["PROXY_FAILED", rejected("it did not connect")],
-  ["PROXY_TIMEOUT", rejected("it did not connect in time")],
-  ["UND_ERR_SOCKS5_AUTH_FAILED", rejected("it rejected the credentials")],
-  ["UND_ERR_SOCKS5_AUTH_REJECTED", rejected("it requires another kind of authentication")],
-  ["UND_ERR_SOCKS5_REPLY_1", rejected("it reported a general failure")],
-  ["UND_ERR_SOCKS5_REPLY_2", rejected("its rules forbid the connection")],
-  ["UND_ERR_SOCKS5_REPLY_3", rejected("it reported that the network is unreachable")],
-  ["UND_ERR_SOCKS5_REPLY_4", rejected("it reported that the host is unreachable")],
-  ["UND_ERR_SOCKS5_REPLY_5", rejected("it reported that the connection was refused")],
-  ["UND_ERR_SOCKS5_REPLY_6", rejected("it reported that the connection timed out")],
+  ["PROXY_407", rejected("the proxy requires other credentials (407)")],
+  ["PROXY_FAILED", rejected("the proxy did not connect")],
+  ["PROXY_TIMEOUT", rejected("the proxy did not connect in time")],
+  ["UND_ERR_SOCKS5_AUTH_FAILED", rejected("the proxy rejected the credentials")],
+  ["UND_ERR_SOCKS5_AUTH_REJECTED", rejected("the proxy requires another kind of authentication")],
+  ["UND_ERR_SOCKS5_REPLY_1", rejected("the proxy reported a general failure")],
+  ["UND_ERR_SOCKS5_REPLY_2", rejected("the rules of the proxy forbid the connection")],
+  ["UND_ERR_SOCKS5_REPLY_3", rejected("the proxy reported that the network is unreachable")],
+  ["UND_ERR_SOCKS5_REPLY_4", rejected("the proxy reported that the host is unreachable")],
+  ["UND_ERR_SOCKS5_REPLY_5", rejected("the proxy reported that the connection was refused")],
+  ["UND_ERR_SOCKS5_REPLY_6", rejected("the proxy reported that the connection timed out")],
   ["UND_ERR_CONNECT_TIMEOUT", unreachable("no connection was established in time")],
   ["UND_ERR_HEADERS_TIMEOUT", lost("the server did not respond in time")],
   ["UND_ERR_BODY_TIMEOUT", broken("the response stalled")],
@@ -65,22 +65,25 @@ const NETWORK_ERRORS: ReadonlyMap<unknown, NetworkError> = new Map([
   ["REQUEST_TIMEOUT", broken("the request took too long")],
   ["BODY_BROKEN_OFF", broken("the response was incomplete")],
   ["BODY_MISENCODED", broken("the response does not match its Content-Encoding")],
-  ["BAD_REDIRECT", broken("it redirects to an unusable address")],
-  ["MOVED", broken("it redirects to another server")],
+  ["BAD_REDIRECT", broken("the response redirects to an unusable address")],
+  ["MOVED", broken("the response redirects to another server")],
   ["TOO_MANY_REDIRECTS", broken("there were too many redirects")],
   ["TOKEN_UNUSABLE", broken("the response contains no usable token")],
-  ["DEPTH_ZERO_SELF_SIGNED_CERT", rejected("its certificate is self-signed")],
-  ["SELF_SIGNED_CERT_IN_CHAIN", rejected("a certificate in its chain is self-signed")],
-  ["UNABLE_TO_VERIFY_LEAF_SIGNATURE", rejected("the issuer of its certificate is unknown")],
-  ["UNABLE_TO_GET_ISSUER_CERT", rejected("the issuer of its certificate is unknown")],
-  ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", rejected("the issuer of its certificate is unknown")],
-  ["CERT_HAS_EXPIRED", rejected("its certificate has expired")],
-  ["CERT_NOT_YET_VALID", rejected("its certificate is not valid yet")],
-  ["CERT_REVOKED", rejected("its certificate was revoked")],
-  ["CERT_UNTRUSTED", rejected("its certificate is not trusted")],
-  ["ERR_TLS_CERT_ALTNAME_INVALID", rejected("its certificate is for a different host")],
-  ["ERR_SSL_WRONG_VERSION_NUMBER", rejected("it does not speak TLS on this port")],
-  ["ERR_SSL_PACKET_LENGTH_TOO_LONG", rejected("it does not speak TLS on this port")],
+  ["DEPTH_ZERO_SELF_SIGNED_CERT", rejected("the TLS certificate is self-signed")],
+  [
+    "SELF_SIGNED_CERT_IN_CHAIN",
+    rejected("a certificate in the TLS certificate chain is self-signed"),
+  ],
+  ["UNABLE_TO_VERIFY_LEAF_SIGNATURE", rejected("the issuer of the TLS certificate is unknown")],
+  ["UNABLE_TO_GET_ISSUER_CERT", rejected("the issuer of the TLS certificate is unknown")],
+  ["UNABLE_TO_GET_ISSUER_CERT_LOCALLY", rejected("the issuer of the TLS certificate is unknown")],
+  ["CERT_HAS_EXPIRED", rejected("the TLS certificate has expired")],
+  ["CERT_NOT_YET_VALID", rejected("the TLS certificate is not valid yet")],
+  ["CERT_REVOKED", rejected("the TLS certificate was revoked")],
+  ["CERT_UNTRUSTED", rejected("the TLS certificate is not trusted")],
+  ["ERR_TLS_CERT_ALTNAME_INVALID", rejected("the TLS certificate is for a different host")],
+  ["ERR_SSL_WRONG_VERSION_NUMBER", rejected("the port does not speak TLS")],
+  ["ERR_SSL_PACKET_LENGTH_TOO_LONG", rejected("the port does not speak TLS")],
 ]);
 
 export function networkError(cause: unknown): NetworkError {
@@ -103,8 +106,8 @@ export function isAnswerOfProxy(cause: string): boolean {
 function sentenceOf(cause: string): string {
   const [, sender, status] = /^(HTTP|PROXY)_(\d+)$/.exec(cause) ?? [];
   if (status !== undefined)
-    return `${sender === "HTTP" ? "the server" : "it"} responded with ${status}`;
-  if (cause.startsWith("UND_ERR_SOCKS5")) return `it does not speak SOCKS 5 (${cause})`;
+    return `${sender === "HTTP" ? "the server" : "the proxy"} responded with ${status}`;
+  if (cause.startsWith("UND_ERR_SOCKS5")) return `the proxy does not speak SOCKS 5 (${cause})`;
   if (cause.startsWith("HPE_")) return "the response is not HTTP";
   if (/TLS|SSL|CERT/.test(cause)) return `the TLS connection failed (${cause})`;
   return `the request failed (${cause})`;

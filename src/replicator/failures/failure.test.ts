@@ -62,9 +62,9 @@ test.each([
 test.each([
   ["ECONNREFUSED", "the connection was refused"],
   ["ENOTFOUND", "the name of the host is unknown"],
-  ["PROXY_407", "it requires other credentials (407)"],
-  ["PROXY_503", "it responded with 503"],
-  ["UND_ERR_SOCKS5_VERSION", "it does not speak SOCKS 5 (UND_ERR_SOCKS5_VERSION)"],
+  ["PROXY_407", "the proxy requires other credentials (407)"],
+  ["PROXY_503", "the proxy responded with 503"],
+  ["UND_ERR_SOCKS5_VERSION", "the proxy does not speak SOCKS 5 (UND_ERR_SOCKS5_VERSION)"],
 ])("locates %s of a proxy at the proxy", async (cause, sentence) => {
   const details = { method: "GET", url: "http://host/db", cause, proxy: "socks5://p:9" };
   const failed = new RequestFailedError({ ...details, isFaultOfProxy: true });
@@ -81,7 +81,7 @@ test.each([
     host: "p:9",
   });
   expect(describeFailure(failed).reason).toBe(
-    `could not reach http://host/db through the proxy socks5://p:9: the proxy failed: ${sentence}`,
+    `could not reach http://host/db through the proxy socks5://p:9: proxy error: ${sentence}`,
   );
 });
 
@@ -92,7 +92,7 @@ test.each([
   ],
   [
     { cause: "PROXY_403", text: "<h1>Blocked</h1>", proxy: "http://p:9", isFaultOfProxy: true },
-    "could not reach http://host/db through the proxy http://p:9: the proxy failed: it responded with 403: <h1>Blocked</h1>",
+    "could not reach http://host/db through the proxy http://p:9: proxy error: the proxy responded with 403: <h1>Blocked</h1>",
   ],
   [{ cause: "HTTP_503", text: "" }, "GET http://host/db: the server responded with 503"],
 ])("the reason for %j contains the words of the response", (details, reason) => {

@@ -80,7 +80,7 @@ function wordsOf(error: unknown): ReplicationFailure {
   const way = typeof proxy === "string" ? ` through the proxy ${proxy}` : "";
   const isSent = wasConnected && isFaultOfProxy !== true;
   const asked = `${isSent ? method : "could not reach"} ${url}${way}`;
-  const failed = isFaultOfProxy === true ? "the proxy failed: " : "";
+  const failed = isFaultOfProxy === true ? "proxy error: " : "";
   return {
     error: isUnknownHost ? "nxdomain" : "http_request_failed",
     reason: `${asked}: ${failed}${withWords(sentence, text)}`,

@@ -57,6 +57,6 @@ test("rejects names without a slash in requests and rules, and a rule that names
   expect(reasonOf(() => checkRuleAfter(["b"], "r"))).toContain('but has "b"');
   expect(reasonOf(() => checkRuleAfter(["r/{db}"], "r"))).toContain("this rule itself");
   expect(reasonOf(() => checkRuleAfter(["q/{db}-{db}"], "r"))).toContain("at most once");
-  expect(reasonOf(() => checkRuleAfter(["q/{1}"], "r"))).toContain("may have {db}");
+  expect(reasonOf(() => checkRuleAfter(["q/{1}"], "r"))).toContain("may contain {db}");
   checkRuleAfter(["q/{db}", "_replicator/first"], "r");
 });

@@ -54,7 +54,7 @@ export function refuseSelf(
 ): void {
   if (after === undefined || !fullNames(after, database).includes(`${database}/${id}`)) return;
   throw new ReplicationInvalidError(
-    `\`after\` names this document itself, ${shown(id)}, which would never start`,
+    `\`after\` names this document itself, ${shown(id)}, so the job would never start`,
   );
 }
 
@@ -79,7 +79,7 @@ export function checkRuleAfter(after: After | undefined, rule: string): void {
   const numbered = after?.find((name) => /\{\d+\}/.test(name));
   if (numbered !== undefined) {
     throw new ReplicationInvalidError(
-      `\`after\` may have {db}, but not the matched text of a star as in ${shown(numbered)}`,
+      `\`after\` may contain {db}, but no placeholders for matched text such as ${shown(numbered)}`,
     );
   }
   const repeated = after?.find((name) => name.split("{db}").length > 2);

@@ -222,7 +222,7 @@ function checkedClient(
   const method = CLIENT_AUTH_METHODS.find((name) => name === authMethod);
   if (authMethod !== method || (method !== undefined && clientSecret === undefined)) {
     const names = CLIENT_AUTH_METHODS.join(" or ");
-    return refuse(".auth_method", `be ${names}, for a client with a secret`);
+    return refuse(".auth_method", `be ${names}, and requires \`client_secret\``);
   }
   if (clientAssertion !== undefined && !/^(env|file|identity):/.test(clientAssertion)) {
     return refuse(".client_assertion", "be a reference, such as identity:NAME");

@@ -52,7 +52,7 @@ test("`valid_endpoint_protocols` also applies to token endpoints", () => {
   expect(() => parseReplication(body, { ...REPLICATOR_CONFIG_DEFAULT, protocols })).toThrow(
     expect.objectContaining({
       reason:
-        "the `token_url` of `source` must be an https:// URL: [replicator] valid_endpoint_protocols",
+        "the `token_url` of `source` must be an https:// URL (set by [replicator] valid_endpoint_protocols)",
     }),
   );
 });
@@ -167,7 +167,7 @@ test.each<[Record<string, unknown>, string]>([
   ],
   [
     oauth2({ auth_method: "tls_client_auth" }),
-    "`source.auth.oauth2.auth_method` must be client_secret_basic or client_secret_post, for a client with a secret",
+    "`source.auth.oauth2.auth_method` must be client_secret_basic or client_secret_post, and requires `client_secret`",
   ],
   [
     oauth2({ scope: "a\nb" }),
@@ -195,7 +195,7 @@ test("Erlang's socket options are accepted", () => {
 test.each([
   [
     { ...BODY, source: "http://host/a" },
-    "`source` must be an https:// URL: [replicator] valid_endpoint_protocols",
+    "`source` must be an https:// URL (set by [replicator] valid_endpoint_protocols)",
   ],
   [{ ...BODY, proxy: "http://proxy" }, "`proxy` must be an https:// or socks5:// URL"],
 ])("t_parse_db_invalid_protocol, t_parse_proxy_invalid_protocol: %j", (body, reason) => {

@@ -300,13 +300,13 @@ function checkUrl(field: string, address: HttpAddress, protocols: readonly strin
   }
   if (!protocols.includes(url.scheme)) {
     throw new ReplicationInvalidError(
-      `\`${field}\` must be ${urlsOf(protocols)}: [replicator] valid_endpoint_protocols`,
+      `\`${field}\` must be ${urlsOf(protocols)} (set by [replicator] valid_endpoint_protocols)`,
     );
   }
   const tokenUrl = address.iam?.tokenUrl ?? address.oauth2?.tokenUrl;
   if (tokenUrl !== undefined && !protocols.includes(schemeOf(tokenUrl))) {
     throw new ReplicationInvalidError(
-      `the \`token_url\` of \`${field}\` must be ${urlsOf(protocols)}: [replicator] valid_endpoint_protocols`,
+      `the \`token_url\` of \`${field}\` must be ${urlsOf(protocols)} (set by [replicator] valid_endpoint_protocols)`,
     );
   }
 }

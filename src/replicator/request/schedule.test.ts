@@ -66,7 +66,7 @@ test.each([
   [5, "5"],
   ["every 0m", '"every 0m"'],
   ["every 15 minutes", '"every 15 minutes"'],
-  ["every 400d", '"every 400d": at most 366d'],
+  ["every 400d", '"every 400d": the interval must be at most 366d'],
   ["after 0 changes", '"after 0 changes"'],
   ["between 25:00 and 06:00", '"between 25:00 and 06:00"'],
   ["between 06:00 and 06:00", '"between 06:00 and 06:00": the window has no length'],

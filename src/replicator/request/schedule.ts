@@ -45,7 +45,7 @@ export function parseSchedule(value: unknown): Schedule {
     const [, count, unit = "s", window] = every;
     const intervalSec = Number(count) * (UNIT_SEC[unit] ?? 1);
     const parsedWindow = window === undefined ? undefined : parseWindow(value, window);
-    if (intervalSec > INTERVAL_SEC_MAX) throw invalid(value, ": at most 366d");
+    if (intervalSec > INTERVAL_SEC_MAX) throw invalid(value, ": the interval must be at most 366d");
     return { kind: "every", intervalSec, window: parsedWindow };
   }
   const changes = CHANGES.exec(value);

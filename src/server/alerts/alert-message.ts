@@ -144,7 +144,7 @@ const HEADLINES: Readonly<Record<Alert["kind"], string>> = {
 /** Returns a sentence such as `3 jobs failing: unreachable at far.example (source)`. */
 function headline(alerts: readonly Alert[]): string {
   const [{ kind, status, cause }] = alerts as [Alert];
-  if (kind === "test") return "Test alert of Tandem";
+  if (kind === "test") return "Tandem test alert";
   const noun = kind === "rule_failing" ? "rule" : "job";
   const jobs = `${alerts.length} ${noun}${alerts.length === 1 ? "" : "s"}`;
   const at = cause.host === undefined ? "" : ` at ${cause.host}`;

@@ -69,7 +69,7 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
     replicator("running", "running jobs on all nodes", states.running),
     replicator("pending", "jobs that wait for their time or for a slot", states.pending),
     replicator("crashed", "jobs that wait for the next retry after a failure", states.crashing),
-    replicator("total", "all jobs, finished ones included", sum(Object.values(states))),
+    replicator("total", "all jobs, including finished ones", sum(Object.values(states))),
     jobs("finished", "ended jobs that are still stored", states.completed + states.failed),
     {
       path: ["tandem", "jobs", "state"],

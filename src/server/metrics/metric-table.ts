@@ -126,7 +126,7 @@ export const COUNTERS: readonly CounterRow[] = [
   },
   tandem(
     "logins.deferred",
-    "number of logins not tried, so that the server does not lock the account",
+    "number of logins delayed so that the server does not lock the account",
     "replication.login-gated",
   ),
   tandem(
@@ -193,10 +193,10 @@ export const COUNTERS: readonly CounterRow[] = [
   ),
   tandem("alerts.sent", "number of alerts that the receiver accepted", "alerts.sent"),
   tandem("alerts.failures", "number of attempts to send an alert that failed", "alerts.failed"),
-  tandem("alerts.dropped", "number of abandoned messages about alerts", "alerts.dropped"),
+  tandem("alerts.dropped", "number of alert messages that were abandoned", "alerts.dropped"),
   tandem(
     "alerts.rejected",
-    "number of messages about alerts that the receiver rejected (4xx)",
+    "number of alert messages that the receiver rejected (4xx)",
     "alerts.rejected",
   ),
   tandem(

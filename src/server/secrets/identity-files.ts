@@ -35,7 +35,7 @@ export function identityRefusal(
       server.port === port &&
       (server.isWildcard ? hostname.endsWith(`.${server.hostname}`) : server.hostname === hostname),
   );
-  if (!isBound) return `is not for ${origin}: [identities] names other servers`;
+  if (!isBound) return `must not be sent to ${origin}: [identities] names other servers`;
   if (!isDirect) {
     return `is not sent to ${origin} without verifying its certificate, or through a proxy without TLS`;
   }

@@ -45,7 +45,7 @@ export function secretLookup(
   const ofIdentity = (reference: string, name: string, destination?: SecretDestination): Found => {
     const identity = identities.get(name);
     if (identity === undefined) return missing(reference, "is not among [identities] of this node");
-    if (destination === undefined) return missing(reference, "is for certain servers only");
+    if (destination === undefined) return missing(reference, "may only be sent to certain servers");
     const refusal = identityRefusal(identity, destination);
     if (refusal !== undefined) return missing(reference, refusal);
     // A token of a service account is permitted here, because the operator chose the file.

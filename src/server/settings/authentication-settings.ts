@@ -121,7 +121,7 @@ export const AUTHENTICATION_SETTINGS = {
     meaning: "header with the token, for the proxy handler",
   }),
   requiredClaims: jwt.text("required_claims", "exp", {
-    meaning: 'claims that a token needs: `exp, nbf, {iss, "name"}`',
+    meaning: 'required claims of a token, such as `exp, nbf, {iss, "name"}`',
   }),
   publicMembers: auth.list("public_fields", [], {
     defaultWords: "none",
@@ -193,7 +193,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     min: 0,
     max: 9,
     meaning:
-      "1 (fast) to 9 (small), 0: none. Revision ids depend on it, so use the same value on all nodes",
+      "gzip level from 1 (fast) to 9 (small); 0: none. Revision ids depend on it, so use the same value on all nodes",
   }),
   infoCountMax: chttpd.integer("max_db_number_for_dbs_info_req", 100, {
     unit: "databases",

@@ -20,8 +20,8 @@ export const AUTO_PURGE_SETTINGS = {
   ttlMs: parsed<number>("deleted_document_ttl", {
     default: Number.POSITIVE_INFINITY,
     defaultText: "infinity",
-    values: "`90_days` and the like, infinity",
-    meaning: "age, in databases without their own",
+    values: "a period such as `90_days`, or `infinity`",
+    meaning: "age, in databases that do not set their own",
     parse(text) {
       const value = parseTtl(text);
       return value === undefined
@@ -30,7 +30,7 @@ export const AUTO_PURGE_SETTINGS = {
     },
   }),
   isDryRun: flag("dry_run", false, {
-    meaning: "whether documents are only counted in the log",
+    meaning: "whether documents are only counted and logged, not purged",
   }),
 };
 

@@ -179,11 +179,11 @@ export const START_SETTINGS = {
   /** 0 selects a version that all supported client libraries speak. */
   apiVersion: foundationDb.integer("api_version", 0, {
     min: 0,
-    meaning: "API version requested from the client library",
+    meaning: "API version requested from the FoundationDB client library",
   }),
   headerVersion: foundationDb.integer("header_version", 0, {
     min: 0,
-    meaning: "version passed to the package as the one it was built with",
+    meaning: "API version of the headers with which the npm package was built",
   }),
   prefix: foundationDb.text("prefix", undefined, {
     meaning: "prefix of every key of the store; any text",

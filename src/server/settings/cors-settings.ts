@@ -25,7 +25,7 @@ export const CORS_SETTINGS: SettingsOf<CorsSettings> = {
   origins: lowerCased(
     list("origins", [], {
       defaultWords: "none",
-      meaning: "origins that may read answers; `*`: all",
+      meaning: "origins that may read responses; `*` allows all",
     }),
   ),
   credentials: flag("credentials", false, { meaning: "whether requests may have credentials" }),
@@ -37,7 +37,7 @@ export const CORS_SETTINGS: SettingsOf<CorsSettings> = {
   maxAgeSec: integer("max_age", 600, {
     min: 0,
     unit: "s",
-    meaning: "time that a browser may cache these answers",
+    meaning: "time for which browsers may cache preflight responses",
   }),
 };
 

@@ -137,9 +137,9 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["there is nothing to compact", `smoosh*`],
   ["the store orders its own reads and writes", `ioq*`],
   ["`/_node/_local/_prometheus` is on the port of the API only", `prometheus`],
-  ["a full disk refuses writes by itself", `disk_monitor`],
+  ["writes are refused automatically when the disk is full", `disk_monitor`],
   [
-    "there is no scanner of databases, except for purges every ten minutes",
+    "there is no database scanner; deleted documents are purged every ten minutes",
     `couch_scanner*; couch_quickjs_scanner_plugin*; couch_auto_purge_plugin*`,
   ],
 ];

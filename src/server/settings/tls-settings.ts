@@ -58,7 +58,7 @@ export const SERVER_TLS_SETTINGS = {
     meaning: "0 picks a free port, which is printed",
   }),
   certificateFile: text("cert_file", undefined, {
-    meaning: "certificate and intermediate ones (PEM)",
+    meaning: "certificate, followed by intermediate certificates (PEM)",
   }),
   keyFile: text("key_file", undefined, { meaning: "key of the certificate (PEM)" }),
   password: text("password", undefined, { meaning: "passphrase of the key file" }),

@@ -81,7 +81,7 @@ test.each<[string, Answer, string]>([
   expect(await tandem("jobs watch")).toEqual({
     code: 1,
     output: "",
-    errors: `tandem: the server ${sentence}; is it a Tandem server?\n`,
+    errors: `tandem: the server ${sentence}; is this a Tandem server?\n`,
   });
 });
 
@@ -129,7 +129,7 @@ test("responses with invalid rows are reported as those of a server other than T
   const { code, errors } = await tandem("jobs list");
   expect([code, errors]).toEqual([
     1,
-    `${FOREIGN}the members that the command prints; is it a Tandem server?\n`,
+    `${FOREIGN}the members that the command prints; is this a Tandem server?\n`,
   ]);
 });
 
@@ -140,7 +140,7 @@ test.each([["null"], ["[]"], ["{}"], ['{"error":7}'], ["7"]])(
     expect(await tandem("jobs list")).toEqual({
       code: 1,
       output: "",
-      errors: "tandem: the server responded with 500 but no reason; is it a Tandem server?\n",
+      errors: "tandem: the server responded with 500 but no reason; is this a Tandem server?\n",
     });
   },
 );

@@ -185,10 +185,13 @@ test("a command for several jobs can be previewed, confirmed and undone", async 
   expect(paused.output).toMatch(/^1 job found, 1 changed\n/);
   // A job that a user has paused remains paused.
   expect((await tandem("pause", "--all", "--yes", "--server", server)).output).toMatch(
-    /^2 jobs found, 1 changed, 1 did not need it\n/,
+    /^2 jobs found, 1 changed, 1 needed no change\n/,
   );
   const undone = await tandem("undo", "--server", server);
-  expect(undone).toMatchObject({ code: 0, output: "2 jobs found, 1 changed, 1 did not need it\n" });
+  expect(undone).toMatchObject({
+    code: 0,
+    output: "2 jobs found, 1 changed, 1 needed no change\n",
+  });
   const { body } = await ask("GET", "/_tandem/jobs?paused=true");
   expect(body.jobs.map(({ name }: { readonly name: string }) => name)).toEqual([FOLLOW]);
   const [, , id = ""] = /undo ((\w+))/.exec(paused.output) ?? [];

@@ -193,7 +193,7 @@ test("a move is refused until this node has the uuid of the old server, which it
   await other.call("DELETE", `/_replicator/own?rev=${body._rev}`);
   const given = await tandem(other, takeUuid);
   expect([given.code, given.errors]).toEqual([0, ""]);
-  expect(given.output).toContain(`this node has the uuid ${UUID} from its next start on`);
+  expect(given.output).toContain(`this node will have the uuid ${UUID} after its next start`);
   const inJson = await tandem(other, [...takeUuid, "--json"]);
   expect([inJson.code, JSON.parse(inJson.output)]).toEqual([0, { uuid: UUID, documents: [] }]);
   await other.stop();

@@ -98,7 +98,7 @@ onSharedStores((openStore) => {
     const job = await once("_replicator/any", ({ state }) => state === "running");
     expect([job.run_on, job.held_back_by]).toEqual([[], null]);
     expect(await tandem("jobs", "show", "_replicator/ssd")).toMatch(
-      /runs on nodes with +disk:ssd, site:berlin/,
+      /required labels +disk:ssd, site:berlin/,
     );
   });
 

@@ -119,7 +119,7 @@ test.each([false, true])(
     const reason = "Malformed sequence supplied in 'since' parameter.";
     const body = JSON.stringify({ error: "bad_request", reason });
     const endpoint = open(() => ({ status: 400, body }));
-    const hint = "CouchDB accepts a time as since_seq only after 3.5";
+    const hint = "times in since_seq require a CouchDB later than 3.5";
     const reasonOf = (since: string) =>
       changesOf(endpoint, { kind: "all" }, continuous, since).catch((error) => error.reason);
     expect(await reasonOf("2026-01-31T23:59:59Z")).toContain(`${reason} (${hint})`);

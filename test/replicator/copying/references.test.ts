@@ -204,7 +204,7 @@ describe("an identity", () => {
     expect(await found(url)).toMatchObject({
       kind: "missing",
       reason: expect.stringMatching(
-        /^identity:couch is not for .*: \[identities\] names other servers$/,
+        /^identity:couch must not be sent to .*: \[identities\] names other servers$/,
       ),
     });
   });

@@ -271,7 +271,7 @@ describe("a run that resumes between two Tandem databases", () => {
       distant.before.set(`POST /${name}/_local/ID`, () => distant.remake(name));
       await expect(distant.replicate()).rejects.toMatchObject({
         error: "checkpoint_commit_failure",
-        reason: `The checkpoint is gone from the ${name === "a" ? "source" : "target"} database.`,
+        reason: `The checkpoint no longer exists in the ${name === "a" ? "source" : "target"} database.`,
       });
       expect(await distant.checkpointCount(name)).toBe(0);
     },
@@ -353,7 +353,7 @@ test.each(
     });
     await expect(distant.replicate()).rejects.toMatchObject({
       error: "checkpoint_commit_failure",
-      reason: `The checkpoint is gone from the ${name === "a" ? "source" : "target"} database.`,
+      reason: `The checkpoint no longer exists in the ${name === "a" ? "source" : "target"} database.`,
     });
     expect(await distant.checkpointCount(name)).toBe(0);
   },

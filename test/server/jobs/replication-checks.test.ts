@@ -252,7 +252,7 @@ test("users who are not administrators cannot scan ports with checks", async () 
         { source: "open", target: url, create_target: true },
       ];
       const [source, target] = await Promise.all(asked.map((document) => check(document, JOE)));
-      const reason = `no CouchDB answers at ${url}/`;
+      const reason = `no CouchDB server responds at ${url}/`;
       const hidden = { state: "failed", class: "unreachable", error: "unreachable", reason };
       expect([source.source, target.target]).toEqual([
         { ...hidden, changes: null },

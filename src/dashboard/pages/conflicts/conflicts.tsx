@@ -76,8 +76,7 @@ function Documents({ database, bookmark }: { database: string; bookmark: string 
         {value !== undefined && (
           <span class="section-note" role="status">
             {formatCount(value.total_rows, "document")}
-            {!value.complete &&
-              ", and documents written by an older version are still being searched for conflicts"}
+            {!value.complete && "; still scanning documents written by an older version"}
           </span>
         )}
       </div>
@@ -104,7 +103,7 @@ function Document({ database, row }: { database: string; row: ConflictRow }) {
         </a>
         {row.unresolved !== null && (
           <p class="section-note">
-            Left unresolved by the policy: <Foreign text={row.unresolved.reason} />
+            Not resolved by the policy: <Foreign text={row.unresolved.reason} />
           </p>
         )}
       </th>

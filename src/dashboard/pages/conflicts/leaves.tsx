@@ -45,10 +45,9 @@ function Comparison({ leaves }: { leaves: readonly LeafDocument[] }) {
   return (
     <>
       <p class="section-note">
-        {formatCount(differing.length, "member differs", "members differ")}.{" "}
-        {formatCount(members.size - differing.length, "member is", "members are")} the same in{" "}
-        {leaves.length === COMPARED_MAX ? `the first ${COMPARED_MAX} leaves` : "all leaves"}. To
-        resolve the conflict, write the merged document over the winner and delete the other leaves.
+        {`${formatCount(differing.length, "member differs", "members differ")}; ${formatCount(members.size - differing.length, "member is", "members are")} equal in ${leaves.length === COMPARED_MAX ? `the first ${COMPARED_MAX}` : "all"} leaves. `}
+        To resolve the conflict, overwrite the winner with the merged document and delete the other
+        leaves.
       </p>
       <Table label="Differences" columns={columns}>
         {differing.map((member) => (

@@ -18,10 +18,10 @@ import { Foreign, Moment, Problem } from "../../components/text.tsx";
 const RESOLUTIONS_SHOWN_MAX = 20;
 
 const WINNERS: Readonly<Record<ConflictPolicy["resolve"], string>> = {
-  last_write: "The last write, by a member",
-  longest_history: "The longest history",
-  remote: "The remote revision",
-  function: "A function decides",
+  last_write: "Last write",
+  longest_history: "Longest history",
+  remote: "Remote revision",
+  function: "JavaScript function",
 };
 const COLUMNS: readonly Column[] = [
   { name: "Document" },
@@ -158,16 +158,19 @@ function PolicyDialog({
     const argument = { last_write: "field", function: "function" }[resolve as string];
     const given = argument === undefined ? {} : { [argument]: String(form.get(argument)) };
     const change = () => client.conflicts.setPolicy(database, { resolve, ...given });
-    void attempt(change, `${database}: ${WINNERS[resolve]}`);
+    void attempt(change, `Conflict policy of ${database} saved`);
   };
   const remove = () =>
-    attempt(() => client.conflicts.removePolicy(database), `${database} has no policy`);
+    attempt(
+      () => client.conflicts.removePolicy(database),
+      `Conflict policy of ${database} removed`,
+    );
   return (
     <Dialog title="Resolve conflicts" onClose={() => onClose(false)}>
       <form onSubmit={submit}>
         <p>
           The server deletes the losing leaves in the background. Set the same policy on all
-          servers, or on one of them.
+          servers, or a policy on one server only.
         </p>
         <label class="field">
           Winner
@@ -186,13 +189,13 @@ function PolicyDialog({
         </label>
         {resolve === "last_write" && (
           <label class="field">
-            Member with a number or a time, such as meta.time
+            Member that contains a number or time, such as meta.time
             <input name="field" required defaultValue={policy?.field ?? ""} autoComplete="off" />
           </label>
         )}
         {resolve === "function" && (
           <label class="field">
-            JavaScript function of the list of leaves, CouchDB's winner first
+            JavaScript function that receives the list of leaves, CouchDB's winner first
             <textarea
               name="function"
               required
@@ -239,8 +242,8 @@ function UndoDialog({
   return (
     <Dialog title="Undo all resolutions" onClose={() => onClose(false)}>
       <p>
-        Removes the policy of <Foreign text={database} />, and writes the deleted leaves of all
-        logged resolutions again, so that the conflicts return.
+        Restores the leaves deleted by all logged resolutions, so that the conflicts return, and
+        removes the conflict policy of <Foreign text={database} />.
       </p>
       <Problem error={error} />
       <DialogButtons leave="Keep as it is" onLeave={() => onClose(false)}>

@@ -91,7 +91,9 @@ function Edges({ topology: { edges, loops, truncated, databases } }: { topology:
           <Row key={JSON.stringify([edge.source, edge.target])} edge={edge} hosts={hosts} />
         ))}
       </Table>
-      {isCut && <p class="section-note">There are more jobs. Select some with the filters.</p>}
+      {isCut && (
+        <p class="section-note">Not all jobs are shown. Narrow the list with the filters.</p>
+      )}
     </>
   );
 }

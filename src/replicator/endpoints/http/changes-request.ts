@@ -103,7 +103,7 @@ export function changesFailed(
   }
   const isTimeRefused = status === 400 && typeof since === "string" && hasTimeForm(since);
   if (!isTimeRefused) return failure;
-  const hint = "CouchDB accepts a time as since_seq only after 3.5";
+  const hint = "times in since_seq require a CouchDB later than 3.5";
   return renamed(failure.error, `${failure.reason} (${hint})`);
 }
 

@@ -313,7 +313,7 @@ async function readJson(
       );
     }
     // Report invalid JSON like a lost response, so that it is not attributed to the document.
-    throw new ProtocolError(400, "bad_request", "The answer is not JSON", { cause: error });
+    throw new ProtocolError(400, "bad_request", "The response is not JSON", { cause: error });
   }
 }
 

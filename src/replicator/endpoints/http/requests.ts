@@ -415,7 +415,7 @@ export class HttpRequests {
 
   /** Returns the error for a response to this path that exceeds its budget. */
   tooLong(path: string, limit: string): EndpointError {
-    const reason = `answer of ${this.shownUrl}${shownPath(path)} refused: ${limit}`;
+    const reason = `response of ${this.shownUrl}${shownPath(path)} rejected: ${limit}`;
     return new EndpointError(ANSWER_TOO_LONG, reason);
   }
 
@@ -484,7 +484,7 @@ export class HttpRequests {
   #checkRate(status: number, text = ""): void {
     if (status !== 429) return;
     const described = text === "" ? "" : ` (${this.words.described(status, text)})`;
-    const reason = `repeated answers 429 from ${this.shownUrl}${described}`;
+    const reason = `${this.shownUrl} repeatedly responded with 429${described}`;
     throw new EndpointError("max_backoff", reason);
   }
 
