@@ -52,7 +52,7 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
     await processes?.close();
   });
 
-  test("starts a replication with Fauxton's form, lists the replication, and removes it", async () => {
+  test("Fauxton starts a replication with its form, lists the replication, and removes the replication", async () => {
     const { page, show } = await openFauxton();
     await show("replication/_create");
     await page.locator("select#replication-source").selectOption("REPLICATION_SOURCE_REMOTE");
@@ -85,7 +85,7 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
     expect(await ask("GET", "/_replicator/by-fauxton")).toMatchObject({ error: "not_found" });
   });
 
-  test("lists a running replication among the active tasks", async () => {
+  test("Fauxton lists a running replication among the active tasks", async () => {
     const body = { source: "films", target: "live", create_target: true, continuous: true };
     await ask("PUT", "/_replicator/live", body);
     await node.onceAnswered(
