@@ -1,4 +1,4 @@
-/** Batches of requests (decision 304): each request gets the response that it would get if sent alone. */
+/** Batches of requests (decision 304): each request gets the same response as if sent alone. */
 import { expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import {

@@ -1,6 +1,6 @@
 /**
- * CouchDB's `couch_replicator_error_reporting_tests`: errors of an endpoint, and the error names that
- * the job reports for them.
+ * CouchDB's `couch_replicator_error_reporting_tests`: errors of an endpoint, and the names under
+ * which the job reports these errors.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { ProxiedRequest } from "../support/faults/http-proxy.ts";
