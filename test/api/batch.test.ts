@@ -117,7 +117,7 @@ test("each request in a batch gets the same response as a request sent alone", a
   }
 });
 
-test("each request is authorized separately, as the sender of the batch", async () => {
+test("each request is authorized separately, with the permissions of the batch's sender", async () => {
   const user: User = { name: "anna", roles: [], isAdmin: false };
   const parts = await openFilms();
   await parts.ask("PUT /secrets");

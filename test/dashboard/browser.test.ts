@@ -1,6 +1,6 @@
 /**
- * The dashboard in a browser with real programs. Tests an incident with failing jobs, hostile text,
- * and read-only users.
+ * The dashboard of real nodes in a browser. Tests an incident with failing jobs, hostile text, and
+ * read-only users.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -375,7 +375,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("undoing a pause resumes exactly the jobs that the pause has paused", async () => {
+  test("undoing a pause command resumes exactly the jobs that the command paused", async () => {
     await ask("POST", "/_tandem/jobs/_pause?database=_replicator&source=films");
     onTestFinished(() => ask("POST", "/_tandem/jobs/_resume?source=films").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");

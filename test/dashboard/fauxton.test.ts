@@ -1,4 +1,4 @@
-/** Unmodified Fauxton with a real program: Fauxton's pages of replications and of active tasks. */
+/** Unmodified Fauxton on a real node: its pages of replications and of active tasks. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findFauxton } from "../support/fauxton.ts";

@@ -75,7 +75,7 @@ async function get(
   return readText(await undici.fetch(request));
 }
 
-test("idle feeds from a server do not delay other requests to it", async () => {
+test("idle feeds from a server do not delay other requests to the same server", async () => {
   const feedCount = 300;
   const resting: ServerResponse[] = [];
   const allIdle = new EventEmitter();

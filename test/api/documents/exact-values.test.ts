@@ -1,6 +1,6 @@
 /**
- * Comparison of numbers, member order and strings in selectors: as in CouchDB, whichever code path
- * evaluates the selector.
+ * Selectors compare numbers, strings and the order of members as in CouchDB, in every code path that
+ * evaluates selectors.
  */
 import { expect, test } from "vitest";
 import { type Asked, openFilms } from "../api.fixture.ts";

@@ -1,4 +1,4 @@
-/** Jobs that start after others (`after`), and the topology of jobs, on the real program. */
+/** Jobs that start after other jobs (`after`), and the topology of jobs, on a real node. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";

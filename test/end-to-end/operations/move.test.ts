@@ -1,6 +1,6 @@
 /**
- * `tandem move`, with every command of docs/coming-from-couchdb.md. One server plays the old
- * CouchDB, and jobs move between it and another server.
+ * `tandem move`, with every command of docs/coming-from-couchdb.md. One server acts as the old
+ * CouchDB, and jobs move between this server and another one.
  */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
