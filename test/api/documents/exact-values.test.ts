@@ -1,6 +1,6 @@
 /**
- * Selectors compare numbers, strings and the order of members as in CouchDB, in every code path that
- * evaluates selectors.
+ * Selectors compare numbers, strings and the order of members as in CouchDB. This holds for every
+ * code path that evaluates selectors.
  */
 import { expect, test } from "vitest";
 import { type Asked, openFilms } from "../api.fixture.ts";
