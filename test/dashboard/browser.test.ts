@@ -141,7 +141,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("no page violates accessibility rules, neither wide in light mode nor narrow in dark mode", async () => {
+  test("all pages comply with accessibility rules, both wide in light mode and narrow in dark mode", async () => {
     const rule = { source: "local", target: "copy-{db}", databases: ["user-*"] };
     await ask("PUT", "/_tandem/rules/users", rule);
     await ask("PUT", "/both-sides");

@@ -57,7 +57,7 @@ async function command(page: Page, verb: string): Promise<string | null> {
 }
 
 describe.skipIf(CHROMIUM === undefined)("the selection of jobs", () => {
-  test("a command for all jobs that match the filter affects no other job", async () => {
+  test("a command for all jobs that match the filter affects exactly these jobs", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?source=films");
     await page.getByText("3 jobs", { exact: true }).waitFor();
@@ -71,7 +71,7 @@ describe.skipIf(CHROMIUM === undefined)("the selection of jobs", () => {
     expect(await paused()).toEqual([]);
   });
 
-  test("a command for the checked jobs affects no other job", async () => {
+  test("a command for the checked jobs affects exactly these jobs", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs");
     await tick(page, "f2");
@@ -110,7 +110,7 @@ describe.skipIf(CHROMIUM === undefined)("the selection of jobs", () => {
     { verb: "Pause", done: "Paused", before: ["f1"], during: ["f1", "f2"], undone: "Resumed" },
     { verb: "Resume", done: "Resumed", before: ["f2"], during: [], undone: "Paused" },
   ])(
-    "undoing a $verb command leaves jobs unchanged that the command left unchanged",
+    "undoing a $verb command does not change jobs that the command did not change",
     async (row) => {
       for (const id of row.before) await ask("POST", `/_tandem/jobs/_replicator%2F${id}/_pause`);
       const { page, show } = await visit(browser, node.url, "root");

@@ -66,7 +66,7 @@ test("old tombstones are purged after kill -9, and documents that are not delete
   expect((await first.call("PUT", "/films/_auto_purge", age)).status).toBe(201);
   expect(await first.stop()).toBe(0);
 
-  // The program records a time after the deletions. They can be purged one day after this time.
+  // The program records a time. Deletions before this time can be purged one day later.
   const second = await open(directory, 3);
   await second.onceAnswered(
     async () => {

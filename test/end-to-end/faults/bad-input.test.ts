@@ -164,7 +164,7 @@ test("invalid queries of the scheduler are refused with CouchDB's error and reas
   expectRefusal(await node.call("GET", "/_scheduler/docs/a"), 400, "bad_request", "Invalid path");
 });
 
-test("a wrong password causes a 401 error in a request to a node, and in a replication from it", async () => {
+test("a wrong password causes a 401 error in a request to a node, and in a replication from that node", async () => {
   const guarded = await processes.openHere({ ini: "[admins]\nanna = right\n" });
   const ask = async (credentials: string | undefined, path: string): Promise<Answer> => {
     const headers: Record<string, string> =

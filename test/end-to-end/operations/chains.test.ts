@@ -78,7 +78,7 @@ test("a job that waits for another job shows the reason, and starts once the oth
   expect((await node.call("GET", "/_replicator/second")).body._replication_state).toBe("completed");
 });
 
-test("a cycle of jobs is reported, and a retry of one job starts the cycle", async () => {
+test("a cycle of jobs is reported, and a retry of one job breaks the cycle", async () => {
   await put("x", copy("x", { after: "y" }));
   await put("y", copy("y", { after: "x" }));
   const { info } = await once("x", () => true);
