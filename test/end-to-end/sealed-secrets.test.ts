@@ -9,9 +9,7 @@ import { tandem, tandemProcess } from "../support/tandem-command.ts";
 const processes = new Processes();
 const directory = processes.directory();
 
-/**
- * Secrets by the form in which a job contains them. All but the first are for nonexistent servers.
- */
+/** Secrets by the form in which they are stored. Only `password` is valid at the server `there`. */
 const SECRETS = {
   password: "Kw7-there-password",
   basic: "Kw7-auth-basic-pass",

@@ -66,7 +66,7 @@ test.each(FIELDS)("_replicate and _replicator refuse %j", async (body, reason) =
   expect((await node.call("GET", "/_replicator/bad")).status).toBe(404);
 });
 
-test("_replicate refuses a schedule, because its caller waits for the end of the replication", async () => {
+test("_replicate refuses a schedule, because the caller waits for the end of the replication", async () => {
   const body = { source: "a", target: "b", schedule: "every 1h" };
   const answer = await node.call("POST", "/_replicate", body);
   expectRefusal(
