@@ -173,7 +173,7 @@ test("documents keep every number and the order of members when they are moved a
   await old.call("DELETE", database);
 });
 
-test("a move is refused until this node has the uuid of the old server, and a node with running jobs refuses a new uuid", async () => {
+test("a move is refused until this node has the uuid of the old server, and --take-uuid fails while a job is not paused", async () => {
   const directory = processes.directory();
   const open = () => processes.open({ directory, ini: "[replicator]\n" });
   let other = await open();
