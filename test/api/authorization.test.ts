@@ -128,7 +128,7 @@ test("everyone may list databases if the configuration allows it", async () => {
   expect((await ask("GET /_all_dbs")).status).toBe(200);
 });
 
-test("the security object of the users database is protected", async () => {
+test("even a server admin cannot change the security object of the users database", async () => {
   const { ask } = await openAs(ADMIN);
   expect(await ask("PUT /_users/_security", { body: {} })).toMatchObject(
     refusal(403, "forbidden", "You can't edit the security object of the user database."),

@@ -1,4 +1,4 @@
-/** Batches of requests (decision 304): each request gets the response that it would get alone. */
+/** Batches of requests (decision 304): each request gets the same response as if sent alone. */
 import { expect, test } from "vitest";
 import type { User } from "../../src/api/index.ts";
 import {
@@ -117,7 +117,7 @@ test("each request in a batch gets the same response as a request sent alone", a
   }
 });
 
-test("each request is authorized separately, as the sender of the batch", async () => {
+test("each request is authorized separately, with the permissions of the batch's sender", async () => {
   const user: User = { name: "anna", roles: [], isAdmin: false };
   const parts = await openFilms();
   await parts.ask("PUT /secrets");

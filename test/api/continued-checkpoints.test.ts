@@ -59,7 +59,7 @@ test("the API writes a replication log only to the database with the given insta
   expect((await ask("GET /films/_local/log")).json).toMatchObject(body);
 });
 
-test("refuses to continue a stored log longer than one megabyte", async () => {
+test("the API refuses to continue a stored log longer than one megabyte", async () => {
   const { ask } = await openFilms();
   const history = [entry("one", "0", "5-x")];
   const stored = { session_id: "one", source_last_seq: "5-x", history };
@@ -106,7 +106,7 @@ test.each([
   expect((await ask(`POST ${path}`, { body })).status).toBe(400);
 });
 
-test("refuses a log sent without the JSON content type, because a page of another site could send it", async () => {
+test("the API refuses a log without the JSON content type, which a page of another site could send", async () => {
   const { ask } = await openFilms();
   const { instance_start_time: madeAt } = (await ask("GET /films")).json;
   const body = { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "5")] };

@@ -5,7 +5,7 @@ import { refusal, type Scene, testRows } from "./rows.ts";
 
 const DIGITS = { body: "0123456789", headers: { "Content-Type": "image/png" } };
 
-/** Database `films` with a replicated document `a`, and `b` with an attachment. */
+/** Database `films` with a replicated document `a`, and a document `b` with an attachment. */
 const openCorners: Scene = async (open) => {
   const films = await open();
   await films.ask("PUT /films/a?new_edits=false", { body: { _rev: "1-a" } });

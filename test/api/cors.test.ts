@@ -80,7 +80,7 @@ test("answers the preflight request that a browser sends before a script's write
   }
 });
 
-test("applies configuration changes immediately, and reads the section of the request's host", async () => {
+test("applies configuration changes immediately, and uses the configuration section for the request's host", async () => {
   const { configuration, headersOf } = await open(
     `${ENABLED}credentials = true\nmethods = GET\nheaders = X-Mine\nmax_age = 5\n[cors:127.0.0.1]\nexposed_headers = etag\n`,
   );

@@ -1,7 +1,7 @@
 /**
- * A real CouchDB, which the row tables test as well as this API. `COUCHDB_URL` contains its address
- * and an administrator's credentials. Each database name gets a prefix in requests, which is
- * removed from responses, so that the same rows apply and no other database is changed.
+ * A real CouchDB, tested with the same row tables as this API. `COUCHDB_URL` contains the address
+ * of CouchDB and an administrator's credentials. Database names get a prefix in requests, so that
+ * no other database is changed. The prefix is removed from responses, so that the same rows apply.
  */
 import { randomBytes } from "node:crypto";
 import { request as sendRequest } from "node:http";

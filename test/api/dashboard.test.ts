@@ -21,7 +21,7 @@ async function openDashboard(user: User = { name: null, roles: [], isAdmin: fals
   return openApi({ user, parts: { dashboard: new StaticFolder(directory) } });
 }
 
-test("everyone gets the page, whose policy forbids external and inline code", async () => {
+test("everyone can load the page, and its content security policy forbids external and inline code", async () => {
   const { ask } = await openDashboard();
   const { status, text, headers } = await ask("GET /_dashboard/");
   expect([status, text]).toEqual([200, "<p>page"]);
@@ -33,7 +33,7 @@ test("everyone gets the page, whose policy forbids external and inline code", as
   expect(policy).not.toMatch(/unsafe|\*|http|data:/);
 });
 
-test("the address without a trailing slash redirects to the folder", async () => {
+test("/_dashboard redirects to /_dashboard/", async () => {
   const { ask } = await openDashboard();
   const { status, headers } = await ask("GET /_dashboard");
   expect([status, headers.Location]).toEqual([301, "http://127.0.0.1:5984/_dashboard/"]);

@@ -159,7 +159,7 @@ describe("databases", () => {
     expect((await ask("GET /films/_revs_limit")).text).toBe("5\n");
   });
 
-  test("lowering the revision limit shortens returned histories to that many revisions", async () => {
+  test("lowering the revision limit shortens the returned revision histories to the new limit", async () => {
     const { ask } = await openFilms();
     let rev = "";
     const revisions: string[] = [];

@@ -231,7 +231,7 @@ describe("the node's configuration", () => {
     expect((await openedApi.ask(`GET ${root}/replicator`)).json).toEqual(replicator);
   });
 
-  test("setting each default explicitly, in the form in which responses show it, changes no value", () => {
+  test("setting every option to the default that responses show changes no value", () => {
     const fresh = () => new Configuration({ given: [], localFile: undefined, settings: SETTINGS });
     const configuration = fresh();
     for (const setting of SETTINGS) {
@@ -244,7 +244,7 @@ describe("the node's configuration", () => {
     }
   });
 
-  test("responses show unset settings with their defaults, and no secrets", async () => {
+  test("_tandem/settings lists unset settings with their defaults, and contains no secrets", async () => {
     const { openedApi } = await open();
     await openedApi.ask(`PUT ${root}/replicator/max_jobs`, { body: '"7"' });
     const { json } = await openedApi.ask("GET /_tandem/settings");

@@ -25,7 +25,7 @@ const PASSING_HEADERS = new Set([
 ]);
 
 interface RecordedAnswer {
-  /** A digest of the request. A recorded response to a changed request is not used. */
+  /** Digest of the request. If the request of a row has changed, the response is not used. */
   readonly question: string;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
@@ -33,10 +33,10 @@ interface RecordedAnswer {
 }
 
 /**
- * JSON bodies contain ids and sequences, whose length differs between servers. Attachments have a
- * fixed length.
+ * Whether the length of a response varies. Bodies other than attachments may contain ids and
+ * sequences, whose length differs between servers.
  */
-function hasChance({ headers }: Answer): boolean {
+function hasVaryingLength({ headers }: Answer): boolean {
   return /json|text\/plain|multipart/.test(headers["content-type"] ?? "");
 }
 
@@ -54,12 +54,12 @@ export function record(ask: string, options: AskOptions, answer: Answer): void {
   const headers = Object.entries(answer.headers)
     .filter(
       ([header]) =>
-        !PASSING_HEADERS.has(header) && !(header === "content-length" && hasChance(answer)),
+        !PASSING_HEADERS.has(header) && !(header === "content-length" && hasVaryingLength(answer)),
     )
     .toSorted(([left], [right]) => (left < right ? -1 : 1));
   const { status, text } = answer;
   const kept = { question: digest(ask, options), status, headers: Object.fromEntries(headers) };
-  recorded.set(name, withoutChance({ ...kept, text }));
+  recorded.set(name, withoutVaryingValues({ ...kept, text }));
 }
 
 /**
@@ -84,7 +84,7 @@ afterAll(() => {
   }
 });
 
-/** Returns the responses to the rows of the current test file. */
+/** Returns the recorded responses to the rows of the current test file. */
 function recording(
   begin: (file: string) => Map<string, RecordedAnswer>,
 ): Map<string, RecordedAnswer> {
@@ -114,10 +114,11 @@ function digest(ask: string, { headers = {}, body }: AskOptions): string {
 }
 
 /**
- * Replaces random and time-dependent values: new ids and boundaries get numbers, sequences keep
- * only their number, and times, durations, and etags that are not revisions become constants.
+ * Replaces random and time-dependent values. Generated ids and boundaries become numbers, and
+ * sequences keep only their number. Times, durations, and etags that are not revisions become
+ * constants.
  */
-function withoutChance(answer: RecordedAnswer): RecordedAnswer {
+function withoutVaryingValues(answer: RecordedAnswer): RecordedAnswer {
   const { question, ...said } = answer;
   const numbers = new Map<string, string>();
   const numbered = (id: string): string => {

@@ -292,7 +292,7 @@ describe("the server", () => {
     expect(await schemeOf({ "X-Forwarded-Proto": "https" })).toBe("https");
   });
 
-  test("lists those of the databases in `keys` that exist", async () => {
+  test("lists only the databases in `keys` that exist", async () => {
     const { ask } = await openApi();
     for (const name of ["a", "b", "c"]) await ask(`PUT /${name}`);
     expect((await ask('GET /_all_dbs?keys=["c","nope","a"]')).json).toEqual(["c", "a"]);
@@ -329,7 +329,7 @@ describe("a 401 response offers a way to log in", () => {
   };
   const wanted = (value: string) => ({ "X-CouchDB-WWW-Authenticate": value });
 
-  test("the challenge is the one that the client asks for, the configured one, or CouchDB's default", async () => {
+  test("the challenge is the one in the request header, otherwise the configured one, otherwise CouchDB's default", async () => {
     const both = { challenge: "Negotiate", requireValidUser: true };
     expect(await ask(both, wanted("Cookie"))).toBe("Cookie");
     expect(await ask(both)).toBe("Negotiate");
@@ -337,7 +337,7 @@ describe("a 401 response offers a way to log in", () => {
     expect(await ask({})).toBeUndefined();
   });
 
-  test("a challenge that the client asks for is ignored if it is invalid as a header", async () => {
+  test("a requested challenge is ignored if it is not a valid header value", async () => {
     for (const value of ["", "a\r\nSet-Cookie: a=b", "a\0", "\u00e4"]) {
       expect(await ask({ requireValidUser: true }, wanted(value))).toBe('Basic realm="server"');
     }

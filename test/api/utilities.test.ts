@@ -1,4 +1,4 @@
-/** `/_utils/`: serves the files of a browser program, and no other files of the machine. */
+/** `/_utils/`: serves the files of a web application, and no other files of the machine. */
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -114,7 +114,7 @@ describe("small_max_request_size", () => {
 
 const hash = (number: number): string => number.toString(16).padStart(32, "0");
 
-/** Returns the leaves of a document that has this many leaves. */
+/** Returns `leafCount` leaves of one document. */
 function branches(_id: string, leafCount: number, more: object = {}): object[] {
   return Array.from({ length: leafCount }, (_, number) => ({
     _id,

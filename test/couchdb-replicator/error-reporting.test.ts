@@ -1,6 +1,6 @@
 /**
- * CouchDB's `couch_replicator_error_reporting_tests`: errors of an endpoint, and the names of these
- * errors in the job.
+ * CouchDB's `couch_replicator_error_reporting_tests`: errors of an endpoint, and the names under
+ * which the job reports these errors.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import type { ProxiedRequest } from "../support/faults/http-proxy.ts";
@@ -95,7 +95,7 @@ test.each([
   },
 );
 
-// In CouchDB such an error ends the job, so that one document blocks all others.
+// In CouchDB, one refused document ends the job, and therefore blocks all other documents.
 test.each([
   ["t_fail_doc_put_4xx_well_formed_json_error", 400, REFUSAL, "x: y"],
   ["t_fail_doc_put_4xx_unexpected_json_error", 400, { a: 1 }, "http_400"],

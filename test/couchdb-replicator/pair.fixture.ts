@@ -117,7 +117,7 @@ export function count(proxy: HttpProxy, method: string, path: RegExp): number {
   }).length;
 }
 
-/** Returns the job of a replication document when it has one of these states. */
+/** Waits until a replication document's job has one of these states, and returns the job. */
 export async function documentJob(
   node: TandemNode,
   id: string,

@@ -1,6 +1,6 @@
 /**
- * The dashboard in a browser with real programs. Tests an incident with failing jobs, hostile text,
- * and read-only users.
+ * The dashboard of real nodes in a browser. Tests an incident with failing jobs, hostile text, and
+ * read-only users.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,7 +19,7 @@ import {
   visit,
 } from "./browser.fixture.ts";
 
-/** Numbers of jobs of the incident, by cause of failure. */
+/** Numbers of failing jobs in the incident, by cause of failure. */
 const AWAY_COUNT = 90;
 const REFUSED_COUNT = 70;
 const MISSING_COUNT = 40;
@@ -132,7 +132,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("opens in a browser whose language is invalid, as with a container's POSIX locale", async () => {
+  test("the dashboard opens in a browser whose language is invalid, as with a container's POSIX locale", async () => {
     const { page, faults } = await openPage(browser);
     const language = `{ value: "en-US@posix", configurable: true }`;
     await page.addInitScript(`Object.defineProperty(navigator, "language", ${language})`);
@@ -141,13 +141,13 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("pages do not violate accessibility rules, wide in light mode or narrow in dark mode", async () => {
+  test("all pages comply with accessibility rules, both wide in light mode and narrow in dark mode", async () => {
     const rule = { source: "local", target: "copy-{db}", databases: ["user-*"] };
     await ask("PUT", "/_tandem/rules/users", rule);
     await ask("PUT", "/both-sides");
     const docs = ["1-aaaa", "1-bbbb"].map((_rev) => ({ _id: "one job", _rev, a: _rev, b: [1] }));
     await ask("POST", "/both-sides/_bulk_docs", { new_edits: false, docs });
-    // A double cannot tell these numbers apart.
+    // These numbers are equal if they are parsed as doubles.
     const numbers = ["9007199254740992", "9007199254740993"].map((text) => new JsonNumber(text));
     const leaves = numbers.map((n, index) => ({ _id: "numbers", _rev: `1-${index}`, n }));
     await ask("POST", "/both-sides/_bulk_docs", { new_edits: false, docs: leaves });
@@ -343,7 +343,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
     await page.getByRole("button", { name: /^Retry not_found/ }).click();
     await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
-    // Creates the missing databases. Afterwards, jobs may also be retried automatically.
+    // Creates the missing databases after the dialog has shown the number of failing jobs, because
+    // the jobs may then be retried automatically.
     for (let number = 0; number < MISSING_COUNT; number++) {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});
@@ -376,7 +377,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("undoing a pause resumes exactly the jobs that the pause has paused", async () => {
+  test("undoing a pause command resumes exactly the jobs that the command paused", async () => {
     await ask("POST", "/_tandem/jobs/_pause?database=_replicator&source=films");
     onTestFinished(() => ask("POST", "/_tandem/jobs/_resume?source=films").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
@@ -556,7 +557,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(Object.keys(edited)).not.toContain("attachments");
   });
 
-  test("the form of a replication validates the input while it is typed, shows messages next to the fields, and permits warnings", async () => {
+  test("the form of a replication validates input during typing, shows messages next to the fields, and can be submitted despite warnings", async () => {
     await ask("PUT", "/_replicator/taken", { source: "films", target: "taken" });
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Ftaken/_cancel").then(() => {}));
     const { page, show, violations: check } = await visit(browser, node.url, "root");
@@ -663,7 +664,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("heading", { name: "_replicator/films-to-first-2" }).waitFor();
   });
 
-  test("a decision is made with a reason, which the page of the job shows", async () => {
+  test("the page of a job shows the reason that a user entered for a decision", async () => {
     onTestFinished(() => ask("POST", "/_tandem/jobs/_replicator%2Fgood/_resume").then(() => {}));
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs/_replicator%2Fgood");
@@ -744,7 +745,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.evaluate("document.activeElement.id")).toBe("main");
   });
 
-  test("scrollable areas can be reached by keyboard, even with large fonts, or without a control inside", async () => {
+  test("scrollable areas can be reached by keyboard, even if fonts are large or an area contains no control", async () => {
     const long = "w".repeat(4_096);
     await replicate(long, { source: "films", target: "nowhere" });
     onTestFinished(() => ask("POST", `/_tandem/jobs/_replicator%2F${long}/_cancel`).then(() => {}));

@@ -51,8 +51,8 @@ test("the page has no inline code, and refers to no other origin", () => {
 
 test("scripts and styles refer to no other server, and contain no data URLs", () => {
   const sources = files().filter((name) => /\.(js|css)$/.test(name));
-  // There is only one script, because the page could not load another one after its connection is
-  // lost.
+  // The dashboard has a single script, because a page that has lost its connection could not load
+  // another script.
   expect(sources.map((name) => extname(name)).sort()).toEqual([".css", ".js"]);
   for (const name of sources) {
     const text = read(name).toString();

@@ -141,7 +141,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.getByText("Connection to the server lost").count()).toBe(0);
   });
 
-  test("a late response to a request from before a login does not end the new session", async () => {
+  test("a 401 response to a request sent before the login does not end the new session", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new");
     await page.getByText("Live", { exact: true }).waitFor();

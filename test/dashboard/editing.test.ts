@@ -48,7 +48,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a clone of an ended job runs, and so does an edited job", async () => {
+  test("a clone of an ended job runs, and the ended job runs again after an edit", async () => {
     await ask("PUT", "/_replicator/once", {
       ...{ source: "films", target: "once-1", create_target: true },
       ...{ _replication_state: "completed", _replication_stats: { docs_written: 77 } },
@@ -160,7 +160,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("the preview shows the effect of the rule in the form, not of an earlier version", async () => {
+  test("the preview shows the effect of the rule in the form, rather than of an earlier version", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/new-rule");
     await page.getByLabel(/^Name/).fill("all");
@@ -181,7 +181,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Save rule" }).waitFor();
   });
 
-  test("only groups of rejected logins offer to replace the credential, and a command is sent only once", async () => {
+  test("only groups of jobs with rejected logins have a button that replaces the credential, and a command is sent once", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     const groupOf = (failureClass: string) => ({
       ...{ class: failureClass, side: "source", host: `${failureClass}.example`, count: 5 },
@@ -374,7 +374,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       .waitFor();
   });
 
-  test("a link to a page after the last page of servers shows the last page", async () => {
+  test("the list of servers shows its last page if a link requests a later page", async () => {
     const row = {
       ...{ source_jobs: 1, target_jobs: 0, failing: {}, outage: null, limiter_ms: 0, requests: 0 },
       ...{ latency_ms: null, budgets: [] },

@@ -1,4 +1,4 @@
-/** Unmodified Fauxton with a real program: Fauxton's pages of replications and of active tasks. */
+/** Unmodified Fauxton on a real node: its pages of replications and of active tasks. */
 import type { Browser, Page } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { findFauxton } from "../support/fauxton.ts";
@@ -52,7 +52,7 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
     await processes?.close();
   });
 
-  test("starts a replication with Fauxton's form, lists the replication, and removes it", async () => {
+  test("Fauxton starts a replication with its form, lists the replication, and removes the replication", async () => {
     const { page, show } = await openFauxton();
     await show("replication/_create");
     await page.locator("select#replication-source").selectOption("REPLICATION_SOURCE_REMOTE");
@@ -85,7 +85,7 @@ describe.skipIf(FAUXTON === undefined)("Fauxton", () => {
     expect(await ask("GET", "/_replicator/by-fauxton")).toMatchObject({ error: "not_found" });
   });
 
-  test("lists a running replication among the active tasks", async () => {
+  test("Fauxton lists a running replication among the active tasks", async () => {
     const body = { source: "films", target: "live", create_target: true, continuous: true };
     await ask("PUT", "/_replicator/live", body);
     await node.onceAnswered(

@@ -144,7 +144,7 @@ test("the name of a group of failing jobs contains its error, its side, and its 
   });
 });
 
-test("a rate is computed over the elapsed part of the minute; it is absent without a count, and in the first seconds", () => {
+test("a rate covers the elapsed part of the minute, and is unknown without a count or in the first seconds", () => {
   const minutes = [
     { seconds: 60, starts: null },
     { seconds: 60, starts: 30 },
@@ -168,7 +168,7 @@ test("the rate of a run is constant over the run, and absent if the run was lost
   expect(times).toEqual(times.toSorted((left, right) => left - right));
 });
 
-test("the lag chart shows the ends of runs, followed by the samples, in chronological order", () => {
+test("the lag chart shows the lag at the end of each run, followed by the samples after the last run", () => {
   const run = (endSec: number, lagSec: number | null) => ({
     end: new Date(endSec * 1000).toISOString(),
     lag_sec: lagSec,
@@ -461,7 +461,7 @@ describe("the form of a replication", () => {
     },
   );
 
-  test("can be checked once either side is set, but not before", () => {
+  test("can be validated once the source or the target is set", () => {
     const draft = (fields: FormFields) => draftOf(replicationOf(fields), fields.id);
     expect(draft(EMPTY_FORM)).toBeUndefined();
     const source = { ...EMPTY_FORM.source, address: "films" };
@@ -767,7 +767,7 @@ describe("a server's state is unknown without evidence", () => {
   const events = fc.array(fc.constantFrom(...EVENT_TYPES), { maxLength: 10 });
   const second = fc.nat({ max: 10 });
 
-  test("the last success is the end of a run that has succeeded", () => {
+  test("the last success is the time at which a successful run ended", () => {
     fc.assert(
       fc.property(events, fc.option(second), fc.option(second), (types, lag_sec, failing) => {
         const history = types.map((type, n) => ({ type, timestamp: timeAt(10 - n) }));

@@ -56,8 +56,8 @@ async function command(page: Page, verb: string): Promise<string | null> {
   return heading;
 }
 
-describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
-  test("are all jobs that match the filter, and no others", async () => {
+describe.skipIf(CHROMIUM === undefined)("the selection of jobs", () => {
+  test("a command for all jobs that match the filter affects exactly these jobs", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs?source=films");
     await page.getByText("3 jobs", { exact: true }).waitFor();
@@ -71,7 +71,7 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
     expect(await paused()).toEqual([]);
   });
 
-  test("are the checked jobs, and no others", async () => {
+  test("a command for the checked jobs affects exactly these jobs", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/jobs");
     await tick(page, "f2");
@@ -85,7 +85,7 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
   });
 
   test.each(["Select all matching jobs", "f1"])(
-    "are cleared after the filter changes, if %s were selected before",
+    "a change of the filter clears the selection made with %s",
     async (selected) => {
       const { page, show } = await visit(browser, node.url, "root");
       await show("/jobs?source=films");
@@ -110,7 +110,7 @@ describe.skipIf(CHROMIUM === undefined)("selected jobs", () => {
     { verb: "Pause", done: "Paused", before: ["f1"], during: ["f1", "f2"], undone: "Resumed" },
     { verb: "Resume", done: "Resumed", before: ["f2"], during: [], undone: "Paused" },
   ])(
-    "that a $verb command left unchanged also stay unchanged when the command is undone",
+    "undoing a $verb command does not change jobs that the command did not change",
     async (row) => {
       for (const id of row.before) await ask("POST", `/_tandem/jobs/_replicator%2F${id}/_pause`);
       const { page, show } = await visit(browser, node.url, "root");

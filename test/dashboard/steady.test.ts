@@ -62,8 +62,8 @@ interface Place {
 }
 
 /**
- * Moves the pointer to a place. Call this before the response changes: requests that were sent
- * before the clock was paused may be answered after the change.
+ * Moves the pointer to a place. Call this function before you change the mocked groups: a request
+ * that was sent before the clock was paused may be answered with the new groups.
  */
 function handTo(page: Page, { x, y }: Place): Promise<void> {
   return page.mouse.move(x + 9, y + 9);
@@ -98,7 +98,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const rows = page.locator(".group");
     const hosts = () => page.locator(".group-host").allTextContents();
     await page.getByText("10 jobs in 3 groups").waitFor();
-    // From now on the page's clock stands still, unless the test advances it.
+    // Pauses the page's clock. Afterwards, only the test advances the clock.
     await page.clock.pauseAt(Date.now() + LATER_MS);
     const box = await rows.nth(1).boundingBox();
     if (box === null) throw new Error("The second group is not drawn");

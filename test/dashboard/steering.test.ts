@@ -33,7 +33,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await processes?.close();
   });
 
-  test("a setting is changed, restored by undo, refused with the node's reason, and reset", async () => {
+  test("a setting can be changed, restored by undo, and reset, and an invalid value shows the node's reason", async () => {
     const { page, show, violations } = await visit(browser, node.url, "root");
     const key = "[replicator] checkpoint_interval";
     const value = () => ask("GET", "/_node/_local/_config/replicator/checkpoint_interval");
@@ -68,7 +68,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await value()).toBe("30000");
   });
 
-  test("resetting a setting restores the value of another configuration file, and the page says so", async () => {
+  test("resetting a setting restores the value from another configuration file, and the page shows this value", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show("/settings");
     await page.getByRole("button", { name: "Edit [replicator] max_jobs" }).click();
@@ -133,8 +133,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
   });
 
   test("the event log loads pages of older events back to the first event, and adds new events as they occur", async () => {
-    // The log has more than one page. The number of events that a pause causes depends on the
-    // progress of the job.
+    // Pauses and resumes the job until the log has more than one page. The number of events per
+    // pause depends on the progress of the job.
     const past = (query: string) =>
       ask("GET", `/_tandem/events/_past?limit=100${query}`) as Promise<{
         before: string | null;

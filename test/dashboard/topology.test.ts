@@ -66,7 +66,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(await page.evaluate(overflow)).toBe(0);
   });
 
-  test("filters are part of the address, and edges lead to their jobs", async () => {
+  test("the URL contains the filters, and each edge links to its jobs", async () => {
     const { page, show, faults } = await visit(browser, node.url, "root");
     await show("/servers");
     await page.getByRole("link", { name: "Topology" }).click();

@@ -21,7 +21,10 @@ const ADDRESS = "http://127.0.0.1:5984";
 const FOLDER = "/var/lib/tandem";
 /** Long time limits, so that a slow machine does not park jobs or expel nodes. */
 const INI = "[replicator]\npark_after_sec = 3600\nworker_lease_sec = 3600\n";
-/** Number of events or quiet periods after which an example counts as failed. */
+/**
+ * Number of events after which an example fails if it has not received the documented response. A
+ * period without events ends the attempts early.
+ */
 const EVENT_COUNT_MAX = 50;
 
 const processes = new Processes();

@@ -23,7 +23,7 @@ async function tandem(...flags: string[]) {
   return { code, out, errors };
 }
 
-test("a policy resolves conflicts, and one command undoes it", async () => {
+test("a policy resolves conflicts, and one command undoes the resolutions and removes the policy", async () => {
   await node.call("PUT", "/news");
   const docs = [
     { _id: "one", _rev: "1-a", at: "2026-01-02" },
@@ -56,7 +56,7 @@ test("a policy resolves conflicts, and one command undoes it", async () => {
   expect(await tandem("conflicts", `${node.url}/news`)).toMatchObject({ code: 1 });
 });
 
-test("lists documents whose leaves are not deleted, the winner first, and the totals", async () => {
+test("lists each document with several leaves that are not deleted, the winner first, and prints totals", async () => {
   await node.call("PUT", "/films");
   expect(await tandem("conflicts", `${node.url}/films`)).toEqual({
     code: 0,

@@ -34,7 +34,10 @@ const setEnabled = async (node: TandemProcess, isEnabled: boolean): Promise<void
 const deletedCount = async (node: TandemProcess): Promise<number> =>
   (await node.call("GET", "/films")).body.doc_del_count;
 
-/** Returns the number of deleted documents after the first step of a purge, which logs nothing. */
+/**
+ * Returns the number of remaining deleted documents after the first step of a purge. The function
+ * polls, because a step of a purge logs nothing.
+ */
 async function firstPurge(node: TandemProcess): Promise<number> {
   for (;;) {
     const count = await deletedCount(node);
@@ -63,7 +66,7 @@ test("old tombstones are purged after kill -9, and documents that are not delete
   expect((await first.call("PUT", "/films/_auto_purge", age)).status).toBe(201);
   expect(await first.stop()).toBe(0);
 
-  // From this start on, the program knows that the deletions are older.
+  // The program records a time. Deletions before this time can be purged one day later.
   const second = await open(directory, 3);
   await second.onceAnswered(
     async () => {

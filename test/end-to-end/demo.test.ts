@@ -27,7 +27,7 @@ test("the demo copies its sample data, verifies the copies, and removes what it 
     for (const database of ["films", "countries"]) {
       expect(output).toMatch(new RegExp(`${database}: .*no differences`));
     }
-    // The node has ended, so its addresses would be of no use.
+    // The node has stopped, so its URLs would be useless.
     expect(output).not.toMatch(/https?:\/\//);
     expect(readdirSync(folder)).toEqual([]);
   } finally {

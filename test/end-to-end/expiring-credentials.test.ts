@@ -1,6 +1,6 @@
 /**
- * Jobs log in with tokens that expire, at a CouchDB behind a proxy that accepts only valid ones. A
- * token endpoint issues them, or another program writes them to a file.
+ * Jobs log in with expiring tokens at a CouchDB behind a proxy that accepts only valid tokens. A
+ * token endpoint issues the tokens, or another program writes the tokens to a file.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -86,7 +86,7 @@ async function openIdentityProvider() {
   return opened;
 }
 
-/** Tokens in files that the proxy accepts. */
+/** Tokens that the proxy accepts, in addition to valid tokens of the token endpoint. */
 let accepted: readonly string[] = [];
 let rejectedCount = 0;
 /** Where the proxy redirects requests for the database `moved`. */
@@ -197,7 +197,7 @@ test("ten jobs of a client share one token", async () => {
   identityProvider.lifeSec = 2;
 });
 
-test("a continuous job continues with new tokens when tokens expire or are revoked, or their endpoint fails", async () => {
+test("a continuous job requests a new token if a token expires or is revoked, even if the token endpoint fails temporarily", async () => {
   await follow("followed", oauth2());
   const first = identityProvider.issued.length;
   while (identityProvider.issued.length < first + 2) await film("followed");
@@ -218,7 +218,7 @@ async function revOf(name: string): Promise<string> {
   return `/_replicator/${name}?rev=${body._rev}`;
 }
 
-test("a job continues with the new token of a file, which is sent to no other server", async () => {
+test("a job uses the new token when its token file changes, and sends the token to no other server", async () => {
   const write = (file: string, text = "") => {
     writeFileSync(`${file}.new`, `${text}\n`);
     renameSync(`${file}.new`, file);
@@ -259,7 +259,7 @@ async function check(source: object) {
   return (await ask("POST", "/_tandem/replications/_check?database=_replicator", document)).body;
 }
 
-test("a check logs in, and reports the error of the token endpoint without secrets", async () => {
+test("a check of a replication logs in, and reports an error of the token endpoint without secrets", async () => {
   expect(await check(oauth2())).toMatchObject({ ok: true, source: { state: "open" } });
   const { source } = await check(oauth2({ client_id: "other", client_secret: "Kw7-guess" }));
   expect(source).toMatchObject({ state: "failed", class: "unauthorized", error: "unauthorized" });
@@ -308,7 +308,7 @@ test("neither tokens nor secrets are shown or logged", async () => {
   }
 });
 
-test("commands log in as an OAuth client named by a file, and continue when its tokens expire", async () => {
+test("commands log in with the OAuth client credentials in a file, and continue when a token expires", async () => {
   const file = join(directory, "auth.json");
   const { auth } = oauth2({ client_secret: "env:CLIENT_SECRET" });
   writeFileSync(file, JSON.stringify(auth));

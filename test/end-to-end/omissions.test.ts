@@ -14,7 +14,7 @@ const attached = (id: string, length: number) => ({
   _attachments: { file: { content_type: "image/png", data: btoa("x".repeat(length)) } },
 });
 
-/** The source supports bulk reads. Without `use_bulk_get`, each document is read individually. */
+/** Options with which documents are read from a source that supports bulk reads. */
 const WAYS: readonly (readonly [string, object])[] = [
   ["in bulk", {}],
   ["alone", { use_bulk_get: false }],
@@ -79,7 +79,7 @@ describe.each(WAYS)("read %s", (way, options) => {
   });
 });
 
-test("omits an excluded leaf, even if several revisions have succeeded it before it is read", async () => {
+test("omits an excluded leaf if several leaves replace the requested revision before the read", async () => {
   await pair.fill("branches", [attached("kept", 10)]);
   const call = (method: string, path: string, body?: object) =>
     pair.here.call(method, `/branches${path}`, body);

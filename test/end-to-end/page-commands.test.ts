@@ -238,7 +238,7 @@ test("the commands about secrets succeed", async () => {
   );
 });
 
-test("the commands about upgrades show a store without a higher format", async () => {
+test("the commands about upgrades report that the store has the newest format", async () => {
   const check = await shell.run(take("docs/upgrading.md", "upgrade --check"));
   expect(check).toContain("the store has format 3\nthis version is compatible with the store\n");
   expect(check).toContain('"refused":null');
@@ -295,7 +295,7 @@ test("the commands about nodes show a node, drain it, and undrain it", async () 
 
 const clusterFile = process.env.FDB_CLUSTER_FILE;
 if (clusterFile === undefined) {
-  test.skip("a node on FoundationDB (skipped if FDB_CLUSTER_FILE does not name a live cluster)", () => {});
+  test.skip("a node starts on FoundationDB (skipped if FDB_CLUSTER_FILE does not name a live cluster)", () => {});
 } else {
   test.each(["docs/clusters.md", "docs/configuration.md"])(
     "the command of %s starts a node on FoundationDB",
@@ -339,7 +339,7 @@ if (clusterFile === undefined) {
   });
 }
 
-test("every block of these pages was run, or has a reason not to be run", () => {
+test("every block of the tested pages was run, or has a reason not to be run", () => {
   const left = PAGES.flatMap(shellBlocks).filter(
     ({ text, whyNotRun }) => whyNotRun === undefined && !ran.has(text),
   );

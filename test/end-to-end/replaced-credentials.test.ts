@@ -48,7 +48,7 @@ test("a rejected login is listed until an operator replaces the password", async
       create_target: true,
     });
   }
-  // The last job did not try to log in.
+  // Every job waits for the account, although not every job has tried to log in.
   const { json } = await node.onceAnswered(
     () => here("/_tandem/logins"),
     ({ json: page }) => page.logins[0]?.jobs === JOBS,
@@ -130,8 +130,8 @@ test("a rejected login is listed until an operator replaces the password", async
   const noLogins = { total_rows: 0, logins: [] };
   expect((await here("/_tandem/logins")).json).toEqual(noLogins);
 
-  // An account no longer waits once the password is corrected in the documents of its
-  // jobs. The account `eva` is new, because attempts for the first one are spread over a minute.
+  // An account is no longer listed once its password is corrected in the document of its job. The
+  // account is `eva`, because login attempts for `jan` are spread over a minute.
   const source = (password: string) => `${far.url.replace("://", `://eva:${password}@`)}/films`;
   const copy = { target: "copy", create_target: true };
   await here("/_replicator/typo", "PUT", { source: source("typing-error"), ...copy });

@@ -36,7 +36,7 @@ async function replicate(way: string, database: string): Promise<string> {
 describe.each(WAYS)("%s", (way) => {
   const suffix = way.split(" ")[0];
 
-  test("films arrive", async () => {
+  test("all films arrive unchanged", async () => {
     const database = `films-${suffix}`;
     await load(here, database, sampleLines("films").slice(0, 1000));
     const copy = await replicate(way, database);

@@ -9,9 +9,7 @@ import { tandem, tandemProcess } from "../support/tandem-command.ts";
 const processes = new Processes();
 const directory = processes.directory();
 
-/**
- * Secrets by the form in which a job contains them. All but the first are for nonexistent servers.
- */
+/** Secrets by the form in which they are stored. Only `password` is valid at the server `there`. */
 const SECRETS = {
   password: "Kw7-there-password",
   basic: "Kw7-auth-basic-pass",
@@ -31,7 +29,7 @@ const SECRETS = {
 const ALL = Object.values(SECRETS);
 const ADMIN_PASSWORD = "admin-of-this-node";
 const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
-/** Number of jobs with secrets. Each of them is requested twice: by a document and without one. */
+/** Number of entries of `sources()`. Each is used by two jobs: with and without a document. */
 const FORMS = 12;
 
 let here: TandemProcess;
@@ -144,8 +142,7 @@ test("jobs with secrets of every form can run, fail, change and end", async () =
   });
   const isCopied = () => ask(admin, "GET", "/copy/a");
   await here.onceAnswered(isCopied, ({ status }) => status === 200);
-  // After an edit, the store contains an old body. After a deletion, the store contains a whole
-  // document.
+  // The store still contains the old body after an edit, and the whole document after a deletion.
   const stored = JSON.parse((await ask(admin, "GET", "/_replicator/basic")).text);
   await ask(admin, "PUT", "/_replicator/basic", { ...stored, use_checkpoints: false });
   const gone = JSON.parse((await ask(admin, "GET", "/_replicator/bearer")).text);
@@ -307,7 +304,7 @@ test("documents keep their secrets if their database is replicated by a user who
   const whole = await arrived(admin, "whole");
   expect(JSON.parse(whole).source).toEqual(stored);
   expect(await arrived(`sue:${SECRETS.user}`, "stripped")).not.toContain(SECRETS.basic);
-  // Repeats this with a replication that runs on this node, so that its source is local.
+  // Replicates the document again, with a job on this node. The source of the job is local.
   const target = `${other.url.replace("://", `://${ann}@`)}/local`;
   await ask(ann, "PUT", "/local", undefined, other);
   const copy = { source: "team/_replicator", target };

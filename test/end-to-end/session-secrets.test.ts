@@ -1,4 +1,4 @@
-/** Two processes of one store, whose session secret is changed on one after the other. */
+/** Two processes share a store. The session secret is changed in one of the processes. */
 import { afterAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
 
@@ -18,7 +18,7 @@ async function nameIn({ url }: TandemProcess, cookie: string): Promise<string | 
   return ((await answer.json()) as { userCtx: { name: string | null } }).userCtx.name;
 }
 
-/** Changes the setting on one node, and not in the file that both share. */
+/** Changes the setting on one node, without saving it in the file that both nodes share. */
 async function configure({ url }: TandemProcess, key: string, value: string): Promise<void> {
   const answer = await fetch(`${url}/_node/_local/_config/chttpd_auth/${key}`, {
     method: "PUT",
@@ -28,7 +28,7 @@ async function configure({ url }: TandemProcess, key: string, value: string): Pr
   expect(answer.status).toBe(200);
 }
 
-test("sessions of either secret are valid on both nodes until one node ends those of former secrets", async () => {
+test("sessions of the old and of the new secret are valid on both nodes until former secrets are rejected", async () => {
   const directory = processes.directory();
   const ini = "[admins]\nroot = secret\n[chttpd_auth]\nsecret = old\n";
   const one = await processes.open({ directory, ini });

@@ -1,6 +1,6 @@
 /**
- * Connections that occupy the slots of a node without using them. Stalled sockets are simulated by
- * emitting their event.
+ * Connections that occupy the slots of a node without using them. The tests simulate a stalled
+ * socket by emitting its `timeout` event.
  */
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { EventEmitter, once } from "node:events";
@@ -71,8 +71,8 @@ async function open(limits: Partial<ConnectionLimits>, api: Api = readsBody) {
       socket.on("data", (bytes) => {
         received += bytes.toString();
       });
+      // A reset connection also emits `close`.
       socket.on("error", () => {});
-      // A reset connection is closed as well.
       const closed = new Promise<string>((resolve) =>
         socket.once("close", () => resolve(received)),
       );
@@ -152,7 +152,7 @@ test("a slow body that makes progress is accepted, and a silent feed stays open"
   expect(await following.closed).toMatch(/first,.*last/s);
 });
 
-test("a new connection replaces the oldest connection that has sent no request", async () => {
+test("if all slots are occupied, a new connection replaces the oldest connection without a request", async () => {
   const { connect } = await open({ connectionsMax: 2 });
   const first = await connect("GET / HT");
   const second = await connect(UPLOAD);

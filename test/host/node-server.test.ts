@@ -23,8 +23,8 @@ async function open(api: Api): Promise<NodeServer> {
 }
 
 /**
- * An API that responds only after the request's signal has aborted. `arrived` resolves to the first
- * request.
+ * Returns an API that responds only after the request's signal has aborted. `arrived` resolves to
+ * the first request.
  */
 function waitingApi(): { readonly api: Api; readonly arrived: Promise<ApiRequest> } {
   let arrive: (call: ApiRequest) => void;
@@ -64,8 +64,8 @@ test("when a server stops, it aborts the handlers of requests, sends their respo
   const server = await open(api);
   const asked = fetch(`http://127.0.0.1:${server.port}/waits`);
   await arrived;
-  // The timer that destroys the connections of clients that do not read never fires. The server
-  // itself has to close the idle connection.
+  // Fakes the timer that destroys the connections of clients that do not read. The timer never
+  // fires, so the server itself has to close the idle connection.
   vi.useFakeTimers({ toFake: ["setTimeout"] });
   const closed = server.close();
   vi.useRealTimers();

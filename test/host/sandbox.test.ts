@@ -192,7 +192,7 @@ describe("limits", () => {
     }
   });
 
-  test("the time limit applies to each run", async () => {
+  test("the time limit applies to each run of a call, rather than to the whole call", async () => {
     const source =
       "function () { var end = Date.now() + 60; while (Date.now() < end); return true; }";
     const runs = ["[1]", "[2]", "[3]"];
@@ -229,7 +229,7 @@ test("code in the sandbox has no access to anything outside", async () => {
   expect(await filter(source)).toEqual([true, true]);
 });
 
-test("a view indexes a document for which it emits rows", async () => {
+test("a view used as a filter accepts the documents for which it emits rows", async () => {
   const call = { ...callOf(""), kind: "view", path: ["views", "v", "map"], shared: "[]" } as const;
   expect(await pool.call(call)).toEqual([false, true]);
 });

@@ -75,7 +75,7 @@ async function get(
   return readText(await undici.fetch(request));
 }
 
-test("idle feeds from a server do not delay other requests to it", async () => {
+test("idle feeds from a server do not delay other requests to the same server", async () => {
   const feedCount = 300;
   const resting: ServerResponse[] = [];
   const allIdle = new EventEmitter();
@@ -117,7 +117,7 @@ test("a server with an invalid certificate receives no request", async () => {
   expect(await get(url, { tls: { verify: false } })).toBe("nobody");
 });
 
-test("a connection to another address keeps the host in the request and in the TLS handshake", async () => {
+test("a connection redirected with connectTo keeps the host in the request and in the TLS handshake", async () => {
   const names: unknown[] = [];
   const options = { cert: pem("server.pem"), key: pem("server-key.pem") };
   const server = createTlsServer(options, ({ headers, socket }, response) => {
@@ -133,7 +133,7 @@ test("a connection to another address keeps the host in the request and in the T
   });
 });
 
-test("a connection to another address is for its port only, and not through a proxy", async () => {
+test("a connectTo rule applies only to connections to its port", async () => {
   const port = await openPlainServer();
   const to = [`127.0.0.9:5984:127.0.0.1:${port}`];
   expect(await get("http://127.0.0.9:5984/", undefined, to)).toBe("plain /");
@@ -302,7 +302,7 @@ test.each([403, 502, 503, 504])(
 test.each([
   ["closes the connection", "HTTP/1.1 403 No", true],
   ["keeps the connection open", "HTTP/1.1 403 No\r\nContent-Length: 44", false],
-])("the words of a proxy that rejects a tunnel and %s are reported", async (_, head, closes) => {
+])("the message of a proxy that rejects a tunnel and %s is reported", async (_, head, closes) => {
   const server = createServer();
   const body = "<h1>Blocked for user:s@cret, by policy 7</h1>";
   expect(body).toHaveLength(45);
@@ -459,7 +459,8 @@ test("an unused connection is kept for other requests, and closed at its idle ti
   const { signal } = new AbortController();
   const request = { method: "GET", url, inactivityTimeoutMs: 5000, signal } as const;
   for (let count = 0; count < 20; count++) await readText(await undici.fetch(request));
-  // A connection becomes available shortly after the response has been read.
+  // A request may need a second connection, because the first one becomes available only shortly
+  // after its response has been read.
   expect(closed.length).toBeLessThanOrEqual(2);
   await Promise.all(closed);
   const before = closed.length;

@@ -116,7 +116,7 @@ test("a client connects only to the permitted addresses if a name has several ad
   expect(await get(fetch, `http://several.example:${port}/`)).toBe("ok");
 });
 
-test("a rule with a port is checked with the name and with the address", async () => {
+test("a rule with a port denies this port at its addresses, and permits other ports", async () => {
   const { port, sockets } = await openPlainServer();
   const other = await openPlainServer();
   const egress = rules({ deny: [`127.0.0.0/8:${port}`] });

@@ -253,7 +253,7 @@ describe("writing a document", () => {
     );
   });
 
-  test("COPY accepts an unescaped id as well as a percent-encoded one", async () => {
+  test("COPY accepts an unescaped or percent-encoded target id", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a", { body: { n: 1 } });
     const copy = async (destination: string) =>
@@ -324,7 +324,7 @@ describe("writing a document", () => {
     },
   );
 
-  test("a write that names a revision of a missing document is a conflict", async () => {
+  test("a write with a revision fails with a conflict if the document does not exist", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/there", { body: { _attachments: { x: { data: "" } } } });
     await ask("PUT /films/purged", { body: {} });

@@ -1,6 +1,6 @@
 /**
- * Comparison of numbers, member order and strings in selectors: as in CouchDB, whichever code path
- * evaluates the selector.
+ * Selectors compare numbers, strings and the order of members as in CouchDB. This holds for every
+ * code path that evaluates selectors.
  */
 import { expect, test } from "vitest";
 import { type Asked, openFilms } from "../api.fixture.ts";
@@ -122,7 +122,7 @@ test("a partial index preserves the exact numbers in its filter", async () => {
   expect(third.json.name).not.toBe(other.json.name);
 });
 
-test("_explain returns a selector as the client sent it", async () => {
+test("_explain returns the selector with its numbers and member order unchanged", async () => {
   const { ask } = await openFilms();
   const selector = '{"n":{"$eq":369553424691494913},"o":{"$lt":{"1":1.0,"0":-0}}}';
   const { text } = await ask("POST /films/_explain", { body: `{"selector":${selector}}` });

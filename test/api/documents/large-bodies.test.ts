@@ -265,7 +265,7 @@ describe("a document", () => {
     const reason = "A document must not have more than 1000 conflicting revisions";
     const error = "document_too_large";
     expect(json).toEqual([{ id: "a", rev: `1-${hash(1_000)}`, error, reason }]);
-    // Each written leaf rewrites the revision tree.
+    // Writing many leaves yields often, because each leaf rewrites the whole revision tree.
     expect(turnCount).toBeGreaterThan(50);
     const next = { _id: "a", _revisions: { start: 2, ids: ["b", hash(7)] } };
     expect((await write([next])).json).toEqual([]);

@@ -1,6 +1,6 @@
 /**
- * Long documents and slow selectors, which could block other requests. Matching runs in a thread,
- * and responses stream long documents.
+ * Long documents and slow selectors, which could block other requests. The API therefore matches
+ * selectors in a thread, and streams long documents.
  */
 import { expect, test } from "vitest";
 import { openFilms } from "../api.fixture.ts";
@@ -98,7 +98,7 @@ test.each<[answer: string, request: string, body: object | undefined, isByLines:
 ])(
   "a long document is streamed exactly as it was stored: %s",
   async (_, request, body, isByLines) => {
-    // On a busy machine, a selector takes longer than usual.
+    // The time limit is high, because a selector can take long on a busy machine.
     const { ask, stream } = await openFilms({ functionMs: 60_000 });
     const spaced = `{"_rev":"1-a","list":${SPACED_LIST},"end":1.0}`;
     await ask("PUT /films/spaced?new_edits=false", { body: spaced });

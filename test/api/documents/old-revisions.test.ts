@@ -39,7 +39,7 @@ test("a request with rev returns any old revision except a deletion", async () =
   expect(history).toMatchObject({ _revisions: { start: 2 } });
 });
 
-test("includes their attachments", async () => {
+test("old revisions are returned with their attachments", async () => {
   const alone = await api.ask(`GET /films/moon/file?rev=${revisions[0]}`);
   expect([alone.status, alone.text]).toEqual([200, "melies"]);
   const whole = await api.ask(`GET /films/moon?rev=${revisions[0]}&attachments=true`, {
@@ -83,7 +83,7 @@ test("writing a successor of an old revision is a conflict", async () => {
   expect((await api.ask(`DELETE /films/moon?rev=${revisions[1]}`)).json).toMatchObject(conflict);
 });
 
-test("superseded revisions are not kept if the configuration disables this", async () => {
+test("the bodies of superseded revisions are not kept if keep_old_bodies_sec is 0", async () => {
   api = await openFilms();
   revisions = [];
   await put({ year: 1902 });

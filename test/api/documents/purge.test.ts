@@ -144,7 +144,7 @@ describe("_purge", () => {
     },
   ]);
 
-  test("is visible everywhere", async () => {
+  test("removes the purged revisions from documents, lists, changes and counts", async () => {
     const { ask } = await openPurgeable();
     await ask("POST /films/_purge", { body: { a: ["1-a"], b: ["2-y"] } });
     expect((await ask("GET /films/a")).json).toEqual({ error: "not_found", reason: "missing" });
@@ -244,7 +244,7 @@ describe("purging by age", () => {
     },
   ]);
 
-  test("keeps the age as it was given, until another request", async () => {
+  test("returns the age as it was sent, until a valid request changes it", async () => {
     const { ask } = await openFilms();
     const age = async () => (await ask("GET /films/_auto_purge")).json;
     for (const deleted_document_ttl of ["90_days", "infinity", "01_mon"]) {

@@ -1,6 +1,6 @@
 /**
- * Unpaired surrogates, which CouchDB allows in no document, sequence or query. Every entry point
- * refuses them with status 400 rather than 500.
+ * Unpaired surrogates, which CouchDB does not accept in documents, sequences and queries. Every
+ * entry point refuses them with status 400 rather than 500.
  */
 import { expect, test } from "vitest";
 import { openApi } from "../api.fixture.ts";

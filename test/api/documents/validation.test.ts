@@ -29,7 +29,7 @@ async function openValidated<Api extends Asked>(
 const USER = { db: "films", name: null, roles: ["_admin"] };
 const SECURITY = JSON.parse(SECURITY_ADMIN_ONLY);
 
-/** The response in which the validation function returns its arguments as the reason. */
+/** The expected refusal, whose reason lists the arguments of the validation function. */
 const shown = (newDoc: object, oldDoc: object | null) =>
   refusal(403, "forbidden", JSON.stringify([newDoc, oldDoc, USER, SECURITY]));
 

@@ -26,7 +26,7 @@ function row(id: string) {
   return { id, key: id, value: { rev: `1-${id.replace("_design/", "")}` } };
 }
 
-/** Row for a query that expects these ids in the response. */
+/** Returns the row of a query whose response must contain these ids. */
 function lists(query: string, ids: readonly string[], offset: number | null = null): Row {
   return {
     name: `answers ${query || "nothing special"} with ${ids.join(" ") || "no row"}`,

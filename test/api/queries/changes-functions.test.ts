@@ -35,8 +35,8 @@ async function openYears<Api extends Asked>(open: () => Promise<Api>): Promise<A
 const url = "/films/_changes";
 
 /**
- * CouchDB responds with `error` and an Erlang term as the reason. This API returns the error and
- * its message separately.
+ * Returns the response if a function fails. In CouchDB, the reason is an Erlang term. This API
+ * returns the name and the message of the error.
  */
 const failed = (error: string, reason: string) => refusal(500, error, reason);
 

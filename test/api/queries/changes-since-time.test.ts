@@ -1,4 +1,4 @@
-/** Feeds that start at a time (CouchDB after 3.5), and `_time_seq`. */
+/** Feeds that start at a time, and `_time_seq`. Both were added to CouchDB after version 3.5. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { type OpenApi, openFilms } from "../api.fixture.ts";
 
@@ -17,7 +17,7 @@ beforeEach(async () => {
   await writeAt(14, "d");
 });
 
-/** Adds a time, then writes documents five minutes after the hour. */
+/** Records the hour in the time table of the store, and writes documents five minutes later. */
 async function writeAt(hour: number, ...ids: string[]): Promise<void> {
   const { kv, databases } = films.parts;
   nowMs = START_MS + (hour - 12) * HOUR_MS;
@@ -46,7 +46,7 @@ describe("a feed since a time", () => {
     expect(idsOf(await since(`"${text}"`))).toEqual(ids);
   });
 
-  test("has the sequences and the pending count of other feeds", async () => {
+  test("returns the same sequences and pending count as a feed since a sequence", async () => {
     const { json } = await since("2026-01-31T13:30:00Z");
     const { json: all } = await since("0");
     expect(json.results).toEqual(all.results.slice(2));
@@ -55,7 +55,7 @@ describe("a feed since a time", () => {
     expect(limited.json.pending).toBe(2);
   });
 
-  test("may be of any kind", async () => {
+  test("may be longpoll, continuous, eventsource, filtered or descending", async () => {
     const time = "since=2026-01-31T14:04:00Z";
     const ids = async (request: string, body?: object) => {
       const { text } = await films.ask(request, body === undefined ? {} : { body });
@@ -81,7 +81,7 @@ describe("a feed since a time", () => {
     await pieces.return?.();
   });
 
-  test("is also possible for the updates of databases", async () => {
+  test("may be a feed of _db_updates", async () => {
     await films.ask("PUT /books");
     const names = async (text: string) => {
       const { json } = await since(text, "/_db_updates");

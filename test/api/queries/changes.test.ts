@@ -3,8 +3,8 @@ import { type Asked, openFilms } from "../api.fixture.ts";
 import { refusal, testRows } from "../rows.ts";
 
 /**
- * Opens a database with the document `a`, `b` with two leaves, the deleted `gone`, and a design
- * document.
+ * Opens a database with a document `a`, a document `b` with two leaves, a deleted document `gone`,
+ * and a design document.
  */
 async function openChanges<Api extends Asked>(open: () => Promise<Api>): Promise<Api> {
   const api = await open();
@@ -273,7 +273,7 @@ describe("a descending feed", () => {
     }
   });
 
-  test("reports as pending the number of changes that precede those returned", async () => {
+  test("counts the changes older than the returned changes as pending", async () => {
     const { ask } = await openChanges(openFilms);
     for (const [limit, pending] of [4, 3, 2, 1, 0].entries()) {
       const { json } = await ask(`GET /films/_changes?descending=true&limit=${limit}`);
@@ -285,7 +285,7 @@ describe("a descending feed", () => {
 });
 
 describe("a feed filtered by a few document ids", () => {
-  test("is the same whether it reads the documents directly or scans all changes", async () => {
+  test("returns the same rows whether it reads the documents directly or scans all changes", async () => {
     const { ask } = await openChanges(openFilms);
     const docs = Array.from({ length: 300 }, (_, n) => ({ _id: `d${n}`, n }));
     await ask("POST /films/_bulk_docs", { body: { docs } });
@@ -425,7 +425,7 @@ describe("a continuous feed", () => {
     await pieces.return?.();
   });
 
-  test("ends at its limit and when its timeout elapses", async () => {
+  test("ends when it reaches its limit, or when its timeout elapses", async () => {
     const { ask } = await openChanges(openFilms);
     for (const query of ["limit=2", "timeout=1"]) {
       const { text } = await ask(`GET /films/_changes?feed=continuous&${query}`);

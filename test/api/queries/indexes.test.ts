@@ -241,7 +241,7 @@ describe("an index", () => {
     expect(last.bookmark).toBe(second.bookmark);
   });
 
-  test("is read backwards", async () => {
+  test("is read backwards if the query sorts in descending order", async () => {
     const api = await openIndexed({ fields: [["n"]] });
     const query = { selector: { n: { $lt: 2 } }, sort: [{ n: "desc" }], limit: 4 };
     const first = await find(api, query);
@@ -393,7 +393,7 @@ describe("a covering index", () => {
     });
     const read = await readBy(["o.x", "_id", "even"]);
     expect(read.statistics).toMatchObject({ total_keys_examined: 2, total_docs_examined: 2 });
-    // The revisions and the body of each document.
+    // For each of two documents, the query reads the revisions and the body.
     expect(read.readCount - reported.readCount).toBe(4);
   });
 
@@ -476,7 +476,7 @@ describe("the planner", () => {
     };
   }
 
-  test("chooses the index with the most fields in the selector, and explains why it rejected the others", async () => {
+  test("chooses the index that covers the most fields of the selector, and explains why it rejected the others", async () => {
     const api = await openIndexed({ fields: [["n"], ["n", "even"], ["even"], ["o.x"]] });
     const json = await explained(api, { selector: { n: 1, even: false } });
     expect(json.index).toMatchObject({ name: "n-even", type: "json" });
@@ -493,7 +493,7 @@ describe("the planner", () => {
     });
   });
 
-  test("prefers the index with the fewest fields, and among these the first by name", async () => {
+  test("prefers the index with the fewest fields if several cover the same fields of the selector", async () => {
     const api = await openIndexed({ fields: [["n", "o.x"], ["n"]] });
     const selector = { n: 1, "o.x": { $regex: "" } };
     expect((await explained(api, { selector })).candidates).toMatchObject({

@@ -1,6 +1,6 @@
 /**
- * Selectors evaluated in threads. Their time is charged to the user and the database, and they stop
- * when the client disconnects.
+ * Selectors evaluated in threads. The evaluation time is charged to the user and the database. The
+ * evaluation stops when the client disconnects.
  */
 import { expect, test } from "vitest";
 import type { SelectorCall } from "../../../src/databases/index.ts";

@@ -28,8 +28,8 @@ function plain(id: string, start: number, hashes: readonly string[], more = "") 
 }
 
 /**
- * The second revision of a document, with an attachment whose `revpos` is 0. CouchDB stores this
- * value for an attachment written without a `revpos`.
+ * Returns the second revision of a document, with an attachment whose `revpos` is 0. CouchDB stores
+ * this value for an attachment written without a `revpos`.
  */
 export function unplaced(id: string): TextDocument {
   const data = Buffer.from("bytes of a poster").toString("base64");

@@ -1,6 +1,6 @@
 /**
- * Mistakes of users: the response has CouchDB's status, and an error and a reason that name the
- * field; the server keeps running.
+ * Invalid requests. The response has CouchDB's status and error, and a reason that names the field.
+ * The server keeps running.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Answer, Processes, type TandemNode } from "../../support/open-process.ts";
@@ -66,7 +66,7 @@ test.each(FIELDS)("_replicate and _replicator refuse %j", async (body, reason) =
   expect((await node.call("GET", "/_replicator/bad")).status).toBe(404);
 });
 
-test("_replicate refuses a schedule, because its caller waits for the end of the replication", async () => {
+test("_replicate refuses a schedule, because the caller waits for the end of the replication", async () => {
   const body = { source: "a", target: "b", schedule: "every 1h" };
   const answer = await node.call("POST", "/_replicate", body);
   expectRefusal(
@@ -129,7 +129,7 @@ test("the error names the missing database or the unreachable server", async () 
   expect(node.log()).not.toContain("secret");
 });
 
-test("cancelling an unknown or unnamed job is refused", async () => {
+test("a cancellation is refused if it names no job or an unknown job", async () => {
   const cancel = (body: object) => node.call("POST", "/_replicate", { ...body, cancel: true });
   expectRefusal(await cancel({ replication_id: "nope" }), 404, "not_found", "missing");
   expectRefusal(await cancel({}), 400, "bad_request", "`source`");
@@ -164,7 +164,7 @@ test("invalid queries of the scheduler are refused with CouchDB's error and reas
   expectRefusal(await node.call("GET", "/_scheduler/docs/a"), 400, "bad_request", "Invalid path");
 });
 
-test("a wrong password gets a 401 from this node, and from a job's endpoints", async () => {
+test("a wrong password causes a 401 error in a request to a node, and in a replication from that node", async () => {
   const guarded = await processes.openHere({ ini: "[admins]\nanna = right\n" });
   const ask = async (credentials: string | undefined, path: string): Promise<Answer> => {
     const headers: Record<string, string> =

@@ -42,7 +42,7 @@ const ECHOES: Readonly<Record<string, (echo: string, response: ServerResponse) =
       .writeHead(301, { location: `http://127.0.0.1:1/?${encodeURIComponent(echo).slice(0, 900)}` })
       .end(),
 };
-/** Valid responses in which a sequence repeats the credential. */
+/** Kinds of valid responses in which a sequence contains the credential. */
 const SEQUENCES = new Set(["plainly", "encoded", "listed", "facts"]);
 const FACTS = { db_name: "x", update_seq: 1, doc_count: 1, doc_del_count: 0 };
 
@@ -125,7 +125,7 @@ async function ask(method: string, path: string, body?: unknown) {
 
 const KINDS = [...Object.keys(ECHOES), "changes", "documents", ...SEQUENCES];
 
-/** Returns an endpoint at the server. `kind` is the form of its credentials. */
+/** Returns endpoints by the form of their credentials. `kind` is how the server echoes requests. */
 function endpoints(kind: string): Record<string, unknown> {
   const url = `http://${origin}/${kind}/db`;
   return {

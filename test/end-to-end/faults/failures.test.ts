@@ -35,7 +35,7 @@ const TOO_LARGE = ["doc-0500", "doc-0501"];
 /** A document that is copied individually, because its attachment is too large for a bulk write. */
 const UNSUPPORTED = "doc-1234";
 
-/** A target that refuses seven documents, each in a different way that real servers use. */
+/** Simulates a target that refuses seven documents in different ways, as real servers do. */
 const refuseSeven: Intercept = async (request, forward) => {
   if (request.method === "PUT" && request.path.includes(UNSUPPORTED)) {
     const body = JSON.stringify({ error: "unsupported_media_type", reason: "no flags here" });
@@ -206,8 +206,8 @@ test("a continuous job retries failed documents while it runs, and drops a faile
     ({ body }) => body.total_rows === 2,
   );
   expect(left.failures.map(({ id }: { id: string }) => id)).toEqual(["three", "two"]);
-  // A paused job accepts a retry, which it performs when it is resumed. The response says so
-  // immediately.
+  // A paused job accepts a retry, and performs the retry when the job is resumed. The response is
+  // sent immediately.
   const job = `/_tandem/jobs/${encodeURIComponent(started._local_id)}`;
   await here.call("POST", `${job}/_pause`, {});
   const resting = await here.call("POST", `${path}/_retry`, {});
@@ -268,8 +268,7 @@ test.each(["hold", "crash"])("a job with the policy %s never skips a document", 
   );
   const { body: changes } = await here.call("GET", `/${database}/_changes`);
   expect(changes.results.map(({ id }: { id: string }) => id)).toEqual(["good", "bad"]);
-  // Documents may be checkpointed individually. The checkpoint may therefore be after `good`, but
-  // not after `bad`.
+  // The checkpoint may already include `good`, but not `bad`.
   if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
   else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
   gate.isClosed = false;

@@ -49,7 +49,7 @@ describe.each(["pulled", "pushed"])("%s through faults", (way) => {
       ...options,
       create_target: true,
       connection_timeout: 1000,
-      // Many small requests. Each of them may meet a fault.
+      // Small batches, so that many requests can be hit by a fault.
       worker_batch_size: 10,
     });
     const { body: ended } = await here.onceAnswered(

@@ -1,6 +1,6 @@
 /**
- * The disk of a node fills up and is freed again. The node refuses writes that do not fit, reports
- * that once, and recovers automatically.
+ * The disk of a node fills up, and space is freed later. The node refuses writes that do not fit,
+ * reports the full disk once, and recovers automatically.
  */
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";

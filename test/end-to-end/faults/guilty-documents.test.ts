@@ -88,8 +88,8 @@ async function crashes(name: string, count: number): Promise<void> {
 }
 
 test.concurrent("a failed bulk write does not lose documents, even if they are then read individually", async () => {
-  // Together, the documents have seven megabytes, so that the first write is sent before the last
-  // document is read.
+  // The documents total seven megabytes, so that the first write is sent before the last document
+  // is read.
   await pair.fill("large", documents(7, { text: "x".repeat(1_000_000) }));
   let failureCount = 2;
   faults.target.set("large", async (request, forward) => {
@@ -350,7 +350,7 @@ test.concurrent.each([
   },
 );
 
-/** Failures of different kinds. Each of them occurs at a different step of copying a document. */
+/** Names of cases that fail at different steps of copying a document. */
 const HELD_UP: ReadonlySet<string> = new Set([
   "that cannot be read, also in bulk",
   "that the target cannot write in bulk",

@@ -86,7 +86,7 @@ test("a transient job survives kill -9, although the connection of its caller dr
 test("another node runs the jobs of a killed node, and the list of workers shows this", async () => {
   const jobCount = 40;
   const directory = processes.directory();
-  // Jobs must not park before all of them run, and starting all of them may take any time.
+  // Disables parking. Otherwise, the first jobs could park before the last job has started.
   const ini = "[replicator]\npark_after_sec = 0\n";
   const first = await processes.open({ directory, ini });
   await first.call("PUT", "/quiet");

@@ -28,7 +28,7 @@ function statusOf(request: string | Buffer): Promise<number> {
       socket.destroy();
       resolve(Number(status));
     });
-    // If the server closes the connection early, it has already responded.
+    // An error after the response is ignored, because the server may close the connection early.
     socket.on("error", (error) => (answer === "" ? reject(error) : undefined));
     socket.on("close", () => reject(new Error(`No answer: ${answer}`)));
   });

@@ -14,7 +14,7 @@ import { onSharedStores } from "../../support/shared-stores.ts";
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 20);
 const KILL_COUNT = Number(process.env.TANDEM_KILLS ?? 2);
 const KILL_PAUSE_SEC = Number(process.env.TANDEM_KILL_PAUSE_SEC ?? 0);
-/** The rate of writes is constant, so that the machine is not overloaded during the measurement. */
+/** Total rate of writes to all sources. It is constant, so that the machine is not overloaded. */
 const WRITES_PER_SEC = 50;
 const REQUESTS_AT_ONCE = 20;
 

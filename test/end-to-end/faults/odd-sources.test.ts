@@ -1,6 +1,6 @@
 /**
- * A source with data that databases do not store, next to valid documents. The valid documents
- * arrive, and the invalid ones are listed.
+ * A source that sends valid documents and also data that no database can store. The valid documents
+ * arrive, and the failure list contains the invalid documents.
  */
 import { createHash } from "node:crypto";
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";

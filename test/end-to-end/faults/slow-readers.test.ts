@@ -12,8 +12,8 @@ const MEBIBYTE = 1024 * 1024;
 const READERS_OF_EACH = 8;
 const DOCUMENT_COUNT = 64;
 /**
- * The measured value is 264 MiB, mostly garbage and pages being sent. Without back-pressure, it
- * would be 2,745 MiB.
+ * Maximum growth of the node's memory. The measured growth is 264 MiB, mostly garbage and pages
+ * being sent. Without back-pressure, the growth would be 2,745 MiB.
  */
 const ADDED_BYTES_MAX = 800 * MEBIBYTE;
 

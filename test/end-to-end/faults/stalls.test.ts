@@ -59,7 +59,7 @@ test("a stalled run is restarted over new connections with fewer copiers, althou
   const metrics = await (await fetch(`${here.url}/_node/_local/_prometheus`)).text();
   expect(metrics).toContain(`tandem_replications_stalled_total ${stallCount()}`);
 
-  // When the run ends, each copier has one request in flight.
+  // Each copier had at most one request in flight when its run stalled.
   const [first, , third] = held.map(({ length }) => length);
   expect(first).toBeGreaterThan(WORKER_COUNT / 2);
   expect(third).toBeLessThanOrEqual(WORKER_COUNT / 2);

@@ -29,8 +29,8 @@ async function tandem(...flags: string[]): Promise<{ code: number; text: string 
 }
 
 /**
- * Writes documents one after the other until the writer is stopped. Returns the documents
- * acknowledged so far.
+ * Writes documents one after the other until `stop` is called. `acknowledged` contains the ids of
+ * the documents acknowledged so far.
  */
 function startWriter(node: TandemProcess, database: string) {
   const acknowledged: string[] = [];

@@ -1,4 +1,4 @@
-/** Jobs that start after others (`after`), and the topology of jobs, on the real program. */
+/** Jobs that start after other jobs (`after`), and the topology of jobs, on a real node. */
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -51,7 +51,7 @@ function tandem(...flags: readonly string[]): Promise<string> {
   });
 }
 
-test("a job waits for another, says why, and starts once the other has completed", async () => {
+test("a job that waits for another job shows the reason, and starts once the other job has completed", async () => {
   const checked = await node.call(
     "POST",
     "/_tandem/replications/_check",
@@ -78,7 +78,7 @@ test("a job waits for another, says why, and starts once the other has completed
   expect((await node.call("GET", "/_replicator/second")).body._replication_state).toBe("completed");
 });
 
-test("a cycle is reported, and a retry starts it", async () => {
+test("a cycle of jobs is reported, and a retry of one job breaks the cycle", async () => {
   await put("x", copy("x", { after: "y" }));
   await put("y", copy("y", { after: "x" }));
   const { info } = await once("x", () => true);

@@ -15,8 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.openHere({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // A long interval, so that the session is not renewed when the server forgets it: on a slow
-      // machine, the session may then be older than the default of this setting.
+      // The session must not be renewed when the server forgets it. The default interval is too
+      // short for this on a slow machine.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.openHere({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),

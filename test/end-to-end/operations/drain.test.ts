@@ -1,6 +1,6 @@
 /**
- * Two processes share a store. One is drained, and the other takes its jobs. A killed process is
- * shown as dead.
+ * Two processes share a store. One process is drained, and the other takes over the jobs. A killed
+ * process is shown as dead.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { onceAnswered, Processes, type TandemProcess } from "../../support/open-process.ts";
@@ -89,7 +89,7 @@ test("a drained node hands its jobs to another node, and accepts no jobs until i
   await nodeOnce(one, ({ jobs }) => jobs === JOBS);
 });
 
-test("a killed process is dead until it is restarted", async () => {
+test("a killed process is shown as dead until it is restarted", async () => {
   expect(await nodeOf(other)).toMatchObject({ state: "draining" });
   const former = other;
   await other.kill();

@@ -201,7 +201,7 @@ test("a command for several jobs can be previewed, confirmed and undone", async 
   await stateOnce(FOLLOW, "running");
 });
 
-test("a confirmation on a terminal is a plain line", async () => {
+test("the confirmation prompt on a terminal contains no control codes", async () => {
   const question = "This would pause 2 jobs:\n  _replicator/broken\n  _replicator/follow\n";
   expect(await onTerminal("n\n", "pause", "--all")).toEqual({
     code: 2,

@@ -1,4 +1,4 @@
-/** The real program shows operators the lag of a job and its cause. */
+/** A real node shows operators the lag of a job and the cause of the lag. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemNode } from "../../support/open-process.ts";
 import { tandem as run } from "../../support/tandem-command.ts";

@@ -1,6 +1,6 @@
 /**
- * `tandem move`, with every command of docs/coming-from-couchdb.md. One server plays the old
- * CouchDB, and jobs move between it and another server.
+ * `tandem move`, with every command of docs/coming-from-couchdb.md. One server acts as the old
+ * CouchDB, and jobs move between this server and another one.
  */
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -173,7 +173,7 @@ test("documents keep every number and the order of members when they are moved a
   await old.call("DELETE", database);
 });
 
-test("a move is refused until this node has the uuid of the old server, which it accepts only while no job runs", async () => {
+test("a move is refused until this node has the uuid of the old server, and --take-uuid fails while a job is not paused", async () => {
   const directory = processes.directory();
   const open = () => processes.open({ directory, ini: "[replicator]\n" });
   let other = await open();

@@ -26,7 +26,7 @@ const fixture = (name: string) =>
 
 const GOOD_COUNT = 20;
 const COUNT_OF_EACH = 3;
-/** Exceeds the number of wrong passwords after which a server locks an account. */
+/** Number of jobs with a wrong password. A server locks an account after fewer failed logins. */
 const COUNT_OF_LOGINS = 8;
 const DOCUMENT_COUNT = 8;
 /** Number of groups that are fixed concurrently. */
@@ -95,7 +95,7 @@ const refusal =
   async () => ({ status, headers: { "content-type": type, "retry-after": "0" }, body });
 const errorOf = (error: string, reason: string): string => JSON.stringify({ error, reason });
 
-/** Adds a fault of the server at `url`, or of a database on this server. */
+/** Adds a fault of the server at `url`, or of one database on that server. */
 function addFault(
   name: string,
   url: string,
@@ -140,7 +140,8 @@ async function openFault(
 }
 
 /**
- * A server with a full disk: it creates databases and stores checkpoints, but accepts no documents.
+ * Simulates a server with a full disk, which creates databases and stores checkpoints, but accepts
+ * no documents.
  */
 const withoutRoom: Intercept = (request, forward) => {
   const isDocument = /\/_bulk_docs/.test(request.path) || /^\/[^/]+\/[^_]/.test(request.path);

@@ -39,7 +39,7 @@ const pair = () => ({
   continuous: true,
 });
 
-test("one document copies in both directions, parks, and is paused as a whole", async () => {
+test("the job of one document copies in both directions, parks, and is paused as a whole", async () => {
   await berlin.call("PUT", "/films/from-berlin", {});
   await paris.call("PUT", "/films/from-paris", {});
   const checked = await berlin.call("POST", "/_tandem/replications/_check", pair());
@@ -94,7 +94,7 @@ test("a rule with `pair` gives each database one job in both directions", async 
   ]);
 });
 
-test("a failure in one direction has no side", async () => {
+test("the failure of a pair names neither the source nor the target as its side", async () => {
   const members = { pair: true, continuous: true };
   await berlin.call("PUT", "/_replicator/missing", {
     ...{ source: "films", target: `${paris.url}/none`, ...members },

@@ -1,5 +1,5 @@
 /**
- * Runs every command of docs/per-user-databases.md between processes, and checks every text of the
+ * Runs every command of docs/per-user-databases.md between processes, with the JSON examples of the
  * page.
  */
 import { readFileSync, writeFileSync } from "node:fs";

@@ -45,7 +45,7 @@ onSharedStores((openStore) => {
     expect([status, body.reason]).toEqual([201, undefined]);
   }
 
-  /** Waits until `passes` accepts the job, after the events of any node. */
+  /** Waits until `passes` accepts the job. Checks the job after each event of any node. */
   // biome-ignore lint/suspicious/noExplicitAny: rows of every shape.
   async function once(name: string, passes: (job: any) => boolean) {
     const { body } = await onceAnswered(
@@ -114,7 +114,7 @@ onSharedStores((openStore) => {
     ]);
   });
 
-  test("a job moves to another node when its document changes `run_on`, without starting again", async () => {
+  test("a job moves to another node without being re-created when its document changes `run_on`", async () => {
     const before = await runsOn("paris", "paris");
     await put("paris", { run_on: ["site:berlin"] });
     const after = await runsOn("paris", "berlin");

@@ -36,7 +36,7 @@ function once(documentId: string, isMet: (job: any) => boolean, of = "_replicato
   );
 }
 
-/** The events of additions and starts. A job that has caught up may park in the meantime. */
+/** Returns the events `added` and `started`. Other events depend on whether the job parks. */
 function startsOf({ history }: { readonly history: readonly { readonly type: string }[] }) {
   return history.filter(({ type }) => type === "added" || type === "started");
 }

@@ -13,7 +13,7 @@ import { onSharedStores } from "../../support/shared-stores.ts";
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 300);
 const NODE_COUNT = 3;
 const PAUSE_SEC_MAX = 10;
-/** With more runnable threads than this per core, pauses depend on other programs. */
+/** Maximum runnable threads per core. Under more load, pauses depend on other programs. */
 const LOAD_MAX = 2;
 
 const names = Array.from({ length: JOB_COUNT }, (_, number) => `user-${number}`);
@@ -147,7 +147,7 @@ onSharedStores((openStore) => {
     await expectShortPauses();
   }, 900_000);
 
-  test("an older node prevents the newer format", async () => {
+  test("the newer format cannot be enabled while an older node runs", async () => {
     await ask("PUT", "/kept");
     await addConflict("older");
     await (nodes.pop() as TandemProcess).stop();
