@@ -1,7 +1,4 @@
-/**
- * A rule's follower that has lost its job. It makes no more changes, whatever it was doing. In
- * virtual time.
- */
+/** A rule's follower that has lost its job makes no more changes. In virtual time. */
 import { afterEach, expect, test } from "vitest";
 import type { HeldJob } from "../../src/jobs/index.ts";
 import { SweepPace } from "../../src/replicator/parking/sweep-pace.ts";
@@ -83,21 +80,21 @@ const SITUATIONS: Readonly<
       return { names: NAMES, hasMore: false };
     },
   }),
-  "hears of new databases": (lose) => ({
+  "receives the names of new databases": (lose) => ({
     lastUpdate: async () => 1,
     updates: async () => {
       await lose();
       return { names: NAMES, deleted: new Set(), last: 2 };
     },
   }),
-  "finds databases gone": (lose, isLater) => ({
+  "finds that databases were deleted": (lose, isLater) => ({
     names: async () => {
       if (isLater()) await lose();
       return { names: isLater() ? [] : NAMES, hasMore: false };
     },
     sequences: async (names) => new Map(names.map((name) => [name, "missing"])),
   }),
-  "finds security objects changed": (lose, isLater) => ({
+  "finds that security objects have changed": (lose, isLater) => ({
     names: async () => ({ names: NAMES, hasMore: false }),
     security: async () => {
       if (isLater()) await lose();
@@ -106,7 +103,7 @@ const SITUATIONS: Readonly<
   }),
 };
 
-test.each(Object.keys(SITUATIONS))("a follower that %s", async (name) => {
+test.each(Object.keys(SITUATIONS))("a follower that has lost its job changes nothing when it %s", async (name) => {
   const outcomes = [];
   for (const loses of [false, true]) {
     let isLater = false;

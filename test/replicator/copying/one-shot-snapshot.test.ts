@@ -1,6 +1,6 @@
 /**
- * Which documents a one-shot job copies: those that existed when it began, whatever is written in
- * the meantime.
+ * Snapshot of a one-shot job. The job copies the documents that existed when it began, whatever is
+ * written in the meantime.
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";

@@ -190,7 +190,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("receives just as few logins from jobs with different wrong passwords", async () => {
+  test("receives too few logins to lock the account from jobs with different wrong passwords", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     for (let number = 0; number < 30; number++) {
