@@ -67,7 +67,7 @@ test.skipIf(!hasCluster)(
   },
 );
 
-test.skipIf(!hasCluster)("polls a key after a short time if no watch is available", async () => {
+test.skipIf(!hasCluster)("a key is polled after a short time if no watch is available for it", async () => {
   const runtime = createSystemRuntime();
   const prefix = `tandem-test-${randomUUID()}`;
   const kv = new KeyValueStore({

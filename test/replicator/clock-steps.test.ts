@@ -25,7 +25,7 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
 
-/** `auditIntervalSec` is the longest time that a job stays parked. */
+/** Returns a node's correction of clock steps. `auditIntervalSec` is the maximum parking time. */
 function clockStepsOf(
   node: Pick<Node, "runtime" | "kv" | "jobs">,
   auditIntervalSec = REPLICATOR_CONFIG_DEFAULT.auditIntervalSec,
