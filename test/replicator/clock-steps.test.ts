@@ -173,10 +173,26 @@ describe("the time at which a job is due", () => {
     ["stays if the job was last updated in the past", due(3_700, -60), undefined],
     ["stays if the job is already due", due(-1, 3_600), undefined],
     ["stays if it is indefinite", due(2 ** 36 - nowSec, 3_600), undefined],
-    ["moves for a job with an interval schedule", due(3_600 + 900, 3_600, "every 15m", "pending"), 900],
-    ["becomes the next time of the cron expression", due(7_200, 3_600, "30 * * * * UTC", "pending"), 1_800],
-    ["moves for a pause after a failure, even if the job has a schedule", due(3_660, 3_600, "30 * * * * UTC"), 60],
-    ["stays within the job's daily time window", due(3_660, 3_600, "between 04:00 and 05:00 UTC"), 4 * 3_600],
+    [
+      "moves for a job with an interval schedule",
+      due(3_600 + 900, 3_600, "every 15m", "pending"),
+      900,
+    ],
+    [
+      "becomes the next time of the cron expression",
+      due(7_200, 3_600, "30 * * * * UTC", "pending"),
+      1_800,
+    ],
+    [
+      "moves for a pause after a failure, even if the job has a schedule",
+      due(3_660, 3_600, "30 * * * * UTC"),
+      60,
+    ],
+    [
+      "stays within the job's daily time window",
+      due(3_660, 3_600, "between 04:00 and 05:00 UTC"),
+      4 * 3_600,
+    ],
   ])("%s", (_, found, expected) => {
     expect(found).toBe(expected);
   });

@@ -103,33 +103,36 @@ const SITUATIONS: Readonly<
   }),
 };
 
-test.each(Object.keys(SITUATIONS))("a follower that has lost its job changes nothing when it %s", async (name) => {
-  const outcomes = [];
-  for (const loses of [false, true]) {
-    let isLater = false;
-    const lose = async (): Promise<void> => {
-      if (loses) await opened.loseJob();
-    };
-    const opened = await open(
-      (SITUATIONS[name] as (typeof SITUATIONS)[string])(lose, () => isLater),
-    );
-    const { world, follower, rows } = opened;
-    const stopping = new AbortController();
-    let failure: unknown;
-    const following = follower.follow(stopping.signal).catch((error: unknown) => {
-      failure = error;
-    });
-    if (name.startsWith("finds")) await world.time.run(world.time.nowMs + MINUTE_MS);
-    const before = JSON.stringify(await rows());
-    isLater = true;
-    await world.time.run(world.time.nowMs + 2 * MINUTE_MS);
-    const isChanged = JSON.stringify(await rows()) !== before;
-    outcomes.push([isChanged, (failure as { code?: string } | undefined)?.code]);
-    stopping.abort(new Error("The test is over"));
-    await world.until(following);
-  }
-  expect(outcomes).toEqual([
-    [true, undefined],
-    [false, "JOBS_HALTED"],
-  ]);
-});
+test.each(Object.keys(SITUATIONS))(
+  "a follower that has lost its job changes nothing when it %s",
+  async (name) => {
+    const outcomes = [];
+    for (const loses of [false, true]) {
+      let isLater = false;
+      const lose = async (): Promise<void> => {
+        if (loses) await opened.loseJob();
+      };
+      const opened = await open(
+        (SITUATIONS[name] as (typeof SITUATIONS)[string])(lose, () => isLater),
+      );
+      const { world, follower, rows } = opened;
+      const stopping = new AbortController();
+      let failure: unknown;
+      const following = follower.follow(stopping.signal).catch((error: unknown) => {
+        failure = error;
+      });
+      if (name.startsWith("finds")) await world.time.run(world.time.nowMs + MINUTE_MS);
+      const before = JSON.stringify(await rows());
+      isLater = true;
+      await world.time.run(world.time.nowMs + 2 * MINUTE_MS);
+      const isChanged = JSON.stringify(await rows()) !== before;
+      outcomes.push([isChanged, (failure as { code?: string } | undefined)?.code]);
+      stopping.abort(new Error("The test is over"));
+      await world.until(following);
+    }
+    expect(outcomes).toEqual([
+      [true, undefined],
+      [false, "JOBS_HALTED"],
+    ]);
+  },
+);
