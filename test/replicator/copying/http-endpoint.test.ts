@@ -643,7 +643,7 @@ test("missing revisions are reported as they were requested, even if the server 
   expect([...missing]).toEqual([["a", { missing: ["1-AB"], possibleAncestors: ["1-c"] }]]);
 });
 
-test("revisions that differ only in case are distinguished unless the response matches neither exactly", async () => {
+test("revisions that differ only in case are distinguished if the response names one of them exactly", async () => {
   const asked = new Map([["a", ["1-aB", "1-Ab", "1-c"]]]);
   const missingBy = async (named: readonly string[]) => {
     const body = JSON.stringify({ a: { missing: named } });

@@ -121,7 +121,7 @@ describe.each([
     expect(await job()).toMatchObject({ userName: "eve", refusal: ADMIN_ONLY });
   });
 
-  test("is refused if it becomes the winner in the transaction in which an administrator saves the same body", async () => {
+  test("the leaf is refused if it becomes the winner in the transaction in which an administrator saves the same body", async () => {
     const text = { ...body, owner: "eve" };
     await graft(EVE, { path: ["f", "1", "0"], body: text });
     await graft(ROOT, { path: ["a", "0"], body: { ...PLAIN, owner: "eve" } });

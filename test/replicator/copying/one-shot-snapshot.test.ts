@@ -116,7 +116,7 @@ test("a normal feed of a local database ends with the last change that existed w
   expect(pending).toBeGreaterThan(0);
 });
 
-describe("over HTTP", () => {
+describe("a one-shot feed over HTTP", () => {
   /** After this piece of a response, the server resets the connection. */
   const BREAK = "\0break";
 

@@ -33,8 +33,8 @@ function open() {
 }
 
 /**
- * Four of every five jobs fail, and two thirds of the failures have the same host. A failed job is
- * due at a thousand times the time of its failure, and the last job is never due.
+ * Four of every five jobs fail, and two thirds of the failures have the same host. The last job is
+ * never due.
  */
 beforeAll(async () => {
   node = open();
