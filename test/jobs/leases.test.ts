@@ -162,40 +162,37 @@ describe("a worker that is cut off from the store", () => {
     ["an equally fast", 1, 1],
     ["a faster", 0.93, 1.07],
     ["a slower", 1.07, 0.93],
-  ])(
-    "stops its work before another worker with %s clock expels it",
-    async (_, rate, otherRate) => {
-      const expelledAtMs = new Map<WorkerId, number>();
-      world.listeners.push((name, { worker }) => {
-        if (name === "jobs.worker-expelled") expelledAtMs.set(String(worker), world.time.nowMs);
+  ])("stops its work before another worker with %s clock expels it", async (_, rate, otherRate) => {
+    const expelledAtMs = new Map<WorkerId, number>();
+    world.listeners.push((name, { worker }) => {
+      if (name === "jobs.worker-expelled") expelledAtMs.set(String(worker), world.time.nowMs);
+    });
+    const stopping = new AbortController();
+    const work = async (one: SimulatedNode) => {
+      const own = new Jobs(one.runtime, JOBS);
+      const { kv, runtime } = one;
+      const renewer = new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: own.workers });
+      const worker = new JobWorker({ runtime, kv, jobs: own, renewer, ...DESCRIPTION });
+      const stopped = { id: "", atMs: Infinity };
+      void worker.run(stopping.signal, async ({ id, expelled }) => {
+        if (stopped.id !== "") return;
+        stopped.id = id;
+        await runtime.clock
+          .sleep(2 ** 30, AbortSignal.any([expelled, stopping.signal]))
+          .catch(() => {});
+        stopped.atMs = world.time.nowMs;
       });
-      const stopping = new AbortController();
-      const work = async (one: SimulatedNode) => {
-        const own = new Jobs(one.runtime, JOBS);
-        const { kv, runtime } = one;
-        const renewer = new InLoopLeaseRenewer({ clock: runtime.clock, kv, workers: own.workers });
-        const worker = new JobWorker({ runtime, kv, jobs: own, renewer, ...DESCRIPTION });
-        const stopped = { id: "", atMs: Infinity };
-        void worker.run(stopping.signal, async ({ id, expelled }) => {
-          if (stopped.id !== "") return;
-          stopped.id = id;
-          await runtime.clock
-            .sleep(2 ** 30, AbortSignal.any([expelled, stopping.signal]))
-            .catch(() => {});
-          stopped.atMs = world.time.nowMs;
-        });
-        return stopped;
-      };
-      const cut = world.openNode({ clockRate: rate, delayMsMax: 20 });
-      const first = await work(cut);
-      await work(world.openNode({ clockRate: otherRate, delayMsMax: 20 }));
-      await pass(3 * LEASE_MS);
-      cut.cutOff("both");
-      await pass(3 * LEASE_MS);
-      const lostMs = expelledAtMs.get(first.id) ?? 0;
-      expect(first.atMs).toBeLessThan(Infinity);
-      expect(first.atMs).toBeLessThan(lostMs);
-      stopping.abort(new Error("The test is over"));
-    },
-  );
+      return stopped;
+    };
+    const cut = world.openNode({ clockRate: rate, delayMsMax: 20 });
+    const first = await work(cut);
+    await work(world.openNode({ clockRate: otherRate, delayMsMax: 20 }));
+    await pass(3 * LEASE_MS);
+    cut.cutOff("both");
+    await pass(3 * LEASE_MS);
+    const lostMs = expelledAtMs.get(first.id) ?? 0;
+    expect(first.atMs).toBeLessThan(Infinity);
+    expect(first.atMs).toBeLessThan(lostMs);
+    stopping.abort(new Error("The test is over"));
+  });
 });

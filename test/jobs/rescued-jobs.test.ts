@@ -61,7 +61,7 @@ const ENDS: readonly (readonly [string, (held: HeldJob) => Promise<unknown>])[] 
 ];
 
 describe.each(ENDS)("a run that ended %s", (_, end) => {
-  test("is followed by a run with the data, time and group that the job received in the meantime", async () => {
+  test("the next run has the data, time and group that the job received during the run", async () => {
     const held = await accept();
     await transact((tx) => jobs.add(tx, JOB, { n: 2 }, { scheduledAtSec: 17, group: "g" }));
     await transact((tx) => jobs.update(tx, held, { n: 1, done: 5 }));
@@ -77,7 +77,7 @@ describe.each(ENDS)("a run that ended %s", (_, end) => {
     expect(await stored()).toMatchObject({ state: "pending", scheduledAtSec: 20, data: { n: 3 } });
   });
 
-  test("is followed by a run with the data of a resubmission", async () => {
+  test("the next run has the data of a resubmission", async () => {
     const held = await accept();
     await transact((tx) => jobs.resubmit(tx, held, 9, { n: 2 }));
     await end(held);

@@ -67,41 +67,44 @@ test.skipIf(!hasCluster)(
   },
 );
 
-test.skipIf(!hasCluster)("polls a key after a short time if no watch is available", async () => {
-  const runtime = createSystemRuntime();
-  const prefix = `tandem-test-${randomUUID()}`;
-  const kv = new KeyValueStore({
-    runtime,
-    engine: await openFoundationDbEngine({ runtime, prefix, watchCountMax: 200 }),
-  });
-  const keyOf = (number: number): Uint8Array => utf8Encode(`watched ${number}`);
-  try {
-    const watches = await Promise.all(
-      Array.from({ length: 300 }, (_, number) =>
-        kv.transact(async (tx) => tx.watch(keyOf(number))),
-      ),
-    );
-    const fired = new Set<number>();
-    const firing = watches.map((watch, number) =>
-      watch.fired().then(
-        () => fired.add(number),
-        () => {},
-      ),
-    );
-    const last = watches.length - 1;
-    // A key without a watch fires once its polling interval has elapsed.
-    await firing[last];
-    expect(fired.size).toBeLessThanOrEqual(100);
-    expect(fired.has(0)).toBe(false);
-    await kv.transact(async (tx) => tx.set(keyOf(0), utf8Encode("changed")));
-    await firing[0];
-    for (const watch of watches) watch.cancel();
-    await Promise.all(firing);
-  } finally {
-    await kv.transact(async (tx) => tx.clearRange({ begin: keyOf(0), end: utf8Encode("x") }));
-    await kv.close();
-  }
-});
+test.skipIf(!hasCluster)(
+  "a key is polled after a short time if no watch is available for it",
+  async () => {
+    const runtime = createSystemRuntime();
+    const prefix = `tandem-test-${randomUUID()}`;
+    const kv = new KeyValueStore({
+      runtime,
+      engine: await openFoundationDbEngine({ runtime, prefix, watchCountMax: 200 }),
+    });
+    const keyOf = (number: number): Uint8Array => utf8Encode(`watched ${number}`);
+    try {
+      const watches = await Promise.all(
+        Array.from({ length: 300 }, (_, number) =>
+          kv.transact(async (tx) => tx.watch(keyOf(number))),
+        ),
+      );
+      const fired = new Set<number>();
+      const firing = watches.map((watch, number) =>
+        watch.fired().then(
+          () => fired.add(number),
+          () => {},
+        ),
+      );
+      const last = watches.length - 1;
+      // A key without a watch fires once its polling interval has elapsed.
+      await firing[last];
+      expect(fired.size).toBeLessThanOrEqual(100);
+      expect(fired.has(0)).toBe(false);
+      await kv.transact(async (tx) => tx.set(keyOf(0), utf8Encode("changed")));
+      await firing[0];
+      for (const watch of watches) watch.cancel();
+      await Promise.all(firing);
+    } finally {
+      await kv.transact(async (tx) => tx.clearRange({ begin: keyOf(0), end: utf8Encode("x") }));
+      await kv.close();
+    }
+  },
+);
 
 test.skipIf(!hasCluster)(
   "a client may have as many watches as twenty thousand jobs need",

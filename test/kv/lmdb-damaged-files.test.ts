@@ -78,7 +78,7 @@ for (const { name, damage, fault } of DAMAGES) {
     });
   });
 
-  test(`a store replaces ${name}`, async () => {
+  test(`an import replaces ${name}`, async () => {
     await withDirectory(async (directory) => {
       await fill(directory);
       damage(join(directory, "data.mdb"));

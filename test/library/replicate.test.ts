@@ -30,23 +30,26 @@ test.each([
     () =>
       [{ url: new URL(`${url}/films`), headers: { "x-test": "1" } }, database("copy-3")] as const,
   ],
-])("a replication between %s copies all documents, and the next one resumes from the checkpoint", async (_, sides) => {
-  const [source, target] = sides();
-  const result = await replicate(source, target, { create_target: true });
-  expect(result).toMatchObject({
-    ok: true,
-    docs_read: 40,
-    docs_written: 40,
-    doc_write_failures: 0,
-    stopped: false,
-    failures: [],
-  });
-  expect(result.history).toHaveLength(1);
-  expect(result.source_last_seq).toBe(result.history?.[0]?.recorded_seq);
-  expect(await verify(source, target)).toMatchObject({ ok: true, documents: 40, differences: 0 });
-  const again = await replicate(source, target);
-  expect(again).toMatchObject({ ok: true, no_changes: true, docs_written: 0 });
-});
+])(
+  "a replication between %s copies all documents, and the next one resumes from the checkpoint",
+  async (_, sides) => {
+    const [source, target] = sides();
+    const result = await replicate(source, target, { create_target: true });
+    expect(result).toMatchObject({
+      ok: true,
+      docs_read: 40,
+      docs_written: 40,
+      doc_write_failures: 0,
+      stopped: false,
+      failures: [],
+    });
+    expect(result.history).toHaveLength(1);
+    expect(result.source_last_seq).toBe(result.history?.[0]?.recorded_seq);
+    expect(await verify(source, target)).toMatchObject({ ok: true, documents: 40, differences: 0 });
+    const again = await replicate(source, target);
+    expect(again).toMatchObject({ ok: true, no_changes: true, docs_written: 0 });
+  },
+);
 
 test("iterating over a replication yields its progress, and ends when the replication ends", async () => {
   const replication = replicate(database("films"), database("iterated"), { create_target: true });

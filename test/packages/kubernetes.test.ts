@@ -89,7 +89,7 @@ test("files that a kustomization names exist, except those with secrets", () => 
   }
 });
 
-test.skipIf(!canRender)("one node has the embedded store on a volume", () => {
+test.skipIf(!canRender)("a single node keeps its embedded store on a volume", () => {
   const objects = rendered("one-node");
   expect(Object.keys(objects).sort()).toEqual(["Secret", "Service", "StatefulSet"]);
   const { claims, container } = checkedPod(objects);

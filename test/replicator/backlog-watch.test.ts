@@ -1,6 +1,6 @@
 /**
  * Polling the sources of waiting jobs for pending changes: rarely, a few jobs at a time, and by one
- * node for all. In virtual time.
+ * node for the whole cluster. In virtual time.
  */
 import { expect, test, vi } from "vitest";
 import { Jobs } from "../../src/jobs/index.ts";
@@ -59,7 +59,7 @@ async function open() {
   };
 }
 
-test("the nodes together poll each job once per round, a few jobs at a time", async () => {
+test("together, the nodes poll each job once per round, a few jobs at a time", async () => {
   const node = await open();
   await node.pass(58);
   expect(node.askedAtMs.length).toBe(JOBS);

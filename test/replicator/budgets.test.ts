@@ -43,7 +43,7 @@ class VirtualClock implements Clock {
     });
   }
 
-  /** Advances time to `untilMs`, and runs what is due until then. */
+  /** Advances time to `untilMs`, and runs the tasks that are due until then. */
   async advance(untilMs: number): Promise<void> {
     for (;;) {
       for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve));
@@ -113,7 +113,7 @@ test("ten saturated nodes share the configured rate, even after it changes", asy
   await stop();
 });
 
-test("reads and writes have separate budgets, hosts and accounts have separate budgets, and requests without a budget never wait", async () => {
+test("reads and writes have separate budgets, hosts and accounts do, too, and requests without a budget never wait", async () => {
   const { clock, nodes, set, stop } = await openCluster(1);
   const [node] = nodes as [Budgets];
   await set("alice@couch.example:5984", parseBudget({ write: { documents_per_sec: 10 } }));
@@ -264,14 +264,14 @@ test.each([
   [{ read: 5 }, "`read` must be an object"],
   [{ write: { requests_per_sec: 0 } }, "`write.requests_per_sec` = 0: expected a number above 0"],
   [{ read: { bytes: 1 } }, "`read.bytes` is not known: expected `requests_per_sec`"],
-])("rejects %j: %s", (members, reason) => {
+])("the budget %j is rejected: %s", (members, reason) => {
   expect(() => parseBudget(members)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining(reason) }),
   );
 });
 
 test.each(["", "http://couch.example", "a b", "host:port", "@host"])(
-  "%j contains no host",
+  "the budget name %j is rejected because it contains no valid host",
   async (name) => {
     const { nodes, stop } = await openCluster(1);
     await expect(nodes[0]?.get(name)).rejects.toThrow(
@@ -301,6 +301,6 @@ test.each([
   ["[::1]:1", "[::1]:1"],
   ["U@H:1", "U@h:1"],
   ["u@[::1]:1", "u@[::1]:1"],
-])("a budget of %s is stored as %s", (name, stored) => {
+])("the budget name %s is stored as %s", (name, stored) => {
   expect(parseBudgetName(name)).toBe(stored);
 });

@@ -72,7 +72,7 @@ function putAs(id: string, members: object, { userName, isAdmin }: typeof ANN) {
   );
 }
 
-/** Returns what `_scheduler/docs` and the lists show of a waiting job. */
+/** Returns the facts about a waiting job that `_scheduler/docs` and the job lists show. */
 async function shown(id: string) {
   const entry = await find(id);
   if (entry === undefined) throw new Error("The job is there");
@@ -114,7 +114,7 @@ test("a job starts once a job that is created later has completed", async () => 
   expect(await rowCount()).toBe(0);
 });
 
-test("a job that waits for a completed or a parked job starts immediately", async () => {
+test("a job whose `after` names a completed and a parked job starts immediately", async () => {
   await put("once", copy("b"));
   await put("lasting", copy("c", { continuous: true }));
   await node.document("once", ({ state }) => state === "completed");
@@ -124,7 +124,7 @@ test("a job that waits for a completed or a parked job starts immediately", asyn
   await node.document("third", ({ state }) => state === "completed");
 });
 
-test("a job starts once a continuous job has caught up, and stays started", async () => {
+test("a job starts once the continuous job in its `after` has caught up, and continues when that job falls behind", async () => {
   await put("first", copy("b", { continuous: true, schedule: "between 00:02 and 00:01" }));
   await put("second", copy("c", { continuous: true, after: "first" }));
   expect((await shown("second")).after).toBe(
@@ -132,13 +132,13 @@ test("a job starts once a continuous job has caught up, and stays started", asyn
   );
   await node.document("second", ({ data }) => data.state === "parked");
   const first = await find("first");
-  // The first job falls behind for good.
+  // The paused job falls behind, and does not catch up again.
   await node.world.until(node.replicator.commands.pause(first?.jobId ?? "", OPERATOR));
   await node.put("a", "more", { value: 2 });
   await node.document("second", ({ data }) => data.statistics.docsWritten === 2);
 });
 
-test("a job waits for a continuous job that cannot park", async () => {
+test("a job starts once the continuous job in its `after` has caught up, even if that job cannot park", async () => {
   const config = { ...REPLICATOR_CONFIG_DEFAULT, parkAfterSec: 0 };
   const other = openVirtualNode({ world: node.world, config });
   await node.stop();
@@ -150,19 +150,19 @@ test("a job waits for a continuous job that cannot park", async () => {
   await other.stop();
 });
 
-test("a job waits for each of several jobs once, in any order", async () => {
+test("a job that waits for several jobs starts once each of them has completed, in any order", async () => {
   await put("third", copy("d", { after: ["first", "second"] }));
   await put("second", copy("c"));
   await node.document("second", ({ state }) => state === "completed");
   expect((await shown("third")).error).toMatch(/^no_job: The job waits for _replicator\/first,/);
-  // The second job is removed, but it has completed once.
+  // Removes the second job. It counts as completed because it has completed once.
   const second = await find("second");
   await node.world.until(node.replicator.commands.cancel(second?.jobId ?? "", OPERATOR));
   await put("first", copy("b"));
   await node.document("third", ({ state }) => state === "completed");
 });
 
-test("a job that waits for a failed job reports this, and starts once the failed job was replaced and has completed", async () => {
+test("a job that waits for a failed job reports the failure, and starts once the failed job's document is changed and the new job completes", async () => {
   await put("live", copy("b", { continuous: true }));
   await node.document("live", ({ data }) => data.state === "parked");
   await put("first", copy("b", { continuous: true }));
@@ -175,7 +175,7 @@ test("a job that waits for a failed job reports this, and starts once the failed
   await node.document("second", ({ state }) => state === "completed");
 });
 
-test("cycles are reported; a retry starts a job without waiting", async () => {
+test("a cycle of waiting jobs is reported, and a retry starts one of these jobs immediately", async () => {
   await put("x", copy("b", { after: "z" }));
   await put("y", copy("c", { after: "x" }));
   await put("z", copy("d", { after: ["y"] }));
@@ -195,7 +195,7 @@ test("cycles are reported; a retry starts a job without waiting", async () => {
   expect(await rowCount()).toBe(0);
 });
 
-test("pause, resume and reset keep a job waiting; its removal leaves no rows", async () => {
+test("a waiting job still waits after a pause, a resume and a reset, and its removal leaves no rows", async () => {
   const { commands } = node.replicator;
   await put("second", copy("c", { after: "first" }));
   const jobId = (await find("second"))?.jobId ?? "";
@@ -206,7 +206,7 @@ test("pause, resume and reset keep a job waiting; its removal leaves no rows", a
   await node.world.until(commands.startFrom(jobId, 0, OPERATOR));
   await pass(60_000);
   expect((await find("second"))?.data.lastStartMs).toBe(0);
-  // A job that is paused when the other completes starts when it is resumed.
+  // If the first job completes while the second one is paused, the second one starts when resumed.
   await node.world.until(commands.pause(jobId, OPERATOR));
   await put("first", copy("b"));
   await node.document("first", ({ state }) => state === "completed");
@@ -220,7 +220,7 @@ test("pause, resume and reset keep a job waiting; its removal leaves no rows", a
   expect(await rowCount()).toBe(0);
 });
 
-test("a changed document waits for the jobs that it names now", async () => {
+test("a job waits for the jobs that the latest revision of its document names", async () => {
   await put("second", copy("c", { after: "first" }));
   await change("second", copy("c", { after: "other" }));
   await put("first", copy("b"));
@@ -231,7 +231,7 @@ test("a changed document waits for the jobs that it names now", async () => {
   await node.document("second", ({ state }) => state === "completed");
 });
 
-test("a job of another user is treated as missing, unless an administrator waits for it", async () => {
+test("a job that waits for another user's job gets the same error as for a missing job, and does not start", async () => {
   await put("secret", copy("b"));
   await node.document("secret", ({ state }) => state === "completed");
   const http = { source: "http://far.example/a", target: "http://far.example/b" };
@@ -240,7 +240,7 @@ test("a job of another user is treated as missing, unless an administrator waits
   await pass(60_000);
   const [foreign, missing] = [await shown("hers"), await shown("lost")];
   expect(foreign).toEqual({ ...missing, error: missing.error?.replace("absent", "secret") });
-  // When the job of the other user completes, this job does not start either.
+  // The job does not start when the other user's job completes again.
   const secret = await find("secret");
   await node.world.until(node.replicator.commands.retry(secret?.jobId ?? "", OPERATOR));
   await pass(60_000);
@@ -278,7 +278,7 @@ test("a job of `_replicate` waits for a document, named with its database", asyn
   expect(await node.world.until(ended)).toMatchObject({ kind: "completed" });
 });
 
-test("jobs of a rule wait for jobs of another rule, database by database", async () => {
+test("a rule's job for a database waits for another rule's job for the same database", async () => {
   const owner = { userName: "root", vouched: undefined, wasAdmin: true };
   const rule = { source: "local", databases: ["a"], target: "first-{db}" };
   const { rules } = node.replicator;
@@ -296,7 +296,7 @@ test("jobs of a rule wait for jobs of another rule, database by database", async
   expect((await second())?.data.state).toBe("parked");
 });
 
-test("one job that completes starts all waiting jobs, even if they need several transactions", async () => {
+test("a job that completes starts all jobs that wait for it, even if this takes several transactions", async () => {
   for (let number = 0; number < 120; number++) {
     await put(`next-${number}`, copy("c", { after: "first", doc_ids: [`${number}`] }));
   }
@@ -308,7 +308,7 @@ test("one job that completes starts all waiting jobs, even if they need several 
   expect(await rowCount()).toBe(0);
 });
 
-test("before the format of the store has chains, `after` is rejected", async () => {
+test("`after` is rejected while the store has an older format without chains", async () => {
   const older = openVirtualNode({ format: { includes: async () => false } });
   await older.start();
   const asked = parseReplication({ ...copy("c"), after: "_replicator/first" });

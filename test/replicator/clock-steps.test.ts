@@ -25,7 +25,7 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
 
-/** `auditIntervalSec` is the longest time that a job stays parked. */
+/** Returns a node's correction of clock steps. `auditIntervalSec` is the maximum parking time. */
 function clockStepsOf(
   node: Pick<Node, "runtime" | "kv" | "jobs">,
   auditIntervalSec = REPLICATOR_CONFIG_DEFAULT.auditIntervalSec,
@@ -122,7 +122,7 @@ describe("a job that waits for a retry", () => {
       throw new RequestFailedError({ ...request, cause: "ECONNREFUSED" });
     };
     const node = await openAhead(answer, 20_000);
-    // Waits until the server is listed as unreachable.
+    // After this time, the server is listed as unreachable.
     await node.time.run(node.time.nowMs + 30_000, () => false);
     node.setRight();
     isAway = false;
@@ -131,8 +131,8 @@ describe("a job that waits for a retry", () => {
 });
 
 test.each([
-  ["is not read", REPLICATOR_CONFIG_DEFAULT.auditIntervalSec, 0],
-  ["is read when it is due later than any job that parks now", 60, 1],
+  ["is not read by default", REPLICATOR_CONFIG_DEFAULT.auditIntervalSec, 0],
+  ["is read if the job is due later than any job that parks now", 60, 1],
 ])("the data of a parked job %s", async (_, auditIntervalSec, readCount) => {
   const node = openVirtualNode({ config: { parkAfterSec: 10 } });
   const { world } = node;
@@ -167,16 +167,32 @@ describe("the time at which a job is due", () => {
   };
 
   test.each([
-    ["moves by the lead of the clock that set it", due(3_700, 3_600), 100],
-    ["becomes now if it is in that clock's past", due(3_500, 3_600), 0],
-    ["stays if the clocks differ by little", due(3_700, 9), undefined],
+    ["moves by the amount by which the node's clock was ahead", due(3_700, 3_600), 100],
+    ["becomes the current time if the job was due when it was last updated", due(3_500, 3_600), 0],
+    ["stays if the clock was ahead by only a few seconds", due(3_700, 9), undefined],
     ["stays if the job was last updated in the past", due(3_700, -60), undefined],
     ["stays if the job is already due", due(-1, 3_600), undefined],
-    ["stays if it is indefinitely late", due(2 ** 36 - nowSec, 3_600), undefined],
-    ["moves for an interval schedule", due(3_600 + 900, 3_600, "every 15m", "pending"), 900],
-    ["follows the cron expression", due(7_200, 3_600, "30 * * * * UTC", "pending"), 1_800],
-    ["moves for a pause, whatever the schedule", due(3_660, 3_600, "30 * * * * UTC"), 60],
-    ["stays within the job's hours", due(3_660, 3_600, "between 04:00 and 05:00 UTC"), 4 * 3_600],
+    ["stays if it is indefinite", due(2 ** 36 - nowSec, 3_600), undefined],
+    [
+      "moves for a job with an interval schedule",
+      due(3_600 + 900, 3_600, "every 15m", "pending"),
+      900,
+    ],
+    [
+      "becomes the next time of the cron expression",
+      due(7_200, 3_600, "30 * * * * UTC", "pending"),
+      1_800,
+    ],
+    [
+      "moves for a pause after a failure, even if the job has a schedule",
+      due(3_660, 3_600, "30 * * * * UTC"),
+      60,
+    ],
+    [
+      "stays within the job's daily time window",
+      due(3_660, 3_600, "between 04:00 and 05:00 UTC"),
+      4 * 3_600,
+    ],
   ])("%s", (_, found, expected) => {
     expect(found).toBe(expected);
   });

@@ -61,7 +61,7 @@ function openWorld(seed: string) {
       const lifeSec = random.between(5, 300);
       isGranted = true;
       const name = `t${state.tokenCount}`;
-      // Some tokens end before the time that the response states.
+      // Some tokens expire earlier than the response states.
       const isShort = state.isFailing && random.chance(0.2);
       tokens.set(name, world.time.nowMs + lifeSec * (isShort ? 300 : 1000));
       return answer(200, { access_token: name, token_type: "Bearer", expires_in: lifeSec });

@@ -79,7 +79,7 @@ test("usually only one of eight waiting nodes tries to accept a new job", async 
       await first.pass(1);
     }
   };
-  // From these jobs, each node learns that there are other acceptors.
+  // While these jobs are accepted, each node detects that there are other acceptors.
   await add(0);
   const seen = first.names.length;
   await add(100);

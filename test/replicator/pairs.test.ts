@@ -39,7 +39,7 @@ async function onceCopied(database: string, id: string): Promise<void> {
   while (!(await has(database, id))) await pass(100);
 }
 
-test("copies in both directions as one job with the sum of its figures", async () => {
+test("a pair copies in both directions as one job, whose figures are the sums of both", async () => {
   await put("pair", { ...PAIR, continuous: true });
   await onceCopied("b", "from-a");
   await node.put("b", "from-b", { value: 2 });
@@ -55,7 +55,7 @@ test("copies in both directions as one job with the sum of its figures", async (
   });
 });
 
-test("parks once both databases are idle, and is woken by a change in either", async () => {
+test("a pair parks once both databases are idle, and is woken by a change in either database", async () => {
   await put("pair", { ...PAIR, continuous: true });
   const { jobId } = await node.document("pair", ({ data }) => data.state === "parked");
   const parkedPlaces = () =>
@@ -80,7 +80,7 @@ test("parks once both databases are idle, and is woken by a change in either", a
   expect(await parkedPlaces()).toEqual(["a", "b"]);
 });
 
-test("does not copy in any direction while it is paused", async () => {
+test("a paused pair copies in neither direction", async () => {
   await put("pair", { ...PAIR, continuous: true });
   await onceCopied("b", "from-a");
   const { jobId } = await node.document("pair", () => true);
@@ -95,7 +95,7 @@ test("does not copy in any direction while it is paused", async () => {
   await onceCopied("a", "later-b");
 });
 
-test("completes once both directions have copied everything, and returns both results", async () => {
+test("a pair completes once both directions have copied everything, and returns both results", async () => {
   await node.createDatabase("b");
   await node.put("b", "from-b", {});
   const id = await node.world.until(node.replicator.start(parseReplication(PAIR), JOE));
@@ -109,7 +109,7 @@ test("completes once both directions have copied everything, and returns both re
   expect([await has("b", "from-a"), await has("a", "from-b")]).toEqual([true, true]);
 });
 
-test("lists, counts and retries the documents that either database refuses", async () => {
+test("a pair lists, counts and retries the documents that either database refuses", async () => {
   const refuse = (id: string) =>
     `function (doc) { if (doc._id === "${id}") throw { forbidden: "no" }; }`;
   await node.createDatabase("b");
@@ -161,7 +161,7 @@ test("a continuous job retries the failures of both directions on request", asyn
   expect((await listed()).map(({ id }) => id)).toEqual(["refused-a", "refused-b"]);
 });
 
-test("owns both replications, so a job for the reverse direction is a duplicate", async () => {
+test("a pair owns both of its replications, so a job for the reverse direction is a duplicate", async () => {
   await put("pair", { ...PAIR, continuous: true });
   await onceCopied("b", "from-a");
   await put("reverse", { source: "b", target: "a", continuous: true });
@@ -174,14 +174,14 @@ test("owns both replications, so a job for the reverse direction is a duplicate"
   expect(found?.data.document?.id).toBe("pair");
 });
 
-test("a failure has a host, but no side, and makes the lag unknown", async () => {
+test("a failure of a pair has a host but no side, and makes the pair's lag unknown", async () => {
   await put("pair", { ...PAIR, target: "http://b.example/b", continuous: true });
   const { data, backlog } = await node.document("pair", ({ state }) => state === "crashing");
   expect([data.failing?.side, data.failing?.host]).toEqual([undefined, "b.example"]);
   expect(backlog).toBeUndefined();
 });
 
-test("rejects members that have no meaning in both directions", () => {
+test("a pair with options that apply to only one direction is rejected", () => {
   const refusalOf = (more: object) => {
     try {
       parseReplication({ ...PAIR, ...more });
@@ -200,7 +200,7 @@ test("rejects members that have no meaning in both directions", () => {
   expect(refusalOf({ schedule: "every 15m" })).toBeUndefined();
 });
 
-test("before the format of the store has pairs, `pair` is rejected", async () => {
+test("`pair` is rejected while the store has an older format without pairs", async () => {
   const older = openVirtualNode({ format: { includes: async () => false } });
   await older.start();
   await expect(older.replicator.start(parseReplication(PAIR), JOE)).rejects.toMatchObject({
@@ -231,7 +231,7 @@ test("a document that gains or loses `pair` replaces its job", async () => {
   await onceCopied("b", "later");
   await pass(60_000);
   expect(await has("a", "only-in-b")).toBe(false);
-  // The reverse replication has no owner any more.
+  // The reverse replication no longer has an owner.
   await put("reverse", { source: "b", target: "a", continuous: true });
   await onceCopied("a", "only-in-b");
 });

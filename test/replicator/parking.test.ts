@@ -145,8 +145,7 @@ test("jobs park after one second without changes while all slots are taken", asy
     await startJob(node, `d${number}`);
   }
   const beginMs = world.time.nowMs;
-  // After one of the last two jobs has parked, no other job needs the slot of the last one, which
-  // therefore stays longer.
+  // The last job parks later, because no other job waits for its slot.
   await onceParked(node, 19);
   expect(world.time.nowMs - beginMs).toBeLessThan(40_000);
   await onceParked(node, 20);
@@ -282,7 +281,7 @@ test("the lag of a parked job is unknown while its source does not respond", asy
   await world.time.run(world.time.nowMs + 2_000);
   const silent = { unknown: 1, parkedUnknown: 1, known: 1, caughtUp: 1, metric: 1, pending: null };
   expect(await counts()).toEqual(silent);
-  // Other pauses between attempts do not change that.
+  // After longer pauses between the attempts, the counts are still the same.
   await world.time.run(world.time.nowMs + 20_000);
   expect(await counts()).toEqual(silent);
   expect(await parkedCount(node)).toBe(2);

@@ -60,7 +60,7 @@ async function accept(worker: WorkerId): Promise<HeldJob | undefined> {
 
 const stored = (type: string, id: string) => node.kv.read((tx) => node.jobs.get(tx, { type, id }));
 
-/** Returns what holds the job back, and its reason in `_scheduler`. */
+/** Returns the job's state, the cause of its delay, and its error in `_scheduler`. */
 async function shown(id: string) {
   const entry = await node.replicator.find(id);
   if (entry === undefined) throw new Error("The job is there");
@@ -72,7 +72,7 @@ async function shown(id: string) {
   return { state, heldBackBy: measure?.heldBackBy, error };
 }
 
-test("a job says that no running node has its labels", async () => {
+test("a job reports that no running node has its labels", async () => {
   const id = await start(["site:b"]);
   const unplaced = { state: "pending", heldBackBy: "placement" };
   expect(await shown(id)).toMatchObject(unplaced);
@@ -131,7 +131,7 @@ test("a parked job is watched by a node with its labels, and is woken when `run_
   const unlabelled = parseReplication(FOLLOW);
   expect(watchedPlace(node.runtime.digests, unlabelled)?.source).not.toBe(place.source);
 
-  // A change of the source makes the job due, for nodes with its labels.
+  // A change of the source makes the job due on nodes with its labels.
   await new ParkedJobsWaking(node, place.source).wake([id]);
   expect(await stored(REPLICATION_JOB_TYPE, id)).toMatchObject({ labels: ["site:b"] });
   await node.kv.transact(async (tx) => {
@@ -147,7 +147,7 @@ test("a parked job is watched by a node with its labels, and is woken when `run_
   expect(await node.kv.read((tx) => node.parked.among(tx, [id]))).toEqual(new Set());
 });
 
-test("a parked job says that no running node has its labels", async () => {
+test("a parked job reports that no running node has its labels", async () => {
   const id = await start(["site:b"]);
   await node.kv.transact(async (tx) => {
     const job = await node.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
@@ -159,7 +159,7 @@ test("a parked job says that no running node has its labels", async () => {
   expect(await shown(id)).toEqual({ state: "running", heldBackBy: undefined, error: undefined });
 });
 
-test("a rule is followed by a node with its labels; if there is none, `last_error` says so", async () => {
+test("a rule is followed by a node with its labels, and `last_error` reports if no node has them", async () => {
   const owner = { userName: "ann", vouched: undefined, wasAdmin: true };
   const rule = { source: "http://far.example/", target: "{db}", run_on: ["site:b"] };
   await node.replicator.rules.put("backup", rule, owner as never);
@@ -176,7 +176,7 @@ test("a rule is followed by a node with its labels; if there is none, `last_erro
   expect(await failure()).toBe(undefined);
 });
 
-test("before the format of the store has labels, `run_on` is rejected", async () => {
+test("`run_on` is rejected while the store has an older format without labels", async () => {
   const older = open(false);
   const document = JSON.stringify({ ...FOLLOW, run_on: ["site:b"], owner: null });
   const reason = expect.stringMatching(/^`run_on` requires a newer format of the store; run/);

@@ -1,6 +1,6 @@
 /**
- * Questions to a frontend that require outgoing connections. A replication node answers these
- * questions. In virtual time.
+ * Requests to a frontend whose response requires outgoing connections. A replication node answers
+ * them as questions in the queue. In virtual time.
  */
 import { expect, test } from "vitest";
 import { parseJson } from "../../src/base/index.ts";
@@ -31,7 +31,7 @@ async function open() {
   });
   const { rules } = frontend.replicator;
   const asked = new AskedQuestions({ ...frontend, rules, plans: frontend.rulePlans });
-  /** Returns the outcome of a question, and how long it took. */
+  /** Returns the outcome of a question, and the time that the question took. */
   const outcomeOf = async (answer: Promise<unknown>) => {
     const beganMs = world.time.nowMs;
     const found = await world.until(answer.catch((error: unknown) => error));
@@ -40,7 +40,7 @@ async function open() {
   return { world, frontend, worker, asked, asking, outcomeOf };
 }
 
-test("a question fails immediately if no node can answer it, and fails as soon as the last such node loses its lease", async () => {
+test("a question fails immediately if no node can answer it, or as soon as the last such node loses its lease", async () => {
   const { world, frontend, worker, asked, asking, outcomeOf } = await open();
   const refused = { code: "REPLICATOR_NO_NODE", reason: expect.stringContaining("Start one") };
   const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));

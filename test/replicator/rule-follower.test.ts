@@ -1,7 +1,4 @@
-/**
- * A rule's follower that has lost its job. It makes no more changes, whatever it was doing. In
- * virtual time.
- */
+/** A rule's follower that has lost its job makes no more changes. In virtual time. */
 import { afterEach, expect, test } from "vitest";
 import type { HeldJob } from "../../src/jobs/index.ts";
 import { SweepPace } from "../../src/replicator/parking/sweep-pace.ts";
@@ -83,21 +80,21 @@ const SITUATIONS: Readonly<
       return { names: NAMES, hasMore: false };
     },
   }),
-  "hears of new databases": (lose) => ({
+  "receives the names of new databases": (lose) => ({
     lastUpdate: async () => 1,
     updates: async () => {
       await lose();
       return { names: NAMES, deleted: new Set(), last: 2 };
     },
   }),
-  "finds databases gone": (lose, isLater) => ({
+  "finds that databases were deleted": (lose, isLater) => ({
     names: async () => {
       if (isLater()) await lose();
       return { names: isLater() ? [] : NAMES, hasMore: false };
     },
     sequences: async (names) => new Map(names.map((name) => [name, "missing"])),
   }),
-  "finds security objects changed": (lose, isLater) => ({
+  "finds that security objects have changed": (lose, isLater) => ({
     names: async () => ({ names: NAMES, hasMore: false }),
     security: async () => {
       if (isLater()) await lose();
@@ -106,33 +103,36 @@ const SITUATIONS: Readonly<
   }),
 };
 
-test.each(Object.keys(SITUATIONS))("a follower that %s", async (name) => {
-  const outcomes = [];
-  for (const loses of [false, true]) {
-    let isLater = false;
-    const lose = async (): Promise<void> => {
-      if (loses) await opened.loseJob();
-    };
-    const opened = await open(
-      (SITUATIONS[name] as (typeof SITUATIONS)[string])(lose, () => isLater),
-    );
-    const { world, follower, rows } = opened;
-    const stopping = new AbortController();
-    let failure: unknown;
-    const following = follower.follow(stopping.signal).catch((error: unknown) => {
-      failure = error;
-    });
-    if (name.startsWith("finds")) await world.time.run(world.time.nowMs + MINUTE_MS);
-    const before = JSON.stringify(await rows());
-    isLater = true;
-    await world.time.run(world.time.nowMs + 2 * MINUTE_MS);
-    const isChanged = JSON.stringify(await rows()) !== before;
-    outcomes.push([isChanged, (failure as { code?: string } | undefined)?.code]);
-    stopping.abort(new Error("The test is over"));
-    await world.until(following);
-  }
-  expect(outcomes).toEqual([
-    [true, undefined],
-    [false, "JOBS_HALTED"],
-  ]);
-});
+test.each(Object.keys(SITUATIONS))(
+  "a follower that has lost its job changes nothing when it %s",
+  async (name) => {
+    const outcomes = [];
+    for (const loses of [false, true]) {
+      let isLater = false;
+      const lose = async (): Promise<void> => {
+        if (loses) await opened.loseJob();
+      };
+      const opened = await open(
+        (SITUATIONS[name] as (typeof SITUATIONS)[string])(lose, () => isLater),
+      );
+      const { world, follower, rows } = opened;
+      const stopping = new AbortController();
+      let failure: unknown;
+      const following = follower.follow(stopping.signal).catch((error: unknown) => {
+        failure = error;
+      });
+      if (name.startsWith("finds")) await world.time.run(world.time.nowMs + MINUTE_MS);
+      const before = JSON.stringify(await rows());
+      isLater = true;
+      await world.time.run(world.time.nowMs + 2 * MINUTE_MS);
+      const isChanged = JSON.stringify(await rows()) !== before;
+      outcomes.push([isChanged, (failure as { code?: string } | undefined)?.code]);
+      stopping.abort(new Error("The test is over"));
+      await world.until(following);
+    }
+    expect(outcomes).toEqual([
+      [true, undefined],
+      [false, "JOBS_HALTED"],
+    ]);
+  },
+);

@@ -31,7 +31,7 @@ async function open(
   const fetch: Fetch = async ({ url, headers, signal }) => {
     const { pathname, searchParams } = new URL(url);
     asked.push(pathname);
-    // The server does not respond to a feed within the test.
+    // The server does not respond to a long poll within the test.
     await world.time.sleep(searchParams.get("feed") === "longpoll" ? 3_600_000 : 10, signal);
     const { status, json } = answer(pathname, searchParams, headers?.authorization);
     return {
@@ -127,7 +127,7 @@ test.each<[string, Answer, object]>([
     { error: "forbidden", reason: `403 from ${RULE.source}_all_dbs forbidden: Admins only.` },
   ],
   [
-    "answers with something else",
+    "sends something other than a list",
     { status: 200, json: { no: "list" } },
     { error: "all_dbs_failed" },
   ],

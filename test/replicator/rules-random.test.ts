@@ -15,10 +15,7 @@ const SEEDS = Number(process.env.RULE_SEEDS ?? 6);
 const FIRST = Number(process.env.RULE_FIRST ?? 0);
 const STEPS = 40;
 const ROOT = { userName: "root" };
-/**
- * Database names. Some of them match a rule, and some would have an invalid target name under
- * `{1}`.
- */
+/** Database names. All except `other` match at least one rule. */
 const NAMES = ["user-a", "user-b", "user-c", "user-7", "team-a", "team-b", "other"];
 const RULES = [
   { databases: ["user-*"], target: "copy-{db}", delete: "stop" },
@@ -33,8 +30,8 @@ const RULES = [
 ];
 
 /**
- * A model of the rules, in the same order. For each rule, a function without patterns returns the
- * target of a database that the rule copies.
+ * A model of the rules, in the same order. Each function returns the name of the target, or
+ * `undefined` if the rule does not copy the database. The functions do not use patterns.
  */
 const COPIES: readonly ((name: string) => string | undefined)[] = [
   (name) => (name.startsWith("user-") ? `copy-${name}` : undefined),

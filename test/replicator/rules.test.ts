@@ -109,7 +109,7 @@ test("a rule copies databases that match, and starts to copy those created later
   );
 });
 
-test("if a database is deleted, its job fails and is kept, unless the rule requires that it is cancelled", async () => {
+test("if a database is deleted, its job fails and is kept, unless the rule requires that the job is cancelled", async () => {
   const node = await open();
   for (const name of ["user-a", "user-b", "user-c"]) await node.createDatabase(name);
   await put(node, USERS);

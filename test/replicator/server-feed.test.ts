@@ -63,10 +63,13 @@ test.each<[unknown, string]>([
     "503 from http://far.example/_db_updates timeout: No shards",
   ],
   ["<h1>Down</h1>", '503 from http://far.example/_db_updates: "<h1>Down</h1>"'],
-])("a failing server is described by its status and words: %j", async (json, reason) => {
-  const { world, server } = open(503, json);
-  await expect(world.until(server.lastUpdate(signal))).rejects.toMatchObject({
-    error: "server_failed",
-    reason,
-  });
-});
+])(
+  "the error for a failing server contains the status and text of the response: %j",
+  async (json, reason) => {
+    const { world, server } = open(503, json);
+    await expect(world.until(server.lastUpdate(signal))).rejects.toMatchObject({
+      error: "server_failed",
+      reason,
+    });
+  },
+);

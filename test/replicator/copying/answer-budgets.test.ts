@@ -1,5 +1,5 @@
 /**
- * Hostile responses of every kind. The request fails after it has read a bounded number of bytes.
+ * Hostile responses of every kind. Each request fails after it has read a bounded number of bytes.
  */
 import { describe, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
@@ -20,7 +20,7 @@ const MIB = 1024 * KIB;
 const PIECE_BYTES = 64 * KIB;
 
 /**
- * Returns a body of `before` followed by 70 MiB of `filler`, or by nothing if `filler` is empty.
+ * Returns a body of `before` and 70 MiB of `filler`, or of only `before` if `filler` is empty.
  * `read` counts the bytes of filler that were read.
  */
 function bomb(before: string, filler: string) {
@@ -77,7 +77,7 @@ const REQUESTS: readonly (readonly [
   bytesMax: number,
   ask: (sides: Sides) => Promise<unknown>,
 ])[] = [
-  ["facts about a database", 64 * KIB, ({ endpoint }) => endpoint.info(signal)],
+  ["information about a database", 64 * KIB, ({ endpoint }) => endpoint.info(signal)],
   ["the creation of a database", 64 * KIB, ({ endpoint }) => endpoint.create({}, signal)],
   ["a replication log", 8 * MIB, ({ endpoint }) => endpoint.readLocal("x", signal)],
   [
@@ -93,7 +93,7 @@ const REQUESTS: readonly (readonly [
     ({ endpoint }) => endpoint.setSecurity("{}", signal),
   ],
   [
-    "written documents",
+    "the write of documents",
     128 * KIB,
     ({ endpoint }) => endpoint.writer.writeDocuments([document], signal),
   ],
@@ -128,7 +128,7 @@ describe.each([
     },
   );
 
-  test("makes a bulk read fall back to requesting each document individually", async () => {
+  test("a bulk read with such a response falls back to requesting each document individually", async () => {
     const { endpoint } = openSides(before, filler);
     const requests = [{ id: "a", revision: "1-a", ancestors: [] }];
     expect(await endpoint.reader.readRevisions(requests, signal)).toBeUndefined();

@@ -1,4 +1,4 @@
-/** When a run may write a checkpoint. */
+/** Conditions under which a run may write a checkpoint. */
 import { afterEach, describe, expect, test } from "vitest";
 import type { Runtime } from "../../../src/base/index.ts";
 import { type Fetch, type FetchRequest, SecretsInUse } from "../../../src/http-client/index.ts";
@@ -58,8 +58,8 @@ const isCheckpoint = ({ method, url }: FetchRequest): boolean =>
   method === "PUT" && url.includes("/_local");
 
 /**
- * Starts a job, and pauses it while it writes its second document. The test decides when that write
- * fails.
+ * Starts a job, and pauses it while it writes its second document. That write fails when the test
+ * calls `release`.
  */
 async function stopHalfway() {
   const first = deferred();
@@ -103,7 +103,7 @@ test("a run that has lost its job writes no checkpoint, even if it has copied do
   expect(await localsOf(far)).toEqual([]);
 });
 
-/** Wraps the runtime of a node so that waits of these lengths end immediately. */
+/** Returns a wrapper for runtimes in which waits of these lengths end immediately. */
 const hurried =
   (...durationsMs: readonly number[]) =>
   (system: Runtime): Runtime => {
@@ -346,7 +346,7 @@ test("a database that is re-created while a checkpoint is being written does not
   const { far, node: opened } = await open([], async (request, pass) => {
     const { kv, databases } = node.current as Node;
     const answer = await pass();
-    // The last response before both databases receive the checkpoint.
+    // This is the last response before both databases receive the checkpoint.
     if (request.url.endsWith("/_ensure_full_commit")) {
       await kv.transact((tx) => databases.remove(tx, "a"));
       await kv.transact((tx) => databases.create(tx, "a"));

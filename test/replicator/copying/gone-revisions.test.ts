@@ -42,7 +42,7 @@ describe.each(["local", "own API"] as const)("with a source of the kind %s", (pl
   test.each([
     ["the document is gone", []],
     ["only an earlier leaf exists", [film("a")]],
-    ["a rival exists", [film("b", "a")]],
+    ["a conflicting leaf exists", [film("b", "a")]],
     ["a later leaf of another branch exists", [film("c", "b", "a")]],
   ])("a retried revision is removed from the failure list when %s", async (_, documents) => {
     expect(await leftAfterRetry(await openSource(place, documents))).toEqual([]);
@@ -61,8 +61,8 @@ const broken = (): never => {
 };
 
 test.each<[string, TextDocument[], (source: Endpoint) => Partial<Endpoint>]>([
-  ["announces the revision", [film("gone", "a")], withheld],
-  ["announces a later one, which it does not deliver either", [film("c", "gone", "a")], withheld],
+  ["announces the revision but does not deliver it", [film("gone", "a")], withheld],
+  ["announces a later revision but delivers neither", [film("c", "gone", "a")], withheld],
   ["cannot report its revisions", [], () => ({ changes: broken })],
 ])("a revision stays on the failure list if its source %s", async (_, documents, faulty) => {
   const source = await openSource("local", documents);

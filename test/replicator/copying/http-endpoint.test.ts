@@ -127,7 +127,7 @@ test.each([false, true])(
   },
 );
 
-test("short requests about one database have a batch root, so that they may be batched", async () => {
+test("short requests about one database have a batch root, so that the client may batch them", async () => {
   const asked: FetchRequest[] = [];
   const endpoint = open((request) => {
     asked.push(request);
@@ -251,7 +251,7 @@ const row = (id: string) => {
 };
 const asked = ["a", "b"].map((id) => ({ id, revision: "1-a", ancestors: [] }));
 
-test("rejects a bulk read whose results are incomplete or in another order", async () => {
+test("a bulk read whose results are incomplete or in another order is rejected", async () => {
   for (const [ids, isRead] of [
     [["a", "b"], true],
     [["b", "a"], false],
@@ -264,7 +264,7 @@ test("rejects a bulk read whose results are incomplete or in another order", asy
 
 const TOO_DEEP = "The JSON is nested more than 10000 levels deep";
 
-test("rejects a bulk read that contains a document nested too deeply, and parsing the document reports the reason", async () => {
+test("a bulk read that contains a document nested too deeply is rejected, and parsing the document reports the reason", async () => {
   for (const [nesting, isRead] of [
     [10_000, true],
     [10_001, false],
@@ -288,7 +288,7 @@ test("rejects a bulk read that contains a document nested too deeply, and parsin
   }
 });
 
-test("accepts status 202, which a cluster may send, as a successful write", async () => {
+test("a response with status 202, which a cluster may send, counts as a successful write", async () => {
   const endpoint = open(() => ({ status: 202, body: "[]" }));
   const documents = [new TextDocument("a", '{"_id":"a"}')];
   expect(await endpoint.writer.writeDocuments(documents, signal)).toEqual([]);
@@ -304,14 +304,14 @@ test.each([
   '[{"id":"a","rev":"1-a"},null]',
   "[[]]",
   "[{}]",
-])("rejects the response %s to a write of documents", async (body) => {
+])("the response %s to a write of documents is rejected", async (body) => {
   const endpoint = open(() => ({ status: 201, body }));
   const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
   const writing = endpoint.writer.writeDocuments(documents, signal);
   await expect(writing).rejects.toMatchObject({ error: "bulk_docs_failed" });
 });
 
-test("fails a write unless the response confirms or refuses each document", async () => {
+test("a write fails unless the response confirms or refuses each document", async () => {
   const row = (id: string) => ({ ok: true, id, rev: "1-a" });
   const refused = { id: "b", error: "forbidden", reason: "no" };
   const documents = ["a", "b"].map((id) => new TextDocument(id, `{"_id":"${id}","_rev":"1-a"}`));
@@ -328,7 +328,7 @@ test("fails a write unless the response confirms or refuses each document", asyn
 });
 
 test.each(["[]", '[{"id":"a","rev":"1-a","status":201}]', '[{"ok":true,"id":"a","rev":"1-A"}]'])(
-  "accepts the response %s as confirmation that the document was written",
+  "the response %s is accepted as confirmation that the document was written",
   async (body) => {
     const endpoint = open(() => ({ status: 201, body }));
     const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
@@ -432,7 +432,7 @@ describe.each([200, 201, 202])("a response with status %i", (status) => {
   );
 });
 
-test("splits a batch that the server refuses as a whole until only the refused documents are left", async () => {
+test("a batch that the server refuses as a whole is split until only the refused documents are left", async () => {
   const answers: Readonly<Record<string, Reply>> = {
     long: { status: 413, body: '{"error":"document_too_large","reason":"long"}' },
     odd: { status: 400, body: "" },
@@ -466,7 +466,7 @@ test("splits a batch that the server refuses as a whole until only the refused d
   expect(requestCount).toBe(11);
 });
 
-test("a request of a one-time call is not retried, and its failure contains the server's response", async () => {
+test("a request with the option `once` is not retried, and its error contains the server's response", async () => {
   const answer = { status: 503, error: "timeout", reason: "The request could not be processed" };
   const { status, ...body } = answer;
   let count = 0;
@@ -497,7 +497,7 @@ test("a request of a one-time call is not retried, and its failure contains the 
   }
 });
 
-test("computes the number of pending changes from the update sequence if the server's sequences are numbers", async () => {
+test("the number of pending changes is computed from the update sequence if the server's sequences are numbers", async () => {
   const endpoint = open(({ url }) => {
     expect(url).not.toContain("_changes");
     return { status: 200, body: '{"update_seq":12}' };
@@ -505,7 +505,7 @@ test("computes the number of pending changes from the update sequence if the ser
   expect(await endpoint.pendingChangeCount(5, signal)).toBe(7);
 });
 
-test("reports why the server refused to create a missing database", async () => {
+test("an error contains the reason for which the server refused to create a missing database", async () => {
   const why = { error: "illegal_database_name", reason: "Name: 'B'." };
   let exists = false;
   const endpoint = open(({ method }) => {
@@ -574,7 +574,7 @@ test.each([
   }
 });
 
-test("a database that exists at creation but is gone afterwards is reported as not found", async () => {
+test("a database that the server reports as existing at its creation but as missing later is reported as not found", async () => {
   const endpoint = open(({ method }) => ({ status: method === "PUT" ? 412 : 404, body: "{}" }));
   await endpoint.create({}, signal);
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });
@@ -629,20 +629,20 @@ test.each([
   '{"a":{"missing":5}}',
   '{"a":null}',
   '{"a":{"missing":["1-a"],"possible_ancestors":5}}',
-])("rejects the _revs_diff response %s", async (body) => {
+])("the _revs_diff response %s is rejected", async (body) => {
   const endpoint = open(() => ({ status: 200, body }));
   const asking = endpoint.missingRevisions(new Map([["a", ["1-a"]]]), signal);
   await expect(asking).rejects.toMatchObject({ error: "revs_diff_failed" });
 });
 
-test("reports missing revisions as they were requested, even if the server spells them differently", async () => {
+test("missing revisions are reported as they were requested, even if the server spells them differently", async () => {
   const body = '{"a":{"missing":["1-ab","1-ab"],"possible_ancestors":["1-c",5,"x"]}}';
   const endpoint = open(() => ({ status: 200, body }));
   const missing = await endpoint.missingRevisions(new Map([["a", ["1-AB", "1-b"]]]), signal);
   expect([...missing]).toEqual([["a", { missing: ["1-AB"], possibleAncestors: ["1-c"] }]]);
 });
 
-test("distinguishes revisions that differ only in case, and reports both as missing if the server does not distinguish them", async () => {
+test("revisions that differ only in case are distinguished if the response names one of them exactly", async () => {
   const asked = new Map([["a", ["1-aB", "1-Ab", "1-c"]]]);
   const missingBy = async (named: readonly string[]) => {
     const body = JSON.stringify({ a: { missing: named } });
@@ -654,7 +654,7 @@ test("distinguishes revisions that differ only in case, and reports both as miss
   expect(await missingBy(["1-AB"])).toEqual(["1-aB", "1-Ab"]);
 });
 
-test("converts errors that are not strings, and shortens long reasons", async () => {
+test("errors that are not strings are converted, and long reasons are shortened", async () => {
   const row = { id: "a", status: 1e300, error: { toString: 1 }, reason: "x".repeat(100_000) };
   const endpoint = open(() => ({ status: 201, body: JSON.stringify([row]) }));
   const documents = [new TextDocument("a", '{"_id":"a","_rev":"1-a"}')];
@@ -670,7 +670,7 @@ test("converts errors that are not strings, and shortens long reasons", async ()
 test.each([
   ["deeply nested", `${"[".repeat(2_000)}${"]".repeat(2_000)}`],
   ["long", `"${"s".repeat(40_000)}"`],
-])("rejects a sequence that is %s", async (_, sequence) => {
+])("a sequence that is %s is rejected", async (_, sequence) => {
   for (const body of [
     `{"results":[{"seq":${sequence},"id":"a","changes":[{"rev":"1-a"}]}],"last_seq":1}`,
     `{"results":[],"last_seq":${sequence}}`,
@@ -682,7 +682,7 @@ test.each([
   }
 });
 
-test("rejects a document whose id is not the requested one", async () => {
+test("a document whose id is not the requested one is rejected", async () => {
   const body = '[{"ok":{"_id":"b","_rev":"1-a","_revisions":{"start":1,"ids":["a"]}}}]';
   const endpoint = open(() => ({ status: 200, body }));
   const request = { id: "a", revision: "1-a", ancestors: [] };
@@ -716,7 +716,7 @@ function textOf(body: FetchRequest["body"]): string {
   return Buffer.from(body as Uint8Array).toString();
 }
 
-test("ignores possible ancestors that are not revisions", async () => {
+test("possible ancestors that are not revisions are ignored", async () => {
   const ancestors = '["1-a",["1-b"],5,null,"x",{"a":1},"2-c"]';
   const body = `{"a":{"missing":["3-a"],"possible_ancestors":${ancestors}}}`;
   const endpoint = open(() => ({ status: 200, body }));
@@ -760,7 +760,7 @@ test.each([
   ["http://host/db", "http://host/other", true],
   ["http://host/_users", "http://host/other/_users", true],
   ["http://host/_users", "http://host/db", true],
-])("from %s, follows a redirect to %s: %s", async (named, place, isFollowed) => {
+])("the endpoint follows a redirect from %s to %s: %s", async (named, place, isFollowed) => {
   const endpoint = open(
     ({ url }) =>
       url.startsWith(`${named}/`) || url === named

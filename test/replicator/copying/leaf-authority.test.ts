@@ -41,7 +41,7 @@ interface Leaf {
   readonly body?: object;
 }
 
-/** Writes a replicated revision. `path` contains its own hash and those of its ancestors. */
+/** Writes a replicated revision. `path` contains its hash, followed by those of its ancestors. */
 function graft(writer: WriteContext, { path, body }: Leaf, databases = node.databases) {
   const hashes = path.map((name) => name.repeat(32));
   return node.kv.transact(async (tx) => {
@@ -102,9 +102,9 @@ const ROUTES: readonly (readonly [string, () => Promise<unknown>])[] = [
         return database.purge(tx, [{ id: "one", revisions: [revision] }], ROOT);
       }),
   ],
-  ["a replication brings a deletion", () => graft(ROOT, { path: ["d", "f", "0"] })],
+  ["a replication deletes the winner", () => graft(ROOT, { path: ["d", "f", "0"] })],
   [
-    "a replication job brings a deletion",
+    "a replication job deletes the winner",
     () => graft({ ...ROOT, bringsCopies: true }, { path: ["d", "f", "0"] }),
   ],
 ];
@@ -121,7 +121,7 @@ describe.each([
     expect(await job()).toMatchObject({ userName: "eve", refusal: ADMIN_ONLY });
   });
 
-  test("is refused if it becomes the winner in the transaction in which an administrator saves the same body", async () => {
+  test("the leaf is refused if it becomes the winner in the transaction in which an administrator saves the same body", async () => {
     const text = { ...body, owner: "eve" };
     await graft(EVE, { path: ["f", "1", "0"], body: text });
     await graft(ROOT, { path: ["a", "0"], body: { ...PLAIN, owner: "eve" } });
@@ -135,7 +135,7 @@ describe.each([
   });
 });
 
-test("an administrator's leaf may still use its secret reference if a user's deletion of another leaf makes it the winner", async () => {
+test("an administrator's leaf may use its secret reference if the deletion of another leaf makes it the winner", async () => {
   const owner = "eve";
   await save(ROOT, SECRET);
   await graft({ ...ROOT, userName: "chief" }, { path: ["f", "e", "d"], body: { ...PLAIN, owner } });
@@ -162,7 +162,7 @@ test("saving another user's document gives it no additional rights", async () =>
   expect(await save(other, { ...SECRET, owner: "root" })).toBe("rejected");
 });
 
-test("deleting a winning leaf ends its author's job, even if the next winner has another author and the state completed", async () => {
+test("deleting a winning leaf gives the job to the next winner's author, even if the next winner has the state completed", async () => {
   const ended = { ...PLAIN, owner: "eve", _replication_state: "completed" };
   await graft(EVE, { path: ["a", "0"], body: ended });
   await graft(ROOT, { path: ["f", "0"], body: { ...PLAIN, owner: "root" } });
@@ -235,7 +235,7 @@ describe("a leaf that an older version stored without its author", () => {
     return graft(ROOT, leaf, new DatabaseRegistry({ runtime, root: SUBSPACES.databases }));
   };
 
-  test("has no job if it becomes the winner", async () => {
+  test("is refused as the winner until the document is saved again", async () => {
     await older({ path: ["a", "0"], body: { source: "a", target: "c", owner: "root" } });
     await graft(ROOT, { path: ["f", "0"], body: { ...PLAIN, owner: "root" } });
     await graft(ROOT, { path: ["d", "f", "0"] });

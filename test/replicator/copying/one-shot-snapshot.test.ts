@@ -1,6 +1,6 @@
 /**
- * Which documents a one-shot job copies: those that existed when it began, whatever is written in
- * the meantime.
+ * Snapshot of a one-shot job. The job copies the documents that existed when it began, whatever is
+ * written in the meantime.
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
@@ -116,7 +116,7 @@ test("a normal feed of a local database ends with the last change that existed w
   expect(pending).toBeGreaterThan(0);
 });
 
-describe("over HTTP", () => {
+describe("a one-shot feed over HTTP", () => {
   /** After this piece of a response, the server resets the connection. */
   const BREAK = "\0break";
 

@@ -91,7 +91,7 @@ describe("a job", () => {
   test.each([
     ["an unverified certificate", "HTTPS://far/a", { verify_ssl_certificates: false }],
     ["a proxy without TLS", "http://far/a", { proxy: "http://proxy.example" }],
-  ])("does not get an identity with %s", async (_, url, members) => {
+  ])("does not get an identity if its connection uses %s", async (_, url, members) => {
     const identities = parseIdentities(new Map([["a", "/etc/hostname https://far http://far"]]));
     const lookUp = secretLookup({}, [], undefined, identities);
     const auth = { bearer: { token: "identity:a" } };
@@ -209,13 +209,13 @@ describe("an identity", () => {
     });
   });
 
-  test("is not sent where someone else could receive it", async () => {
+  test("is not sent over a connection that others could intercept", async () => {
     const reason =
       "identity:couch is not sent to https://couch.example without verifying its certificate, or through a proxy without TLS";
     expect(await found("https://couch.example/", false)).toEqual({ kind: "missing", reason });
   });
 
-  test("may be a token of a service account, but never contain a sealing key", async () => {
+  test("may be a token of a service account, but not a sealing key", async () => {
     const claims = Buffer.from('{"sub":"system:serviceaccount:a:b"}').toString("base64url");
     const token = `e30.${claims}.c2ln`;
     const url = "https://couch.example/";
@@ -224,7 +224,7 @@ describe("an identity", () => {
     expect((await found(url, true, key)).kind).toBe("missing");
   });
 
-  test("must be one of this node, and have a destination", () => {
+  test("is found only if it is configured on this node and the request has a destination", () => {
     const lookUp = secretLookup({}, ["*"], undefined, parseIdentities(new Map([["couch", INI]])));
     const destination = { url: "https://couch.example/", isDirect: true };
     expect(lookUp("identity:other", destination)).toEqual({
@@ -249,7 +249,7 @@ describe("an identity", () => {
     );
   });
 
-  test("is read from the file of --config only, which HTTP cannot change", () =>
+  test("is read only from the file of --config, which HTTP requests cannot change", () =>
     withDirectory(async (directory) => {
       const at = (name: string): string => join(directory, name);
       writeFileSync(at("token"), "token");

@@ -127,7 +127,7 @@ test("writing a replication document creates its job, and the document records t
   expect(await node.content("b")).toEqual(await node.content("a"));
 });
 
-test("refuses a document that could never run, and the error names the field", async () => {
+test("a document whose job could never run is refused, and the error names the field", async () => {
   const node = await open();
   await node.createDatabase("_replicator");
   const refused = node.put("_replicator", "bad", '{"source":"a","target":7}');
@@ -136,7 +136,7 @@ test("refuses a document that could never run, and the error names the field", a
 });
 
 test.each(["triggered", "error"])(
-  "runs a document to which a CouchDB has added the state %s",
+  "the job of a document to which a CouchDB has added the state %s runs",
   async (state) => {
     const node = await open();
     node.start();

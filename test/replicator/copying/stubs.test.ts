@@ -51,11 +51,11 @@ async function sentWithSecond(place: "local" | "own API", position: number): Pro
   return sent;
 }
 
-test("a local database sends an attachment whose revpos is 0 even if the target already has it", async () => {
+test("a local database sends an attachment whose revpos is 0 even if the target has the previous revision", async () => {
   expect(await sentWithSecond("local", 0)).toEqual([["poster"]]);
 });
 
-test("all attachments are requested if a server omits one whose revpos is 0", async () => {
+test("the copier requests all attachments if a server omits one whose revpos is 0", async () => {
   expect(await sentWithSecond("own API", 0)).toEqual([["placed", "poster"]]);
 });
 

@@ -90,7 +90,7 @@ describe("a rule whose source is a hostile server", () => {
 });
 
 test.each([301, 302, 307, 308])(
-  "does not follow a redirect with status %i to a system database",
+  "the replicator does not follow a redirect with status %i to a system database",
   async (status) => {
     const elsewhere = [
       "http://127.0.0.1:5984/_replicator/",

@@ -120,7 +120,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
 
 type Ask = Awaited<ReturnType<typeof openBusyNode>>["ask"];
 
-/** Every way to end a job: a function creates the job and returns the function that ends it. */
+/** Every way to end a job. Each function creates a job, and returns a function that ends it. */
 const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] = [
   [
     "its document is deleted",

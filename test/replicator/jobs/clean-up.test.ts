@@ -1,4 +1,4 @@
-/** Which node cleans up, and when. In virtual time. */
+/** The node that cleans up, and the times of its clean-ups. In virtual time. */
 import { expect, test, vi } from "vitest";
 import { World } from "../../simulation/kernel/world.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
@@ -14,7 +14,7 @@ function openNodes(world: World, count: number) {
   });
 }
 
-test("one node cleans up for all nodes, and another node takes over when it is gone", async () => {
+test("one node cleans up for all nodes, and another node takes over when the first one has stopped", async () => {
   const world = new World("clean-up");
   const nodes = openNodes(world, 3);
   for (const node of nodes) await node.start();

@@ -16,8 +16,8 @@ const ANN = { userName: "ann", isAdmin: false };
 type Kind = "persistent" | "transient";
 
 /**
- * Starts a job, then a second job that requests the same replication. Returns both and helpers for
- * them.
+ * Starts a job, and then a second job that requests the same replication. Returns the ids of both
+ * jobs, and helper functions.
  */
 async function collide({ first, second }: { readonly first: Kind; readonly second: Kind }) {
   const node = openVirtualNode({});

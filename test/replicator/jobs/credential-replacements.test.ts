@@ -205,7 +205,7 @@ test.each([
   ["another user", { source: "http://eve:x@far.example/a" }],
   ["no user", { source: "http://far.example/a" }],
   ["the server's own databases", { source: "a" }],
-])("does not change the credentials of a job that uses %s", async (_, body) => {
+])("a replacement does not change the credentials of a job that uses %s", async (_, body) => {
   const node = await open(offline);
   await node.put("_replicator", "one", { ...body, target: "b" });
   const [entry] = await node.entries();
@@ -345,7 +345,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("do not count as having had a valid password if only their document's text shows them as completed", async () => {
+  test("do not get the new password if only their document's text states that they have completed", async () => {
     const node = await openServer();
     const state = {
       _replication_state: "completed",
@@ -375,7 +375,7 @@ test.each([
   [{ host: "http://a", username: "jan" }, "`auth` must be an object"],
   [{ host: "http://a", username: "jan", auth: {} }, "`auth` must contain"],
   [{ host: "http://a", username: "jan", auth: { basic: {} } }, "auth.basic"],
-])("rejects %j", (members, reason) => {
+])("the replacement %j is rejected", (members, reason) => {
   expect(() => parseReplacement(members)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining(reason) }),
   );

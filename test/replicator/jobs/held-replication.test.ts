@@ -45,7 +45,7 @@ let store: RacedStore;
 let job: HeldReplication;
 /** Accepts the next due job, and returns it. */
 let accept: () => Promise<HeldReplication>;
-/** The same job with parts that report its database as deleted. */
+/** The same job. Its parts report that its database has been deleted. */
 let doomed: HeldReplication;
 
 beforeEach(async () => {
@@ -95,20 +95,20 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
     store.meanwhile = async () => expect(await command(node.replicator.commands)).toBe("done");
   };
 
-  test("is due when its run's result requires, if no operator decides otherwise", async () => {
+  test("the job is due at the time that its run's result requires, unless an operator decides otherwise", async () => {
     await end();
     const dueSec = await dueInSec();
     if (name === "crashed") expect(dueSec).toBeGreaterThan(PENALTY_SEC / 2);
     else expect(dueSec).toBeLessThanOrEqual(0);
   });
 
-  test("is paused if an operator paused it during the run", async () => {
+  test("the job is paused if an operator paused it during the run", async () => {
     decide((commands) => commands.pause(job.held.id, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeGreaterThan(NEVER_SEC / 2);
   });
 
-  test("is due immediately if an operator reset it during the run", async () => {
+  test("the job is due immediately if an operator reset it during the run", async () => {
     decide((commands) => commands.startFrom(job.held.id, 0, { userName: "ops" }));
     await end();
     expect(await dueInSec()).toBeLessThanOrEqual(0);

@@ -139,7 +139,7 @@ test("a job can be started at a given sequence", async () => {
   expect(Object.keys(await node.content("b"))).toEqual(["after"]);
 });
 
-test("refuses to retry a paused job and to pause an ended job, and reports an unknown job as missing", async () => {
+test("retrying a paused job and pausing an ended job are refused, and an unknown job is reported as missing", async () => {
   const node = await open();
   const jobId = await startContinuous(node);
   const { commands } = node.replicator;

@@ -121,7 +121,7 @@ describe.each([
   ["sessions", true],
   ["passwords", false],
 ])("a server with %s", (_, hasSessions) => {
-  test("receives four logins in five minutes from forty jobs with a wrong password, while a job with the right password succeeds", async () => {
+  test("the server receives four logins in five minutes from forty jobs with a wrong password, while a job with the right password succeeds", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     for (let number = 0; number < 40; number++) {
@@ -153,7 +153,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("makes the nodes list accounts whose login it rejected, with their waiting jobs, until it accepts a password", async () => {
+  test("the nodes list the accounts whose logins the server rejected, with their waiting jobs, until it accepts a password", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world, replicator } = cluster;
     const list = () => world.until(replicator.logins.page({ skip: 0, limit: 10 }));
@@ -190,7 +190,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("receives just as few logins from jobs with different wrong passwords", async () => {
+  test("jobs with different wrong passwords send too few logins to lock the account", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     for (let number = 0; number < 30; number++) {
@@ -203,7 +203,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("receives a login immediately after the password in the job was replaced", async () => {
+  test("a job logs in immediately after its password was replaced", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world, replicator } = cluster;
     const job = { source: sourceWith("wrong-password"), target: "copy", create_target: true };
@@ -220,7 +220,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("keeps the sessions of running jobs while it rejects a wrong password", async () => {
+  test("running jobs keep their sessions while the server rejects the wrong password of another job", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     const lasting = { source: sourceWith(RIGHT), target: "copy", create_target: true };
@@ -235,7 +235,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("does not lock the account when its password changes while many jobs run", async () => {
+  test("the server does not lock an account whose password changes while many jobs run", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world } = cluster;
     for (let number = 0; number < 20; number++) {

@@ -46,7 +46,7 @@ test("each write of a document parses it once", async () => {
   expect(await sourceOf("first")).toBe("c");
 });
 
-test("each document that a transaction writes gets a job of its own", async () => {
+test("each document that a transaction writes gets a separate job", async () => {
   const { node, sourceOf, parses } = await open();
   const edits = ["a", "c"].map((source) => ({
     mode: "interactive" as const,

@@ -50,7 +50,7 @@ async function bringOwnerTo(state: ReplicationState | "parked"): Promise<void> {
 }
 
 test.each(["pending", "running", "parked"] as const)(
-  "the claim of another job names the state of an owner that is %s",
+  "a claim by another job returns the state of the owner: %s",
   async (state) => {
     await bringOwnerTo(state);
     expect(await claim("other")).toMatchObject({ kind: "duplicate", otherState: state });

@@ -74,7 +74,7 @@ function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
   return counts;
 }
 
-test("adding, accepting, starting and ending a job with ten documents take one transaction each, and a client that waits for it takes four", async () => {
+test("adding, accepting, starting and ending a job with ten documents take one transaction each, and a client that waits for the job takes four", async () => {
   const jobCount = 50;
   const node = await openPairs(jobCount);
   const { world, replicator, requestCount } = node;

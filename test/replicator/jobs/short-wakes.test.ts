@@ -1,6 +1,6 @@
 /**
- * Cost of a watcher's wake-up of a job for the job's servers. The job resumes where it parked,
- * unless a database was re-created. In virtual time.
+ * Requests that a parked job sends to its servers after a watcher has woken it. The job resumes
+ * where it parked, unless a database was re-created. In virtual time.
  */
 import { afterEach, expect, test, vi } from "vitest";
 import { Utf8Text, utf8Decode, utf8Encode } from "../../../src/base/index.ts";
@@ -280,7 +280,7 @@ test("if the response to a checkpoint write is lost, the run reads the checkpoin
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("a run reads and writes the checkpoint as for a CouchDB if a server that claims to be a Tandem does not know the request to continue it", async () => {
+test("a run reads and writes the checkpoint as for a CouchDB if a Tandem server does not know the request that continues a checkpoint", async () => {
   const node = await openParked(TANDEM);
   for (const name of ["a", "b"]) node.refuse(`POST /${name}/_local/ID/_continue`);
   const asked = await node.wake("second");
@@ -398,14 +398,14 @@ test("a run that has created its target does not request the checkpoints of olde
   expect(count(node.asked, "GET /c/_local/ID")).toBe(1);
 });
 
-test("a parked job with failed documents is due immediately if a retry was requested, and otherwise when their retry is scheduled", () => {
+test("a parked job with failed documents is due immediately if a retry was requested, and otherwise at the scheduled retry", () => {
   const list = { isEmpty: false, retrySec: 600 };
   expect(decideParked(9000, { ...list, isAsked: true }, 100)).toBe(100);
   expect(decideParked(9000, { ...list, isAsked: false }, 100)).toBe(700);
 });
 
 test.each(["a", "b"])(
-  "a woken job detects that %s was deleted and re-created, and copies everything again",
+  "a woken job detects that database %s was deleted and re-created, and copies everything again",
   async (name) => {
     const node = await openParked();
     await node.remake(name);
@@ -425,7 +425,7 @@ test.each([
   ["a", "POST /a/_local/ID/_continue"],
   ["b", "POST /b/_local/ID/_continue"],
 ])(
-  "a woken job detects that %s was re-created before %s, and copies everything again",
+  "a woken job detects that database %s was re-created before the request %s, and copies everything again",
   async (name, request) => {
     const node = await openParked(request.endsWith("_continue") ? TANDEM : COUCHDB);
     node.before.set(request, async () => {
@@ -454,7 +454,7 @@ test.each([
   [TANDEM, "POST /b/_bulk_docs"],
   [TANDEM, "POST /b/_local/ID/_continue"],
 ])(
-  "a woken job detects on a server %s that b was re-created before %s, even if the source was empty when the job parked",
+  "a woken job detects on a server %s that database b was re-created before the request %s, even if the source was empty when the job parked",
   async (serverName, request) => {
     const node = await openParked(serverName, { isEmpty: true });
     node.before.set(request, async () => {

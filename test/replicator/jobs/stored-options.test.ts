@@ -86,7 +86,7 @@ test.each([
   ["worker_processes_max", 500],
   ["http_connections", 1000],
   ["http_connections_max", 1000],
-])("limits %s to %d", (name, most) => {
+])("a request with %s above %d is rejected", (name, most) => {
   const parsed = (count: number) =>
     parseReplication({ source: "a", target: "b", [name]: count }).options;
   expect(Object.values(parsed(most))).toContain(most);

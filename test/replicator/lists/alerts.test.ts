@@ -211,7 +211,7 @@ test("rules that fail for the same cause share a message, and each rule is resol
   expect(await groups()).toEqual([]);
 });
 
-test("alerts on a rule that no node follows, unless a node has only just started", async () => {
+test("a rule that no node follows causes an alert, but not shortly after a node has started", async () => {
   const watch = await begun();
   const { failures } = world;
   failures.set("users", UNFOLLOWED);

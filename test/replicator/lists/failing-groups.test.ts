@@ -33,8 +33,8 @@ function open() {
 }
 
 /**
- * Four of every five jobs fail, and two thirds of these because of the same host. Each job is due a
- * thousand seconds after its failure.
+ * Four of every five jobs fail, and two thirds of the failures have the same host. The last job is
+ * never due.
  */
 beforeAll(async () => {
   node = open();

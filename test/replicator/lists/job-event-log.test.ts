@@ -1,5 +1,5 @@
 /**
- * The log of job events: thinning, deletion, and how consumers learn that they have missed events.
+ * The log of job events: thinning, deletion, and notices to consumers that have missed events.
  */
 import { afterEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";

@@ -248,7 +248,7 @@ test("a job is listed as caught up only if its source has confirmed that it is",
   );
 });
 
-test("all jobs are scanned if too many have a lag to sort them", async () => {
+test("a filter by lag finds all matching jobs even if too many jobs have a lag to sort them", async () => {
   const requester = { userName: "ann", isAdmin: true };
   for (let n = 0; n < 600; n++) {
     const replication = parseReplication({ source: "more", target: `m${n}`, continuous: true });
@@ -271,7 +271,7 @@ test.each([
   ["a pattern without a literal beginning", "targetDatabase", "*99", (n: number) => n % 100 === 99],
   ["a whole name", "targetDatabase", "t7", (n: number) => n === 7],
 ] as const)(
-  "a filter by %s of a database finds the matching jobs",
+  "a filter of databases by %s finds the matching jobs",
   async (_, member, pattern, isFound) => {
     const filter = { [member]: new Glob(pattern) };
     const found = await pages({ filter, order: "id", descending: false, limit: 100 });

@@ -58,7 +58,7 @@ async function listed(filter: JobFilter) {
   return { ids: entries.map(({ jobId }) => jobId).sort(), total };
 }
 
-/** Checks the list from unfolded changes and from rows. */
+/** Checks the list of jobs with these tags before and after pending changes are folded. */
 async function expectListed(tags: readonly string[], ids: readonly string[]): Promise<void> {
   const expected = { ids: ids.toSorted(), total: ids.length };
   expect(await listed({ tags })).toEqual(expected);
@@ -66,7 +66,7 @@ async function expectListed(tags: readonly string[], ids: readonly string[]): Pr
   expect(await listed({ tags })).toEqual(expected);
 }
 
-test("a filter by tags lists the jobs that have all of them", async () => {
+test("a filter by several tags lists the jobs that have all of these tags", async () => {
   const a = await addJob("a", { team: "billing", env: "prod" });
   const b = await addJob("b", { team: "billing-eu", env: "prod" });
   const c = await addJob("c", { team: "billing" });
@@ -79,7 +79,7 @@ test("a filter by tags lists the jobs that have all of them", async () => {
   expect((await listed({})).ids).toContain(d);
 });
 
-test("a repeated request changes the tags and nothing else", async () => {
+test("repeating a request with other tags changes only the tags of the job", async () => {
   const id = await addJob("a", { team: "billing" });
   await fail(id, "one.example");
   const before = (await node.replicator.find(id))?.data;
@@ -98,7 +98,7 @@ test("a repeated request changes the tags and nothing else", async () => {
   expect(await node.kv.read((tx) => indexProblems(tx, node))).toEqual([]);
 });
 
-test("tags do not change the ids of job and replication", async () => {
+test("tags do not affect the ids of a job and its replication", async () => {
   const id = await addJob("a", undefined);
   const before = (await node.replicator.find(id))?.data.replicationId;
   expect(await addJob("a", { team: "billing" })).toBe(id);
@@ -141,7 +141,7 @@ test("failing jobs are grouped by the values of a tag, with the longest-failing 
   ]);
 });
 
-test("jobs are counted by tag and state; values beyond the limit are counted only in the total", async () => {
+test("jobs are counted by tag and state, and values beyond the limit are counted only in the total", async () => {
   for (const [n, team] of ["a", "b", "b", "c"].entries()) {
     const id = await addJob(`t${n}`, { team });
     if (n === 1) await fail(id, "one.example");
