@@ -133,7 +133,7 @@ export interface Events {
   /** A worker could not remove its registration. */
   "jobs.worker-vanished": { readonly worker: string; readonly error: string };
   "kv.available": { readonly engine: string; readonly waitedMs?: number };
-  /** Writes are rejected because the disk is full. Emitted once until writes succeed again. */
+  /** Writes are rejected because the disk is full. Emitted once per outage. */
   "kv.disk-full": { readonly directory: string; readonly reason: string };
   "kv.disk-has-room": { readonly directory: string };
   /**

@@ -28,7 +28,7 @@ function manualOf(program: Command): string {
     ),
     ".SH OPTIONS",
     ...optionsOf(program),
-    ...item("-h, --help", "display help, also for each command"),
+    ...item("-h, --help", "display help for tandem or a command"),
     ".SH COMMANDS",
     ...program.commands.flatMap((command) => sectionsOf(command)),
     "",

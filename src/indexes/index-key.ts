@@ -112,9 +112,9 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value, truncated to its maximum length. For an entry, also collects the strings of
-   * the value in `texts`. For a bound, `texts` is absent, and the value is omitted if equal values
-   * can have different bytes in entries.
+   * Appends a value, truncated to its maximum length. For the key of an entry, also collects the
+   * strings of the value in `texts`. For a bound of a range, `texts` is absent; a value that has
+   * several byte forms in keys is then omitted.
    */
   #append(
     out: number[],

@@ -52,7 +52,7 @@ const ROWS = {
     6,
     ["name", "direction", "unit"],
     "(1, timeMs)",
-    "time until which this limit of the budget is reserved",
+    "time until which all units of this limit are reserved",
   ),
   budgetsChanged: keyRow<NoElements>(
     7,

@@ -78,7 +78,7 @@ export function JobsPage({ query }: { query: Query }) {
         <button
           type="button"
           class={list.newCount > 0 ? "quiet" : "quiet kept-place"}
-          title="Changes to jobs that are not shown in the list"
+          title="Changes of jobs since the list was read"
           onClick={list.reload}
         >
           {`Refresh (${formatCount(list.newCount, "change")})`}

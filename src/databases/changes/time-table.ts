@@ -49,8 +49,8 @@ export function entryBefore(entries: readonly TimeEntry[], timeMs: number): Time
 
 /**
  * Returns the index of the entry whose removal leaves the smallest gap, relative to the gap's age.
- * Keeps an entry with a later time than its successor as long as possible: the merged entry would
- * have this later time, also for databases whose times were reset between the two entries.
+ * An entry that is later than its successor (the clock was set back) is removed last, because its
+ * removal would give its time to the successor.
  */
 function leastMissed(entries: readonly TimeEntry[]): number {
   const nowMs = (entries.at(-1) as TimeEntry).timeMs;

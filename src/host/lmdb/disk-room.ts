@@ -9,8 +9,8 @@ import { freeBytes } from "./environment.ts";
 const ROOM_BYTES = 16_000_000;
 
 /**
- * Time without failed commits after which the condition ends, if there was enough free space when
- * the condition began. In this case the cause is another limit, such as a quota.
+ * Time without failed commits that ends the condition if the disk had enough free space when the
+ * condition began: writes then fail because of another limit, such as a quota.
  */
 const QUIET_MS = 60_000;
 

@@ -65,7 +65,7 @@ export const AUTHENTICATION_SETTINGS = {
     default: ["cookie", "default"],
     defaultText:
       "{chttpd_auth, cookie_authentication_handler}, {chttpd_auth, default_authentication_handler}",
-    meaning: "handlers (`cookie`, `default`, `proxy`, `jwt`) in their order",
+    meaning: "handlers (`cookie`, `default`, `proxy`, `jwt`), in the order in which they are tried",
     parse: parseHandlers,
   }),
   requireValidUser: REQUIRE_VALID_USER,

@@ -20,7 +20,7 @@ function parseIdentity(name: string, text: string): Identity {
   };
   if (!NAME.test(name)) return refuse("a name of letters, digits, `_`, `.` and `-`");
   const [path = "", ...urls] = text.trim().split(/\s+/);
-  if (!isAbsolute(path)) return refuse("the absolute path of a file first");
+  if (!isAbsolute(path)) return refuse("the absolute path of a file, followed by servers");
   const servers = urls.map((url) => parseServer(url) ?? refuse(SERVERS));
   return servers.length === 0 ? refuse(SERVERS) : { path, servers };
 }

@@ -15,8 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.openHere({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // The session must not be renewed when the server forgets it. The default interval is too
-      // short for this on a slow machine.
+      // The test needs a session that is not renewed until the server has forgotten it. On a slow
+      // machine, the default interval is too short.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.openHere({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),

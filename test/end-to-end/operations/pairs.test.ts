@@ -77,7 +77,7 @@ test("the topology has an edge for each direction of a pair", async () => {
   expect(body).toMatchObject({ jobs: 1, edges: [{ jobs: 1 }, { jobs: 1 }], loops: [{}] });
 });
 
-test("a rule with `pair` gives each database one job in both directions", async () => {
+test("a rule with `pair` gives each database one job, which copies in both directions", async () => {
   for (const name of ["user-1", "user-2"]) {
     await berlin.call("PUT", `/${name}`);
     await berlin.call("PUT", `/${name}/from-berlin`, {});
