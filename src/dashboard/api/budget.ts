@@ -6,6 +6,5 @@ export const BUDGET_LIMITS = [
   ["documents_per_sec", "documents/s"],
   ["megabytes_per_sec", "MB/s"],
 ] as const;
-export type BudgetLimit = (typeof BUDGET_LIMITS)[number][0];
 
 export const BUDGET_DIRECTIONS = ["read", "write"] as const;

@@ -236,7 +236,7 @@ describe("an identity", () => {
 
   test.each([
     ["a/b", INI, "a name of letters, digits, `_`, `.` and `-`"],
-    ["a", "tokens/couch https://b", "the absolute path of a file first"],
+    ["a", "tokens/couch https://b", "the absolute path of a file, followed by servers"],
     ["a", "/tokens/couch", "servers after the path"],
     ["a", "/tokens/couch b.example", "servers after the path"],
     ["a", "/tokens/couch https://*", "servers after the path"],
