@@ -39,7 +39,7 @@ test("a client that keeps its side of the connection open after CONNECT does not
     const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true }).on("error", () => {});
     socket.write("CONNECT / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     await once(socket.resume(), "end");
-    // A write fails only if the server has closed the connection.
+    // Repeats writes until one fails. A write fails only if the server has closed the connection.
     while (!socket.destroyed) await new Promise((resolve) => socket.write("x", resolve));
   } finally {
     await server.stop();

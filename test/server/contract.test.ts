@@ -124,7 +124,7 @@ test("the plan of a rule matches its schema", async () => {
   expectAsDescribed("PUT /_tandem/rules/{name}", body);
 });
 
-test("detects unexpected members, missing members, and wrong types", () => {
+test("the comparison with a schema detects unexpected members, missing members, and wrong types", () => {
   const wrong = [
     { ok: true, more: 1 },
     { ok: true, matched: 1 },

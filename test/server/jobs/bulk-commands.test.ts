@@ -7,7 +7,7 @@ import type { OpenApi } from "../../api/api.fixture.ts";
 import { ADMIN } from "../../api/api.fixture.ts";
 import { openApiNode, openWholeApi, type WholeApiNode } from "../whole-api.fixture.ts";
 
-/** Exceeds the number of jobs that a command changes before it responds. */
+/** Number of jobs for which a command responds before it has changed all of them. */
 const MANY = 1_100;
 const NEVER = new AbortController().signal;
 

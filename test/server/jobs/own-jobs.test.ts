@@ -40,7 +40,7 @@ async function ask(method: string, path: string, as: string | undefined, body?: 
   return { status: response.status, body: (await response.json()) as any };
 }
 
-test("each user sees only their own job by the replication id that the jobs of both users have", async () => {
+test("if two users request the same replication, each of them sees only their own job by its replication id", async () => {
   const copy = { source: "a", target: "b", continuous: true };
   const { body: first } = await ask("POST", "/_replicate", "joe:pw", copy);
   const { status, body: second } = await ask("POST", "/_replicate", "ann:pw", copy);

@@ -25,7 +25,7 @@ function open(ini: string): Configuration {
   return new Configuration({ given, localFile: undefined, settings: REPLICATOR_SETTINGS });
 }
 
-test("reads shares and usage decay, and clamps shares to their limits", () => {
+test("shares and usage decay are read from the configuration, and shares are clamped to their limits", () => {
   const { shares, fairShare } = replicatorConfig(
     open(`
 [replicator]

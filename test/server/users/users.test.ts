@@ -200,12 +200,12 @@ describe("user documents", () => {
       "simple",
       { password_scheme: "simple", password_sha: "92d8a25a4bf8c3a9bd0c6ac6f3ee5d4d3f8d3e38" },
     ],
-  ])("with an invalid %s hash do not admit a user", async (_, members) => {
+  ])("with an invalid %s hash do not authenticate their users", async (_, members) => {
     await signUp({ password: undefined, salt: "s", ...members });
     expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(401);
   });
 
-  test("from older servers admit their users: with the schemes simple and pbkdf2 with SHA-1", async () => {
+  test("with a hash from an older server (simple, or PBKDF2 with SHA-1) authenticate their users", async () => {
     const { createHash, pbkdf2Sync } = await import("node:crypto");
     const sha = createHash("sha1").update("pwsalt").digest("hex");
     await signUp({
@@ -514,7 +514,7 @@ describe("sessions", () => {
     ["a form without a name", form, "password=pw", "username"],
     ["JSON without a password", {}, { name: "x" }, "password"],
     ["JSON with a name that is not a string", {}, { name: 1, password: "pw" }, "username"],
-  ] as const)("are refused to %s with a reason", async (_, headers, given, reason) => {
+  ] as const)("are refused with a reason if the request contains %s", async (_, headers, given, reason) => {
     const body = Array.isArray(given) ? new Uint8Array(given) : given;
     const response = await fetch(`${server.url}/_session`, {
       method: "POST",
