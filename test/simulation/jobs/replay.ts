@@ -146,7 +146,7 @@ class Replay {
   }
 }
 
-/** Returns the job after another run of it was requested. */
+/** Returns the state of the job after a request for another run. */
 function requested(
   job: ModelJob | undefined,
   data: string | undefined,

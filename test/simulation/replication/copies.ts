@@ -51,8 +51,8 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
     async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData) {
       const before = await jobs.get(tx, held);
       await update(tx, held, data, request);
-      // The target is not recorded at acceptance. If two jobs have the same replication, the second
-      // job finds that the first is running, and does not copy in its place.
+      // A job holds its target only once its run has started. If two jobs have the same
+      // replication, the second run ends without copying.
       const stored = { data: data ?? {}, request: request ?? before?.request };
       const { history, replication } = decodeJob(stored);
       const target = replication?.target;
@@ -76,8 +76,8 @@ export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>
 
 /**
  * Checks that only one job writes into each database. A node that was paused may still send writes
- * that it began before, although another node has the job by then. A node without a fault since it
- * accepted the job must not do so.
+ * that it began before another node accepted the job. A node that has had no fault since it
+ * accepted the job must not.
  */
 export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   const problems: string[] = [];

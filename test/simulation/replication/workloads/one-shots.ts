@@ -1,7 +1,7 @@
 /**
- * One-shot replications, persistent and transient. Each replication ends. By then it has copied the
- * documents that existed when it was requested, except documents changed since, whose changes may
- * be after the run's upper bound.
+ * One-shot replications, persistent and transient. Each replication ends, and has then copied the
+ * documents that existed when it was requested. Documents that were changed after the request are
+ * excepted, because a change may be after the run's upper bound.
  */
 import { errorCode } from "../../../../src/base/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
