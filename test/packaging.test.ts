@@ -37,7 +37,7 @@ afterAll(() => rmSync(directory, { recursive: true }));
 const UNPACKED_BYTES_MAX = 5_000_000;
 
 /**
- * Returns the unpacked package. npm packs it from the built files, and it uses this project's
+ * Returns the unpacked package. npm packs it from the built files, and it shares this project's
  * dependencies.
  */
 function unpacked(): {
@@ -202,7 +202,7 @@ test("the Dockerfile is valid, copies the package without its documentation, and
     (paths as string).split(" ").slice(0, -1),
   );
   const { files } = JSON.parse(read("package.json")) as { readonly files: readonly string[] };
-  // An image runs no programs that import the package.
+  // The image needs no type declarations, because it runs no programs that import the package.
   const isRun = (file: string) =>
     file === "bin" || (file.startsWith("dist/") && file !== "dist/types");
   expect(files.filter(isRun)).not.toEqual([]);

@@ -67,7 +67,7 @@ test("two hundred groups of ten jobs get equal shares, and every job runs", asyn
   for (const group of groups) expect(cluster.ranSec.get(group)).toBeGreaterThanOrEqual(600);
 });
 
-test("groups share only slots that both can use, and the usage of a group counts on all nodes", async () => {
+test("groups compete only for slots of nodes that can run their jobs, and the usage of a group counts on all nodes", async () => {
   // Jobs of `any` run on both nodes. Jobs of the other groups run only on the second node.
   const cluster = await SlotCluster.open("placed", { ...SLOTS, nodes: [[], ["disk:ssd", "x"]] });
   await cluster.setShares("large", 300);
