@@ -157,7 +157,7 @@ test.each([
   ["20.14.0", 2],
   ["20.15.0", 0],
   ["22.0.0", 0],
-])("on Node.js %s the command ends with exit code %d, and reports why", (version, status) => {
+])("on Node.js %s, the command ends with exit code %d", (version, status) => {
   const versions = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
   const flags = ["--import", `data:text/javascript,${encodeURIComponent(versions)}`];
   const program = join(ROOT, "bin/tandem.mjs");
@@ -339,7 +339,7 @@ const PROXIES: readonly (readonly [string, string, string[], (text: string) => s
 ];
 
 test.each(PROXIES.filter(([, program]) => exists(program)))(
-  "%s is valid according to %s itself",
+  "the example %s is valid according to %s",
   (name, program, flags, wrap) => {
     const check = (text: string) => {
       const file = join(directory, name);

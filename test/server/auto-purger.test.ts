@@ -199,8 +199,8 @@ describe("documents are purged by age", () => {
 
 const TTL_MS = 6 * HOUR_MS;
 /**
- * Maximum age of a deletion that is not purged. Deletion times are known to a fifth of their age,
- * and databases claimed by a crashed node wait for the next round.
+ * Time after which a deleted document must have been purged. Recorded times are up to a fifth of
+ * their age apart, and databases claimed by a crashed node wait for the next round.
  */
 const PURGED_AFTER_MS = 1.25 * TTL_MS + HOUR_MS;
 

@@ -19,7 +19,7 @@ test.each([
   ["/", 405, "method_not_allowed"],
   ["/films", 405, "method_not_allowed"],
   ["/films/_index/a", 404, "not_found"],
-])("CONNECT %s is answered with %i, and the connection is closed", async (path, status, error) => {
+])("CONNECT %s gets status %i, and the server closes the connection", async (path, status, error) => {
   const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
   try {
     const { port } = new URL(server.url as string);

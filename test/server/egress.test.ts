@@ -27,7 +27,7 @@ const METADATA =
   'the address 169.254.169.254 is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
   "which applies unless allow names the host itself";
 
-test("a replication document whose connection is forbidden has a crashing job with a reason", async () => {
+test("the job of a replication document crashes with a reason if its connection is forbidden", async () => {
   const crashed = new Promise<unknown>((resolve) => {
     announce = (name, fields) => name === "replication.ended" && resolve(fields?.state);
   });
@@ -41,7 +41,7 @@ test("a replication document whose connection is forbidden has a crashing job wi
   });
 });
 
-test("a `_replicate` request whose connection is forbidden gets status 403 and the reason", async () => {
+test("a `_replicate` request for a forbidden connection gets status 403 and the reason", async () => {
   const body = { source: "a", target: "http://169.254.169.254/b" };
   expect(await ask("POST", "/_replicate", body)).toMatchObject({
     status: 403,

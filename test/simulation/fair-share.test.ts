@@ -167,8 +167,8 @@ test("RFC 017's proposed decay, applied in each cycle, misses the shares, but Co
 });
 
 /**
- * Returns the upper bound in docs/spec/jobs.md for how long a group with this usage and these
- * shares waits.
+ * Returns the documented upper bound for the wait of a group with this usage and these shares
+ * (docs/spec/jobs.md).
  */
 function longestWaitSec(
   usage: number,

@@ -34,7 +34,7 @@ function note(tx: Transaction, database: string, node: SimulatedNode, operation:
   tx.setVersionstampedKey(COPIES.packVersionstamped([database, stamp]), value);
 }
 
-/** Makes a queue record the databases into which jobs of this node copy. */
+/** Changes the queue so that it records the databases into which jobs of this node copy. */
 export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   const accept = jobs.accept.bind(jobs);
   const update = jobs.update.bind(jobs);
@@ -63,7 +63,7 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   });
 }
 
-/** Records copies by this node into one of these databases. */
+/** Returns a hook that records copies by this node into one of these databases. */
 export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>): DatabaseHook {
   return {
     appliesTo: (database) => databases.has(database),

@@ -3,7 +3,7 @@
  * of LMDB's interprocess locks, after printing a line. STOP_WITH selects the lock of the reader
  * table ("readers") or of the writer ("writer").
  *
- * Both are robust, process-shared mutexes at the start of a mapped file. The readers' lock is in
+ * Both locks are robust, process-shared mutexes at the start of a mapped file. The readers' lock is in
  * the first 64 bytes of the file, one cache line.
  */
 #define _GNU_SOURCE

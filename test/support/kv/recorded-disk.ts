@@ -101,7 +101,7 @@ export class RecordedDisk {
     return join(this.#directory, "images");
   }
 
-  /** Starts an additional process that writes. */
+  /** Starts an additional writer process. */
   async open(): Promise<Writer> {
     const child = spawn(process.execPath, [WRITER, this.storeDirectory, this.#notesFile], {
       stdio: ["pipe", "pipe", "inherit"],

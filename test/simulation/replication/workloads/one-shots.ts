@@ -27,8 +27,8 @@ interface OneShot {
   /** Id of the replication's job. It is undefined until it is known. */
   jobId?: string;
   /**
-   * Content of the source, by id and revision, and sequence of the source at the time when the
-   * pending run was first requested.
+   * State of the source when the pending run was first requested: its content, by id and revision,
+   * and its sequence.
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**
