@@ -119,7 +119,7 @@ test("a policy resolves conflicts and logs the resolutions, and an undo restores
   expect((await ask("GET", at("berlin"))).total_rows).toBe(1);
 });
 
-test("a function merges leaves, and an undo restores both of them", async () => {
+test("a function merges two leaves, and an undo restores both leaves", async () => {
   await ask("PUT", "/paris");
   await putConflict("paris", "two");
   const source =

@@ -1,6 +1,6 @@
 /**
- * Several users request the same replication. Each user sees only their own job under the common
- * id.
+ * Several users request the same replication, so that their jobs have the same replication id. Each
+ * user sees only their own job under this id.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../../src/server/index.ts";

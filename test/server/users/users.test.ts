@@ -75,7 +75,7 @@ describe("user documents", () => {
     expect(json).not.toHaveProperty("password");
   });
 
-  test("do not store a password, even if the body of the deletion contains one", async () => {
+  test("do not store a password that the body of their deletion contains", async () => {
     const _rev = await signUp();
     const body = document({ _rev, _deleted: true, password: "later" });
     const { status, json } = await ask("PUT", pathOf(name), { as: ROOT, body });

@@ -23,7 +23,7 @@ const COPIES = Subspace.fromTuple(["copies"]);
 export const TWIN = "twin";
 
 /**
- * Recorded operations. `accept` is the start of a run, because a short run may cause no other
+ * Recorded operations. `accept` marks the start of a run, because a short run may cause no other
  * record. If two runs have the same replication, one of them ends without copying.
  */
 type Operation = "accept" | "hold" | "copy";
