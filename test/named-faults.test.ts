@@ -11,11 +11,14 @@ import { NAMED_FAULTS } from "../tools/mutate/named-faults.mjs";
 
 const pathOf = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
-test.each(NAMED_FAULTS.map((fault) => [fault.rule, fault] as const))("the fault can be planted, and its tests exist: %s", (_, fault) => {
-  const parts = readFileSync(pathOf(fault.path), "utf8").split(fault.text);
-  expect(parts).toHaveLength(2);
-  expect(fault.tests.filter((file) => !existsSync(pathOf(file)))).toEqual([]);
-});
+test.each(NAMED_FAULTS.map((fault) => [fault.rule, fault] as const))(
+  "the fault can be planted, and its tests exist: %s",
+  (_, fault) => {
+    const parts = readFileSync(pathOf(fault.path), "utf8").split(fault.text);
+    expect(parts).toHaveLength(2);
+    expect(fault.tests.filter((file) => !existsSync(pathOf(file)))).toEqual([]);
+  },
+);
 
 test.each(EXPLAINED_FAULTS.map((fault) => [fault.path, fault.reason, fault] as const))(
   "the tool can plant the explained fault in %s: %s",

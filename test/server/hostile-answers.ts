@@ -20,7 +20,7 @@ export interface PeerAnswer {
  *   whole      with the correct length
  *   chunked    complete, in chunks
  *   length     with a length that is wrong by `off` bytes
- *   cut        `byteCount` bytes, then the end of the connection
+ *   cut        `byteCount` bytes, then a reset of the connection
  *   stall      `byteCount` bytes, then nothing
  *   endless    the body, then `filler` while the client reads, up to a limit, and then a reset
  *   raw        only the body is sent: it contains status line and headers

@@ -112,7 +112,12 @@ test.each<[string, () => Sabotage, RegExp, firstSeed?: number]>([
   ["writes another body under the same revision", rewriting, / has \[.*"number",0\]/],
   ["ends the feed early", curtailing, / was completed without /],
   ["returns documents that the filter excludes", unfiltering, / which no filter selected/, 5],
-  ["writes documents of a hostile server into another database", misdirecting, / b has doc-\d+-stray /, 12],
+  [
+    "writes documents of a hostile server into another database",
+    misdirecting,
+    / b has doc-\d+-stray /,
+    12,
+  ],
 ])("the simulation detects an endpoint that %s", async (_, sabotage, problem, firstSeed) => {
   const workloads: WorkloadName[] = ["one-shots", "hostility"];
   const options = () => ({ workloads, endpointsOver: sabotage() });

@@ -49,16 +49,19 @@ test.each([
   "0.0.0.0",
   "[::]",
   "[fe80::1]",
-])("a node without administrators refuses reads and writes if the request's host is %j", async (host) => {
-  for (const [method, path] of [
-    ["PUT", "/films"],
-    ["PUT", "/_node/_local/_config/log/level"],
-    ["GET", "/_all_dbs"],
-    ["POST", "/_session"],
-  ] as const) {
-    expect(await ask(method, path, { Host: host })).toBe(403);
-  }
-});
+])(
+  "a node without administrators refuses reads and writes if the request's host is %j",
+  async (host) => {
+    for (const [method, path] of [
+      ["PUT", "/films"],
+      ["PUT", "/_node/_local/_config/log/level"],
+      ["GET", "/_all_dbs"],
+      ["POST", "/_session"],
+    ] as const) {
+      expect(await ask(method, path, { Host: host })).toBe(403);
+    }
+  },
+);
 
 test("a node without administrators refuses a foreign host in X-Forwarded-Host, and a foreign host even if the request has credentials", async () => {
   const forwarded = { Host: "127.0.0.1", "X-Forwarded-Host": "evil.example" };

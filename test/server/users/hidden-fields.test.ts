@@ -62,11 +62,14 @@ test.each([
   ["a range over a hidden field", { selector: { email: { $gt: "zoe@", $lt: "zoe@b" } } }],
   ["an empty range over a hidden field", { selector: { email: { $gt: "zoe@b", $lt: "zoe@c" } } }],
   ["the name of an index", { selector: { email: "mia@b.example" }, use_index: "email" }],
-])("a query with %s gets the same response whatever the hidden field contains", async (_, query) => {
-  const answer = await find({ ...query, limit: 1, skip: 0 });
-  expect(answer).toEqual({ docs: [], bookmark: "nil", warning: expect.anything() });
-  expect(answer.warning).toContain("No matching index found");
-});
+])(
+  "a query with %s gets the same response whatever the hidden field contains",
+  async (_, query) => {
+    const answer = await find({ ...query, limit: 1, skip: 0 });
+    expect(answer).toEqual({ docs: [], bookmark: "nil", warning: expect.anything() });
+    expect(answer.warning).toContain("No matching index found");
+  },
+);
 
 test("a partial index does not reveal which documents it contains", async () => {
   const answer = await find({ selector: { name: { $gt: null } }, use_index: "partial" });

@@ -514,19 +514,22 @@ describe("sessions", () => {
     ["a form without a name", form, "password=pw", "username"],
     ["JSON without a password", {}, { name: "x" }, "password"],
     ["JSON with a name that is not a string", {}, { name: 1, password: "pw" }, "username"],
-  ] as const)("are refused with a reason if the request contains %s", async (_, headers, given, reason) => {
-    const body = Array.isArray(given) ? new Uint8Array(given) : given;
-    const response = await fetch(`${server.url}/_session`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", ...headers },
-      body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
-    });
-    expect(response.status).toBe(400);
-    expect(await response.json()).toMatchObject({
-      error: "bad_request",
-      reason: expect.stringContaining(reason),
-    });
-  });
+  ] as const)(
+    "are refused with a reason if the request contains %s",
+    async (_, headers, given, reason) => {
+      const body = Array.isArray(given) ? new Uint8Array(given) : given;
+      const response = await fetch(`${server.url}/_session`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", ...headers },
+        body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
+      });
+      expect(response.status).toBe(400);
+      expect(await response.json()).toMatchObject({
+        error: "bad_request",
+        reason: expect.stringContaining(reason),
+      });
+    },
+  );
 
   test("begin with a login by form or JSON, and end when the password is changed", async () => {
     const rev = await signUp({ roles: ["a"] });
