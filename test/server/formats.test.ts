@@ -25,7 +25,7 @@ const ROWS = Subspace.fromTuple(["rows"]);
 const STORED = new StoreFormat(LAYOUT_KEY);
 const system = createSystemRuntime();
 
-/** The program of a version, which supports two formats. */
+/** Returns the program of a version. Each version supports two formats. */
 function programOf(version: number): Program {
   return { version: String(version), formats: { min: version, max: version + 1 } };
 }

@@ -287,7 +287,7 @@ describe("clients", () => {
   });
 });
 
-/** A clock whose sleeps last until a test wakes the sleepers. */
+/** Returns a clock whose sleeps last until a test wakes the sleepers. */
 function heldClock(clock: Clock) {
   let wake: (() => void) | undefined;
   let fellAsleep: () => void = () => {};

@@ -112,7 +112,7 @@ test.each(entrances.filter(([name]) => name !== "a backup"))(
   },
 );
 
-/** An unreachable cluster, in which reads wait indefinitely. */
+/** Returns the engine of an unreachable cluster, whose reads wait indefinitely. */
 function silentEngine(): Engine {
   const get = () => new Promise<never>(() => {});
   const snapshot = { get };

@@ -88,7 +88,7 @@ export async function openNode({
     failureLists,
     remover: services.remover,
     events,
-    /** Starts a node. `removes` is whether the node also removes data in the background. */
+    /** Starts a node. If `removes` is set, the node also removes data in the background. */
     start({ removes = true } = {}): void {
       const { signal } = stopping;
       const { outages, removedDatabases, remover } = services;

@@ -89,7 +89,7 @@ test("if one node stops accepting former secrets, sessions with these secrets en
   expect(other.accepted()).toEqual(["stored"]);
 });
 
-test("the stored record is sealed, resealed with a new key, and bounded", async () => {
+test("the stored record is sealed, resealed with a new key, and limited in size", async () => {
   const { openNode, wait, ring, addKey } = openCluster();
   const { kv, set, secrets, accepted } = openNode();
   for (let number = 0; number < 20; number++) {

@@ -23,8 +23,8 @@ const COPIES = Subspace.fromTuple(["copies"]);
 export const TWIN = "twin";
 
 /**
- * Recorded operations. `accept` marks the start of a run, because a short run may cause no other
- * record. If two runs have the same replication, one of them ends without copying.
+ * Recorded operations. `accept` is recorded at the start of a run, because a short run may cause no
+ * other record. If two runs have the same replication, one of them ends without copying.
  */
 type Operation = "accept" | "hold" | "copy";
 
@@ -77,7 +77,7 @@ export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>
 /**
  * Checks that only one job writes into each database. A node that was paused may still send writes
  * that it began before another node accepted the job. A node that has had no fault since it
- * accepted the job must not.
+ * accepted the job must not send such writes.
  */
 export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   const problems: string[] = [];

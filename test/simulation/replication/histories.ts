@@ -83,7 +83,10 @@ export async function checkDocumentStates(
   return problems;
 }
 
-/** First key elements of rows about a job, named after the content of the rows. */
+/**
+ * First elements of the keys of rows about a job. Each constant is named after the content of the
+ * rows.
+ */
 const JOB_DATA = 3;
 const JOB_NEXT_DATA = 4;
 const OWNER = 1;

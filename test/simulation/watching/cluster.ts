@@ -281,7 +281,10 @@ class WatchingCluster {
     this.#arrivals.written(source, id, this.#world.time.nowMs);
   }
 
-  /** Re-creates a source with different documents. Their number is the same as at the beginning. */
+  /**
+   * Re-creates a source with different documents. The source has as many documents as at the
+   * beginning.
+   */
   async #remakeSource(source: string, pauseMs: number): Promise<void> {
     await this.#client.removeDatabase(source);
     this.#arrivals.sourceRemoved(source);

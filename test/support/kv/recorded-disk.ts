@@ -127,7 +127,7 @@ export class RecordedDisk {
     closeSync(file);
   }
 
-  /** All operations on the file so far, by all processes, in order. */
+  /** Returns all operations on the file so far, by all processes, in order. */
   entries(): DiskEntry[] {
     const trace = readFileSync(this.#traceFile);
     const entries: DiskEntry[] = [];
