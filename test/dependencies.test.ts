@@ -34,7 +34,7 @@ test("an unknown licence, a missing checksum, or an install script is detected",
   ]);
 });
 
-test("versions are exact", () => {
+test("package.json declares exact versions", () => {
   const { dependencies, devDependencies } = read("package.json");
   for (const version of Object.values({ ...dependencies, ...devDependencies })) {
     expect(version).toMatch(/^\d+\.\d+\.\d+$/);

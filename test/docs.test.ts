@@ -56,7 +56,7 @@ const PARTS = ["Context", "Decision", "Consequences"];
 
 const decisions = readdirSync(DECISIONS).filter((name) => name !== "README.md");
 
-test("the index of decisions lists each page once", () => {
+test("the index of decisions lists each decision once", () => {
   const index = readFileSync(join(DECISIONS, "README.md"), "utf8");
   const listed = [...index.matchAll(/\]\((\d{4}-[^)]+\.md)\)/g)].map(([, name]) => name);
   expect(listed.toSorted()).toEqual(decisions.toSorted());

@@ -1,6 +1,6 @@
 /**
- * The tables of planted faults name existing places and tests, and only changes that the tool
- * makes.
+ * The tables of planted faults name existing places and existing tests, and contain only changes
+ * that the mutation tool makes.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -11,11 +11,14 @@ import { NAMED_FAULTS } from "../tools/mutate/named-faults.mjs";
 
 const pathOf = (path: string): string => fileURLToPath(new URL(`../${path}`, import.meta.url));
 
-test.each(NAMED_FAULTS.map((fault) => [fault.rule, fault] as const))("%s", (_, fault) => {
-  const parts = readFileSync(pathOf(fault.path), "utf8").split(fault.text);
-  expect(parts).toHaveLength(2);
-  expect(fault.tests.filter((file) => !existsSync(pathOf(file)))).toEqual([]);
-});
+test.each(NAMED_FAULTS.map((fault) => [fault.rule, fault] as const))(
+  "the fault can be planted, and its tests exist: %s",
+  (_, fault) => {
+    const parts = readFileSync(pathOf(fault.path), "utf8").split(fault.text);
+    expect(parts).toHaveLength(2);
+    expect(fault.tests.filter((file) => !existsSync(pathOf(file)))).toEqual([]);
+  },
+);
 
 test.each(EXPLAINED_FAULTS.map((fault) => [fault.path, fault.reason, fault] as const))(
   "the tool can plant the explained fault in %s: %s",

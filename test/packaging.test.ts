@@ -37,7 +37,7 @@ afterAll(() => rmSync(directory, { recursive: true }));
 const UNPACKED_BYTES_MAX = 5_000_000;
 
 /**
- * Returns the unpacked package. npm packs it from the built files, and it uses this project's
+ * Returns the unpacked package. npm packs it from the built files, and it shares this project's
  * dependencies.
  */
 function unpacked(): {
@@ -157,7 +157,7 @@ test.each([
   ["20.14.0", 2],
   ["20.15.0", 0],
   ["22.0.0", 0],
-])("on Node.js %s the command ends with exit code %d, and reports why", (version, status) => {
+])("on Node.js %s, the command ends with exit code %d", (version, status) => {
   const versions = `Object.defineProperty(process, "versions", { value: { ...process.versions, node: "${version}" } })`;
   const flags = ["--import", `data:text/javascript,${encodeURIComponent(versions)}`];
   const program = join(ROOT, "bin/tandem.mjs");
@@ -202,7 +202,7 @@ test("the Dockerfile is valid, copies the package without its documentation, and
     (paths as string).split(" ").slice(0, -1),
   );
   const { files } = JSON.parse(read("package.json")) as { readonly files: readonly string[] };
-  // An image runs no programs that import the package.
+  // The image needs no type declarations, because it runs no programs that import the package.
   const isRun = (file: string) =>
     file === "bin" || (file.startsWith("dist/") && file !== "dist/types");
   expect(files.filter(isRun)).not.toEqual([]);
@@ -339,7 +339,7 @@ const PROXIES: readonly (readonly [string, string, string[], (text: string) => s
 ];
 
 test.each(PROXIES.filter(([, program]) => exists(program)))(
-  "%s is valid according to %s itself",
+  "the example %s is valid according to %s",
   (name, program, flags, wrap) => {
     const check = (text: string) => {
       const file = join(directory, name);

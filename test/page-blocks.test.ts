@@ -1,6 +1,6 @@
 /**
- * Every shell block in README and docs is either run by a test, or listed with the reason why it is
- * not.
+ * Every shell block in README and docs is either run by a test, or listed with the reason why no
+ * test runs it.
  */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -35,7 +35,7 @@ test.each(pages)("a test runs the commands of %s", (page) => {
   expect(isExample ? ["api-examples"] : tests).toHaveLength(1);
 });
 
-test("every block with a reason for not being run exists", () => {
+test("every block that is listed with a reason exists", () => {
   expect(obsoleteReasons()).toEqual([]);
 });
 

@@ -23,11 +23,11 @@ test.each([
   ["lmdb-lease-thread.js", ["lmdb"]],
   ["selector-thread.js", ["re2js"]],
   ["function-thread.js", ["@jitl/quickjs-wasmfile-release-sync", "quickjs-emscripten-core"]],
-])("%s loads no packages except %j", (file, packages) => {
+])("%s loads only the packages %j", (file, packages) => {
   expect([...new Set(packagesOf(file))].sort()).toEqual(packages);
 });
 
-test("a module such as the store can be loaded without the API and the replicator", () => {
+test("the modules of the host import neither the API nor the replicator", () => {
   const host = fileURLToPath(new URL("../dist/host", import.meta.url));
   const files = readdirSync(host, { recursive: true, encoding: "utf8" });
   const loaded = files

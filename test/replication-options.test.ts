@@ -48,7 +48,7 @@ function refusal(name: string, value: unknown): string | undefined {
 }
 
 test.each(SETTINGS)(
-  "%s comes from the document if set, else from the configuration if set, else it is the default",
+  "%s is read from the document, otherwise from the configuration, and otherwise has its default",
   (member, option) => {
     expect(parseReplication(BODY).options[member]).toBe(option.default);
     for (const value of values(option).right) {

@@ -49,6 +49,6 @@ test.each([
     "missing: couchdb-replicator/nosuch.test.ts",
   ],
   ["| `x` | none yet |", "neither a test nor a reason:  `x` "],
-])("rejects a row with a mistake: %s", (row, mistake) => {
+])("a row with a mistake is rejected: %s", (row, mistake) => {
   expect(mistakes(row)).toContain(mistake);
 });

@@ -82,8 +82,8 @@ function constantOf(name: string, source: ts.SourceFile): ts.Expression | undefi
 const titlesByPath = new Map<string, readonly string[]>();
 
 /**
- * Whether the callee is `test`, a member of `test`, or the result of calling such a member. Members
- * that skip tests do not count.
+ * Returns whether the callee is `test`, a member of `test`, or the result of calling such a member.
+ * Members that skip tests do not count.
  */
 function isTest(callee: ts.Expression): boolean {
   if (ts.isIdentifier(callee)) return callee.text === "test";
@@ -167,6 +167,6 @@ test.each([
   ],
   [`| A. (S) | \`src/base/page.ts\` | ${HERE} | |`, "not three cells: A."],
   [`| A. | \`src/base/page.ts\` | ${HERE} |`, "no source: A."],
-])("rejects a row with a mistake: %s", (row, mistake) => {
+])("a row with a mistake is rejected: %s", (row, mistake) => {
   expect(mistakes(row)).toContain(mistake);
 });

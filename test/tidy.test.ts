@@ -19,7 +19,7 @@ test("no folder contains more files than allowed", () => {
   expect(checkFolders(fileURLToPath(new URL("..", import.meta.url)))).toEqual([]);
 });
 
-test("detects a folder with more files than allowed", () => {
+test("a folder with more files than allowed is detected", () => {
   const root = mkdtempSync(join(tmpdir(), "tidy-"));
   onTestFinished(() => rmSync(root, { recursive: true }));
   for (const folder of ["src", "test/many", "bench", "tools"]) {
@@ -35,7 +35,7 @@ test("comments in test, bench and tools follow the rules", () => {
   expect(checkOtherFolders(fileURLToPath(new URL("..", import.meta.url)))).toEqual([]);
 });
 
-test("detects comments that break the rules in test, bench and tools", () => {
+test("comments in test, bench and tools that break the rules are detected", () => {
   const root = mkdtempSync(join(tmpdir(), "tidy-"));
   onTestFinished(() => rmSync(root, { recursive: true }));
   for (const folder of ["bench", "test/kv", "tools"]) {
@@ -52,7 +52,7 @@ test("detects comments that break the rules in test, bench and tools", () => {
 });
 
 test.each([
-  ["an import against the direction", "kv/a.ts", 'import { x } from "../jobs/index.ts";'],
+  ["an import of a higher layer", "kv/a.ts", 'import { x } from "../jobs/index.ts";'],
   ["an import past the index", "jobs/a.ts", 'import { x } from "../kv/tuple.ts";'],
   [
     "an import past the index from a nested folder",
@@ -60,27 +60,27 @@ test.each([
     'import { x } from "../../kv/tuple.ts";',
   ],
   [
-    "the replicator imported by an ordinary resource",
+    "an import of the replicator by an ordinary resource",
     "api/edits.ts",
     'import { x } from "../replicator/index.ts";',
   ],
-  ["the clock in the core", "jobs/a.ts", "const now = Date.now();"],
-  ["randomness in the core", "base/a.ts", "Math.random();"],
-  ["a forgotten mark", "cli/a.ts", "// FIXME"],
+  ["use of the clock in the core", "jobs/a.ts", "const now = Date.now();"],
+  ["use of randomness in the core", "base/a.ts", "Math.random();"],
+  ["a FIXME comment", "cli/a.ts", "// FIXME"],
   ["JSON.parse in a file that is not listed", "cli/a.ts", "  return JSON.parse(text);"],
-  ["encoding that throws", "cli/a.ts", "encodeURIComponent(id);"],
-  ["decoding that throws", "cli/a.ts", "text.map(decodeURIComponent);"],
+  ["an encoding function that throws", "cli/a.ts", "encodeURIComponent(id);"],
+  ["a decoding function that throws", "cli/a.ts", "text.map(decodeURIComponent);"],
   ["a default export", "cli/a.ts", "export default 1;"],
-  ["a comment that hides its subject", "kv/a.ts", "/** What a commit wrote. */"],
-  ["such a comment on several lines", "kv/a.ts", "/**\n * Of one run.\n */"],
-  ["such a comment after slashes", "kv/a.ts", "  // Who reads waits."],
+  ["a comment that begins with What", "kv/a.ts", "/** What a commit wrote. */"],
+  ["a comment of several lines that begins with Of", "kv/a.ts", "/**\n * Of one run.\n */"],
+  ["a comment after slashes that begins with Who", "kv/a.ts", "  // Who reads waits."],
   ["a word to avoid", "kv/a.ts", "/** The key, which nobody reads. */"],
   ["a long comment", "kv/a.ts", `// ${"x".repeat(98)}`],
-])("detects %s", (_, path, text) => {
+])("%s is detected", (_, path, text) => {
   expect(checkSource(path, text)).toHaveLength(1);
 });
 
-test("accepts imports, calls and comments that follow the rules", () => {
+test("imports, calls and comments that follow the rules are accepted", () => {
   expect(checkSource("jobs/a.ts", 'import { x } from "../kv/index.ts";')).toEqual([]);
   expect(checkSource("replicator/run/a.ts", 'import { x } from "../jobs/b.ts";')).toEqual([]);
   expect(
@@ -94,7 +94,7 @@ test("accepts imports, calls and comments that follow the rules", () => {
   expect(checkSource("kv/tuple.test.ts", 'import { x } from "../host/index.ts";')).toEqual([]);
 });
 
-test("detects a circle of imports, even if they import only types", () => {
+test("a circle of imports is detected, even if the files import only types", () => {
   const sources = new Map([
     ["documents/a.ts", 'import { b } from "./b.ts";\nexport { d } from "./d.ts";'],
     ["documents/b.ts", 'import type {\n  C,\n} from "./inner/c.ts";'],
@@ -111,7 +111,7 @@ test("detects a circle of imports, even if they import only types", () => {
 test.each([
   ["a module that is loaded later", 'const b = await import("./b.ts");'],
   ["a type of a module", 'type B = typeof import("./b.ts");'],
-])("detects a circle through %s", (_, line) => {
+])("a circle through %s is detected", (_, line) => {
   const sources = new Map([
     ["cli/a.ts", line],
     ["cli/b.ts", 'import type { A } from "./a.ts";'],
@@ -119,7 +119,7 @@ test.each([
   expect(checkCircles(sources)).toEqual(["imports in a circle: cli/a.ts > cli/b.ts"]);
 });
 
-test("detects a circle of folders, even if their files do not form a circle", () => {
+test("a circle of folders is detected, even if their files do not form a circle", () => {
   const sources = new Map([
     ["api/documents/a.ts", 'import { b } from "../queries/b.ts";'],
     ["api/queries/b.ts", 'import { shared } from "../shared.ts";'],

@@ -1,11 +1,11 @@
 /**
- * Whatever a server answers to a replication, at most this replication fails, with a reason, and
- * nothing else is affected.
+ * A hostile response fails at most the replication that receives it, with a reason. Nothing else is
+ * affected.
  *
- * Each run copies from such a server, or to it, or both, over real connections. The responses are
- * drawn from a seed. `FUZZ_COUNT=100000 FUZZ_SEED=7 npx vitest run test/server/any-peer.test.ts`
- * performs more runs, from another seed. A failure names its run, and `FUZZ_FIRST` sets the first
- * run.
+ * Each run copies from a hostile server, to a hostile server, or both, over real connections. A
+ * seed determines the responses.
+ * `FUZZ_COUNT=100000 FUZZ_SEED=7 npx vitest run test/server/any-peer.test.ts` performs more runs,
+ * from another seed. A failure contains the number of its run, and `FUZZ_FIRST` sets the first run.
  */
 import { expect, test } from "vitest";
 import type { Clock, Runtime } from "../../src/base/index.ts";
@@ -29,8 +29,8 @@ const FIRST = Number(process.env.FUZZ_FIRST ?? 0);
 const WORLD_RUNS = 100;
 const RUNS_AT_ONCE = 12;
 /**
- * Maximum bytes of one body that a client may have read when it aborts: the client's limit, and
- * data in flight.
+ * Upper bound for the bytes of one body that a client reads before it aborts: the client's limit
+ * plus the data in flight.
  */
 const BODY_BYTES_MAX = 96 * 1024 * 1024;
 const REASON_LENGTH_MAX = 4_000;
@@ -40,7 +40,10 @@ const SECRET = "Kw7-header-of-the-peer";
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
 
-/** Shortens the pauses that a server requests, and the pauses between attempts. */
+/**
+ * Returns a runtime that shortens all pauses: those between attempts and those that a server
+ * requests.
+ */
 function hasty(runtime: Runtime): Runtime {
   const clock: Clock = {
     nowMs: () => runtime.clock.nowMs(),
@@ -228,7 +231,7 @@ async function leaves(ask: OpenApi["ask"], database: string): Promise<string[]> 
   return found.results.map((row: { docs: { ok: object }[] }) => JSON.stringify(row.docs[0]?.ok));
 }
 
-/** Expects that another job of the node, between local databases, and the node's API still work. */
+/** Expects that the node's API and a job between local databases still work. */
 async function expectLife({ node, api }: World, name: string): Promise<void> {
   const replication = parseReplication({ source: "films", target: name, create_target: true });
   const outcome = await node.replicator.ended(
@@ -242,7 +245,7 @@ async function expectLife({ node, api }: World, name: string): Promise<void> {
   expect((await api.ask("GET /_up")).status).toBe(200);
 }
 
-/** Events that show a failure of more than one job. */
+/** Events of failures that affect more than one job. */
 const BAD_EVENTS: ReadonlySet<string> = new Set(["replication.abandoned", "service.failed"]);
 
 const WORLDS = Array.from({ length: Math.ceil(COUNT / WORLD_RUNS) }, (_, index) => {
@@ -251,7 +254,7 @@ const WORLDS = Array.from({ length: Math.ceil(COUNT / WORLD_RUNS) }, (_, index) 
 });
 
 test.each(WORLDS)(
-  `whatever a server answers in $count runs of the seed ${SEED} from run $first, only its own job fails`,
+  `a hostile response fails only the job that receives it ($count runs of seed ${SEED} from run $first)`,
   async ({ first, count }) => {
     const world = await openWorld(SEED);
     const numbers = Array.from({ length: count }, (_, index) => first + index);

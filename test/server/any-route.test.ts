@@ -19,8 +19,8 @@ import { openApiNode, openWholeApi } from "./whole-api.fixture.ts";
 const COUNT = Number(process.env.FUZZ_COUNT ?? 5_000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 /**
- * Number of requests per world. Changes made by a request affect later requests, and a few settings
- * make the node refuse everything.
+ * Number of requests per world. The number is limited because requests change the world: with a few
+ * settings, for example, the node refuses everything.
  */
 const WORLD_REQUESTS = 250;
 /**
@@ -80,7 +80,10 @@ const USERS: readonly User[] = [
   { name: null, roles: [], isAdmin: false },
 ];
 
-/** Request bodies by the last segment of the path. Any other route may get any of these bodies. */
+/**
+ * Request bodies, each with a pattern of the routes that expect it. Any route sometimes gets one of
+ * the other bodies.
+ */
 const BODIES: readonly (readonly [RegExp, unknown])[] = [
   [/_bulk_docs$/, { docs: [DOCUMENT, { _id: "b", _rev: REVISION }] }],
   [
@@ -277,7 +280,7 @@ class Draws {
     return this.#in(12) ? this.#damaged(json) : json;
   }
 
-  /** Returns the value after one of its parts was changed or removed. */
+  /** Returns a copy of the value in which one part is changed or removed. */
   #changed(value: unknown): unknown {
     const isInner = typeof value === "object" && value !== null && Object.keys(value).length > 0;
     if (!isInner || this.#in(5)) return this.#oneOf(ODD_VALUES);
@@ -395,7 +398,7 @@ async function answerOf(
   return answered;
 }
 
-/** HTML pages, for which CouchDB does not respond with JSON either. */
+/** Requests for HTML pages. Their error responses are not JSON in CouchDB either. */
 const PAGES = /^\w+ \/(favicon\.ico|_utils|_dashboard)/;
 const REPLICATE = /^POST \/_replicate\?/;
 
@@ -404,7 +407,7 @@ function expectAnswer(answer: Answer, { request }: Drawn, what: string): void {
   const isKnown = status < 500 || status === 501 || status === 503 || REPLICATE.test(request);
   expect(isKnown, `${what} is answered ${status}: ${answer.text}`).toBe(true);
   if (status < 400 || request.startsWith("HEAD ") || PAGES.test(request)) return;
-  // The response consists of document rows with their outcomes.
+  // The response is an array with one outcome per document.
   if (status === 417 && Array.isArray(json)) return;
   expect(headers["Content-Type"], what).toBe("application/json");
   expect(json, what).toMatchObject({ error: expect.any(String), reason: expect.any(String) });

@@ -1,6 +1,6 @@
 /**
- * Documents are purged some time after their deletion: on simulated nodes in virtual time, some of
- * which crash in the middle of a purge.
+ * Deleted documents are purged after their time to live. The tests use simulated nodes in virtual
+ * time, and some nodes crash during a purge.
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
@@ -27,7 +27,7 @@ interface Purged {
   readonly isDryRun: boolean;
 }
 
-/** A world whose nodes purge, and one that only writes. */
+/** A world with nodes that purge, and one node that only writes. */
 class PurgingWorld {
   readonly world: World;
   readonly purged: Purged[] = [];
@@ -100,7 +100,7 @@ class PurgingWorld {
     return this.world.until(persistently(this.writer, body));
   }
 
-  /** Returns, by document id, whether each leaf is deleted. */
+  /** Returns, for each document id, the `deleted` flags of the document's leaves. */
   async documents(name: string): Promise<ReadonlyMap<string, readonly boolean[]>> {
     const reading = this.writer.kv.read(async (tx) => {
       const { changes } = await this.#databases.open(tx, name);
@@ -175,7 +175,7 @@ describe("documents are purged by age", () => {
     expect((await purging.documents("films")).size).toBe(0);
   });
 
-  test("a removed database does not end the round", async () => {
+  test("a database that is removed during a purge round does not end the round", async () => {
     const purging = new PurgingWorld("removed");
     for (const name of ["a", "b"]) {
       await purging.create(name);
@@ -198,17 +198,20 @@ describe("documents are purged by age", () => {
 });
 
 const TTL_MS = 6 * HOUR_MS;
-/** Entries are up to a fifth of their age apart. Databases of a crashed node wait for a round. */
+/**
+ * Time after which a deleted document must have been purged. Recorded times are up to a fifth of
+ * their age apart, and databases claimed by a crashed node wait for the next round.
+ */
 const PURGED_AFTER_MS = 1.25 * TTL_MS + HOUR_MS;
 
 interface Expected {
-  /** When the last deletion began; undefined for a document with a leaf that is not deleted. */
+  /** Start of the last deletion, or `undefined` if a leaf of the document is not deleted. */
   deletedAtMs: number | undefined;
   generation: number;
 }
 
 describe.each(["1", "2", "3"])("with crashing nodes and wrong clocks, seed %s", (seed) => {
-  test("old tombstones are purged; living documents and newer tombstones are not", async () => {
+  test("old tombstones are purged, but newer tombstones and live documents are not", async () => {
     const purging = new PurgingWorld(`crashes ${seed}`);
     const { world } = purging;
     const random = world.random.fork("test");

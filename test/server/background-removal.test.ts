@@ -185,7 +185,7 @@ test("once a _replicator database is deleted, none of its jobs starts or continu
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
   const eventCount = node.events.length;
   await node.createDatabase("x/_replicator");
-  // The same replication as a job of the deleted database. That job still owns the replication.
+  // The document requests a replication that a job of the deleted database still owns.
   await node.put("x/_replicator", "job-0", job(0));
   await node.event("replication.started", ({ jobId }) => !isOld({ jobId }));
   await node.put("a", "later", "{}");

@@ -350,7 +350,7 @@ describe("a reload", () => {
     expect(values()).toEqual(["8", "8"]);
   });
 
-  test("whose mark for other processes cannot be written says that only this process has reloaded", () => {
+  test("reports that only this process has reloaded, if it cannot write the mark for other processes", () => {
     const configuration = open();
     writeFileSync(join(folder, "data"), "a file in the place of the folder");
     expect(() => configuration.markChanged()).toThrow("reloaded in this process only");

@@ -4,7 +4,10 @@ import { ConflictResolver } from "../../src/server/conflict-resolver.ts";
 import { type OpenedNode, openNode, readConfig } from "../../src/server/index.ts";
 import { patience } from "../support/runner/patience.ts";
 
-/** Interval of a resolver next to that of the node, for which a test would wait for seconds. */
+/**
+ * Interval of an additional resolver. The node's own resolver runs only every few seconds, which
+ * would slow down the tests.
+ */
 const LOOK_MS = 20;
 
 let node: OpenedNode;
@@ -52,7 +55,7 @@ async function ask(method: string, path: string, body?: unknown): Promise<any> {
 
 const at = (name: string, rest = "") => `/_tandem/databases/${name}/conflicts${rest}`;
 
-/** Creates a document with two leaves, of which `1-b` is CouchDB's winner. */
+/** Creates a document with two leaves. CouchDB's winner is `1-b`. */
 async function putConflict(name: string, _id: string): Promise<void> {
   const docs = [
     { _id, _rev: "1-a", at: 2, from: "a" },
@@ -65,7 +68,7 @@ function file(text: string) {
   return { file: { content_type: "text/plain", data: Buffer.from(text).toString("base64") } };
 }
 
-test("a policy resolves conflicts and logs this, and an undo restores the leaves with their attachments", async () => {
+test("a policy resolves conflicts and logs the resolutions, and an undo restores the leaves with their attachments", async () => {
   await ask("PUT", "/berlin");
   await putConflict("berlin", "one");
   expect(await ask("GET", at("berlin", "/policy"))).toEqual({ policy: null, since: null });
@@ -116,7 +119,7 @@ test("a policy resolves conflicts and logs this, and an undo restores the leaves
   expect((await ask("GET", at("berlin"))).total_rows).toBe(1);
 });
 
-test("a function merges leaves, and an undo restores both of them", async () => {
+test("a function merges two leaves, and an undo restores both leaves", async () => {
   await ask("PUT", "/paris");
   await putConflict("paris", "two");
   const source =
@@ -155,7 +158,7 @@ test("a conflict that a function or a validation leaves unresolved is listed wit
   expect(await ask("DELETE", at("rome", "/policy"))).toMatchObject({ error: "not_found" });
 });
 
-test("a function does not write a document that a request may not write", async () => {
+test("a function cannot write a document that would be refused in a request", async () => {
   await ask("PUT", "/oslo");
   await putConflict("oslo", "four");
   const source = "function (docs) { return { from: String.fromCharCode(0xd800) }; }";
@@ -166,7 +169,7 @@ test("a function does not write a document that a request may not write", async 
   await ask("DELETE", at("oslo", "/policy"));
 });
 
-test("a time without an offset, since which resolutions are undone, is in UTC", async () => {
+test("an undo treats a `since` time without an offset as UTC", async () => {
   await ask("PUT", "/bonn");
   await putConflict("bonn", "five");
   await ask("PUT", at("bonn", "/policy"), { resolve: "longest_history" });
@@ -186,7 +189,7 @@ test("a time without an offset, since which resolutions are undone, is in UTC", 
   }
 });
 
-describe("requests that are rejected, with the name of the member", () => {
+describe("invalid requests", () => {
   test.each([
     ["PUT", "berlin/conflicts/policy", { resolve: "last_write" }, "`field`"],
     ["PUT", "berlin/conflicts/policy", { resolve: "function", function: "(" }, "`function`"],
@@ -196,7 +199,7 @@ describe("requests that are rejected, with the name of the member", () => {
     ["POST", "berlin/conflicts/_undo", { since: "1" }, "`since`"],
     ["POST", "berlin/conflicts/_undo", { all: true }, "`all`"],
     ["GET", "berlin/conflicts/resolutions?bookmark=x", undefined, "bookmark"],
-  ])("%s %s %j", async (method, path, body, reason) => {
+  ])("%s %s %j is rejected, and the reason contains %s", async (method, path, body, reason) => {
     expect(await ask(method, `/_tandem/databases/${path}`, body)).toEqual({
       error: "bad_request",
       reason: expect.stringContaining(reason),

@@ -1,6 +1,6 @@
 /**
- * Conflicts are resolved in the background: on simulated nodes in virtual time, some of which crash
- * in the middle.
+ * Conflicts are resolved in the background. The tests use simulated nodes in virtual time, and some
+ * nodes crash while they resolve conflicts.
  */
 import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
@@ -100,7 +100,7 @@ class ResolvingWorld {
     });
   }
 
-  /** The bodies of the leaves that are not deleted. */
+  /** Returns the bodies of the leaves that are not deleted. */
   async live(id: string): Promise<string[]> {
     const leaves = await this.read((tx, { documents }) => documents.readLeaves(tx, id));
     return leaves.filter(({ deleted }) => !deleted).map(({ body }) => body.text);
@@ -195,13 +195,13 @@ test("an unresolved conflict is tried again after an hour, or when the policy ch
   await resolving.setPolicy({ resolve: "longest_history" });
   await resolving.pass(MINUTE_MS);
   expect(resolving.left.length).toBe(3);
-  // New conflicts do not wait for the hour.
+  // The delay of an hour does not apply to new conflicts.
   await resolving.conflict("c", [1, 2]);
   await resolving.pass(2 * MINUTE_MS);
   expect(await resolving.live("c")).toEqual(['{"at":2}']);
 });
 
-test("conflicts stay in a database that has no policy, or whose policy was removed", async () => {
+test("conflicts stay unresolved in a database that has no policy, or whose policy was removed", async () => {
   const resolving = new ResolvingWorld("none");
   await resolving.create();
   resolving.open();
@@ -233,14 +233,15 @@ test("a leaf cannot be restored after 30 days", async () => {
   expect(await resolving.live("a")).toEqual(['{"at":2}']);
 });
 
-test("an undo visits each resolution once, in several calls", async () => {
+test("an undo that takes several calls visits each resolution once", async () => {
   const resolving = new ResolvingWorld("visits");
   await resolving.create();
   await resolving.setPolicy(LAST_WRITE);
   for (const id of ["a", "b"]) await resolving.conflict(id, [1, 2]);
   resolving.open();
   await resolving.pass(MINUTE_MS);
-  // Newer entries, which stay in the log: there are no such documents.
+  // Adds newer entries to the log. An undo keeps these entries, because their documents do not
+  // exist.
   const record = { resolve: LAST_WRITE.resolve, kept: "1-a", result: "1-a", removed: [] };
   await resolving.write(async (tx, { resolutions }) => {
     for (let number = 0; number < 1_200; number++) {

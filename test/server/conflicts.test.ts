@@ -95,10 +95,13 @@ test("a list of conflicts continues at its bookmark, and a removed database has 
 test.each([
   ["limit=0", "limit"],
   ["skip=1", "skip"],
-])("?%s is rejected, and the reason contains the parameter's name", async (query, name) => {
-  const { error, reason } = await conflictsOf("paris", `?${query}`);
-  expect([error, reason]).toEqual(["bad_request", expect.stringContaining(name)]);
-});
+])(
+  "a list of conflicts with the query ?%s is rejected, and the reason contains the parameter's name",
+  async (query, name) => {
+    const { error, reason } = await conflictsOf("paris", `?${query}`);
+    expect([error, reason]).toEqual(["bad_request", expect.stringContaining(name)]);
+  },
+);
 
 test("listing the conflicts of a missing database returns 404", async () => {
   expect(await conflictsOf("none")).toMatchObject({ error: "not_found" });

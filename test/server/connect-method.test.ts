@@ -19,18 +19,21 @@ test.each([
   ["/", 405, "method_not_allowed"],
   ["/films", 405, "method_not_allowed"],
   ["/films/_index/a", 404, "not_found"],
-])("CONNECT %s is answered with %i, and the connection is closed", async (path, status, error) => {
-  const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
-  try {
-    const { port } = new URL(server.url as string);
-    const answer = await ask(Number(port), `CONNECT ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`);
-    expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
-    expect(answer).toContain(error);
-    expect(answer).toMatch(/^Connection: close/im);
-  } finally {
-    await server.stop();
-  }
-});
+])(
+  "CONNECT %s gets status %i, and the server closes the connection",
+  async (path, status, error) => {
+    const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
+    try {
+      const { port } = new URL(server.url as string);
+      const answer = await ask(Number(port), `CONNECT ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`);
+      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
+      expect(answer).toContain(error);
+      expect(answer).toMatch(/^Connection: close/im);
+    } finally {
+      await server.stop();
+    }
+  },
+);
 
 test("a client that keeps its side of the connection open after CONNECT does not keep the server's side open", async () => {
   const server = await openServer(readConfig({ port: 0, store: "memory" }, {}), { event() {} });
@@ -39,7 +42,7 @@ test("a client that keeps its side of the connection open after CONNECT does not
     const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true }).on("error", () => {});
     socket.write("CONNECT / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
     await once(socket.resume(), "end");
-    // A write fails only if the server has closed the connection.
+    // Repeats writes until one fails. A write fails only if the server has closed the connection.
     while (!socket.destroyed) await new Promise((resolve) => socket.write("x", resolve));
   } finally {
     await server.stop();

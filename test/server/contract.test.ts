@@ -87,7 +87,7 @@ test.each([
   ["GET /_tandem/rules", "/_tandem/rules"],
   ["GET /_tandem/rules/{name}", "/_tandem/rules/none"],
   ["GET /_tandem/openapi.json", "/_tandem/openapi.json"],
-])("%s matches its description: %s", async (operation, path) => {
+])("the response of %s matches its schema: %s", async (operation, path) => {
   const { status, body } = await node.call("GET", path);
   expect(status).toBe(200);
   expectAsDescribed(operation, body);
@@ -113,7 +113,7 @@ test.each<readonly [operation: string, path: string, body: object]>([
       auth: { basic: { username: "anna", password: "b" } },
     },
   ],
-])("%s matches its description: %s", async (operation, path, sent) => {
+])("the response of %s matches its schema: %s", async (operation, path, sent) => {
   const { status, body } = await node.call("POST", path, sent);
   expect([status, body]).toEqual([expect.toBeOneOf([200, 202]), expect.anything()]);
   expectAsDescribed(operation, body);
@@ -124,7 +124,7 @@ test("the plan of a rule matches its schema", async () => {
   expectAsDescribed("PUT /_tandem/rules/{name}", body);
 });
 
-test("detects unexpected members, missing members, and wrong types", () => {
+test("the comparison with a schema detects unexpected members, missing members, and wrong types", () => {
   const wrong = [
     { ok: true, more: 1 },
     { ok: true, matched: 1 },

@@ -1,6 +1,6 @@
 /**
- * Decisions of operators about jobs are stored with user and reason, whichever resource receives
- * them.
+ * Operators' decisions about jobs are stored with the user and the reason. All resources that
+ * accept decisions store them in the same way.
  */
 import { beforeEach, expect, test, vi } from "vitest";
 import type { OpenApi } from "../api/api.fixture.ts";
@@ -60,7 +60,7 @@ test("a decision is stored with its reason, both for one job and for many jobs",
   ]);
 });
 
-test("a job starts at a valid sequence of the source, and an invalid sequence is reported", async () => {
+test("`_start_from` accepts a valid sequence of the source, and refuses an invalid one", async () => {
   const startFrom = (since: unknown) => world.ask(`POST ${JOB}/_start_from`, { body: { since } });
   for (const since of [{}, -1, true, null, ""]) {
     const reason = `\`since\` must be an update sequence of the source, but is ${JSON.stringify(since)}`;
@@ -70,7 +70,7 @@ test("a job starts at a valid sequence of the source, and an invalid sequence is
   for (const since of [0, 7, "7-x", [7, "x"]]) expect((await startFrom(since)).status).toBe(200);
 });
 
-test("the event of a decision has the request id of the response, but the stored decision does not", async () => {
+test("the event of a decision contains the request id of the response, but the stored decision does not", async () => {
   const announced = vi.spyOn(world.parts.runtime.trace, "event");
   for (const [command, name] of [
     ["_pause", "replication.controlled"],
@@ -85,7 +85,7 @@ test("the event of a decision has the request id of the response, but the stored
   }
 });
 
-test("the events of a command for many jobs have the id of the command and its request id", async () => {
+test("the events of a command for many jobs contain the command's id and the request id", async () => {
   const announced = vi.spyOn(world.parts.runtime.trace, "event");
   for (const [action, name] of [
     ["_pause", "replication.controlled"],
@@ -121,7 +121,7 @@ test("the event of a job added by _replicate has the request id of the response"
 
 test.each([
   ["a reason that is too long", { why: "x".repeat(201) }],
-  ["one that is not a string", { why: 5 }],
+  ["a reason that is not a string", { why: 5 }],
   ["an unknown member", { reason: "no" }],
   ["a value that is not an object", []],
 ])("%s is refused, and no decision is stored", async (_, body) => {

@@ -27,7 +27,7 @@ const METADATA =
   'the address 169.254.169.254 is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
   "which is a default; to permit the host, name it in allow";
 
-test("the job of a document whose connection is forbidden is crashing with a reason, and is retried", async () => {
+test("the job of a replication document crashes with a reason if its connection is forbidden", async () => {
   const crashed = new Promise<unknown>((resolve) => {
     announce = (name, fields) => name === "replication.ended" && resolve(fields?.state);
   });
@@ -41,7 +41,7 @@ test("the job of a document whose connection is forbidden is crashing with a rea
   });
 });
 
-test("a one-shot transient job whose connection is forbidden gets the error forbidden", async () => {
+test("a `_replicate` request for a forbidden connection gets status 403 and the reason", async () => {
   const body = { source: "a", target: "http://169.254.169.254/b" };
   expect(await ask("POST", "/_replicate", body)).toMatchObject({
     status: 403,
@@ -64,7 +64,7 @@ test("a change to the egress rules takes effect immediately", async () => {
   expect((await ask("POST", "/_replicate", { source, target: "b" })).status).toBe(200);
 });
 
-test("`connect_to` is applied immediately, and the rules apply to both servers", async () => {
+test("`connect_to` takes effect immediately, and egress rules apply to both the requested and the substituted address", async () => {
   const setTo = (text: string) =>
     ask("PUT", "/_node/_local/_config/replicator/connect_to", JSON.stringify(text));
   const { port } = new URL(server.url as string);

@@ -13,7 +13,7 @@ const read = (name: string): string =>
 const PROMETHEUS_OWN = ["up"];
 
 let server: RunningServer;
-/** Names of metrics, each with the names of its labels. */
+/** Existing metrics by name. */
 const metrics = new Map<string, Set<string>>();
 
 beforeAll(async () => {
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-/** Returns the names in an expression, except functions, labels and durations. */
+/** Returns the names of the metrics in an expression. */
 function metricsOf(expression: string): string[] {
   const bare = expression
     .replace(/"[^"]*"/g, "")
@@ -38,7 +38,8 @@ function metricsOf(expression: string): string[] {
 }
 
 /**
- * Aggregations and operators. They are not metrics, even if no parenthesis marks them as functions.
+ * Aggregations and operators. They are excluded by name, because no parenthesis needs to follow
+ * them.
  */
 const AGGREGATIONS = new Set(["max", "sum", "min", "avg", "count", "and", "or", "unless", "bool"]);
 
@@ -95,7 +96,7 @@ test("the dashboard of examples/grafana.json uses only existing metrics, from th
   expect([...sources]).toEqual([`\${${name}}`]);
 });
 
-test("detects a metric that does not exist", () => {
+test("a metric that does not exist is detected", () => {
   const expressions = [
     'max by (a) (tandem_jobs_stalled{b="c"}) > 0',
     "sum(rate(nothing_total[5m]))",

@@ -25,15 +25,15 @@ const ROWS = Subspace.fromTuple(["rows"]);
 const STORED = new StoreFormat(LAYOUT_KEY);
 const system = createSystemRuntime();
 
-/** The program of a version, which supports two formats. */
+/** Returns the program of a version. Each version supports two formats. */
 function programOf(version: number): Program {
   return { version: String(version), formats: { min: version, max: version + 1 } };
 }
 
 interface Sabotage {
-  /** Whether transactions do not check the format. */
+  /** Disables the check of the format in transactions. */
   readonly noFence?: boolean;
-  /** Whether a format is enabled regardless of the formats that the nodes support. */
+  /** Enables a format regardless of the formats that the nodes support. */
   readonly ignoresNodes?: boolean;
 }
 
@@ -49,12 +49,15 @@ interface Node {
   readonly formats: Formats;
   worker: Worker | undefined;
   isPaused: boolean;
-  /** Lets a write continue that was begun before a pause. */
+  /** Continues the write that the pause interrupted. */
   resume: () => void;
   writing: Promise<unknown> | undefined;
 }
 
-/** A store and its nodes. Each step is an event of one node; it has no effect if impossible. */
+/**
+ * A store and its nodes. A step of a history is one event, and has no effect if the event is
+ * impossible.
+ */
 class Cluster {
   readonly #storage = new MemoryStorage();
   readonly #workers: Workers;
@@ -99,7 +102,7 @@ class Cluster {
       await formats.join();
     } catch (error) {
       expect(errorCode(error)).toBe("KV_UNUSABLE");
-      // A program is only refused for a format that it does not support.
+      // A program is refused only if it does not support the stored format.
       expect(supports(program, this.#format)).toBe(false);
       expect(this.#format > program.formats.max || isLiving).toBe(true);
       return;
@@ -128,7 +131,10 @@ class Cluster {
     if (!isMember) await this.#register(node);
   }
 
-  /** Ends a node whose write is refused, which is correct only for a format above its own. */
+  /**
+   * Performs a write, and removes the node if the write is refused. A write may be refused only if
+   * the stored format is newer than the node's program.
+   */
   async #unlessRefused<T>(node: Node, write: () => Promise<T>): Promise<T | undefined> {
     try {
       return await write();
@@ -145,7 +151,7 @@ class Cluster {
     this.#nodes.splice(this.#nodes.indexOf(node), 1);
   }
 
-  /** Writes a row in the format that the node chooses, as all layers do. */
+  /** Writes a row in the newest enabled format that the node supports, as all layers do. */
   write(node: Node, begun: () => Promise<void> = async () => {}): Promise<unknown> {
     const row = ROWS.pack([this.#rowCount++]);
     return this.#unlessRefused(node, async () => {
@@ -157,7 +163,7 @@ class Cluster {
         tx.set(row, new Uint8Array([format]));
         return format;
       });
-      // Steps do not overlap with commits, so the stored format was that of the commit.
+      // No step runs during a commit. The stored format has therefore not changed since the commit.
       expect(written).toBe(await this.#stored());
     });
   }
@@ -298,19 +304,22 @@ test("no history makes a node write a format that it or a living node does not s
 });
 
 test.each<Sabotage>([{ noFence: true }, { ignoresNodes: true }])(
-  "the histories detect a negotiation with %j",
+  "the histories detect a broken negotiation: %j",
   async (sabotage) => {
     const { failed, errorInstance } = await fc.check(histories(sabotage), {
       ...RUNS,
       numRuns: 2_000,
     });
     expect(failed).toBe(true);
-    // The error is a violated invariant.
+    // The run failed because an invariant was violated.
     expect(errorInstance).toMatchObject({ name: "AssertionError" });
   },
 );
 
-/** A store of format 2 that a killed node of this version has left. */
+/**
+ * Returns a store of format 2 that still contains the registration of a killed node of this
+ * version.
+ */
 async function afterKill(version: number): Promise<KeyValueStore> {
   const kv = new KeyValueStore({ runtime: system, engine: new MemoryEngine({ runtime: system }) });
   const program = version === 0 ? undefined : programOf(version);
@@ -333,7 +342,7 @@ function formatsOf(kv: KeyValueStore, enablesAlone: boolean) {
 }
 
 test.each([true, false])(
-  "a node that starts enables the newest format once the lease of a killed node has ended: %s",
+  "once the lease of a killed node has ended, a node enables the newest format only if `enablesAlone` is set: %s",
   async (enablesAlone) => {
     const kv = await afterKill(0);
     const { formats } = formatsOf(kv, enablesAlone);

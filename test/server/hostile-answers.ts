@@ -15,11 +15,13 @@ export interface PeerAnswer {
 }
 
 /**
- *   whole      with its length
- *   chunked    in pieces, complete
- *   length     with a length that is off by this much
- *   cut        a piece, then the end of the connection
- *   stall      a piece, then nothing
+ * Form in which a body is sent:
+ *
+ *   whole      with the correct length
+ *   chunked    complete, in chunks
+ *   length     with a length that is wrong by `off` bytes
+ *   cut        `byteCount` bytes, then a reset of the connection
+ *   stall      `byteCount` bytes, then nothing
  *   endless    the body, then `filler` while the client reads, up to a limit, and then a reset
  *   raw        only the body is sent: it contains status line and headers
  */

@@ -16,13 +16,13 @@ const HOSTILE_COUNT_MAX = 150;
 
 export interface HostilePeer {
   readonly api: OpenApi;
-  /** Returns the URL of a database as the run uses it. */
+  /** Returns the URL at which the run accesses a database. */
   url(run: number, database: string): string;
   /** Returns the bytes of all bodies that were sent to the run. */
   sentTo(run: number): Buffer;
   /** Resolves when the run has sent `count` requests for pending changes. */
   polledBy(run: number, count: number): Promise<void>;
-  /** Size in bytes of the longest body that the run has read. */
+  /** Size in bytes of the longest body that any run has read. */
   readonly longestBytes: number;
   close(): Promise<void>;
 }

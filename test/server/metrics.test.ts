@@ -34,7 +34,7 @@ test("request times are exported as a summary", async () => {
   const name = "couchdb_request_time_seconds";
   const [countBefore, sumBefore] = [await sample(`${name}_count`), await sample(`${name}_sum`)];
   await ask("GET", "/");
-  // The response to the second request counts the first one.
+  // Three requests have ended since the first sample was taken: both sample requests and `GET /`.
   expect(await sample(`${name}_count`)).toBe(countBefore + 3);
   expect(await sample(`${name}_sum`)).toBeGreaterThan(sumBefore);
   const [median, longest] = [0.5, 0.999].map((part) => sample(`${name}{quantile="${part}"}`));
@@ -44,7 +44,7 @@ test("request times are exported as a summary", async () => {
   expect(text).toContain(`# TYPE ${name} summary`);
 });
 
-test("CouchDB metrics that Tandem lacks have the same type as in CouchDB", async () => {
+test("CouchDB metrics for which Tandem has no data have the same type as in CouchDB", async () => {
   const text: string = await ask("GET", "/_node/_local/_prometheus");
   expect(text).toContain("# TYPE couchdb_couch_replicator_cluster_is_stable gauge");
   expect(text).toContain("# TYPE couchdb_couch_log_requests_total counter");
@@ -216,7 +216,7 @@ test("the metrics count the rules that cannot list their source, and the API lis
   expect(await sample("tandem_rules_failing")).toBe(0);
 });
 
-test("all metrics that couchdb-prometheus-exporter reads exist; those that Tandem lacks are 0, with CouchDB's description", async () => {
+test("all metrics that couchdb-prometheus-exporter reads exist, and those for which Tandem has no data are 0, with CouchDB's description", async () => {
   const { couch_log, couch_replicator, couchdb, fabric, mango } = await ask(
     "GET",
     "/_node/_local/_stats",

@@ -66,7 +66,7 @@ beforeEach(async () => {
 afterEach(async () => {
   const over = new Error("The test is over");
   stopping.abort(over);
-  // A test may end while work that it has observed is still incomplete.
+  // If the reclaimer is still at work when the test ends, it rejects with the reason of the abort.
   await running.catch((error: unknown) => {
     if (error !== over) throw error;
   });
@@ -123,7 +123,7 @@ test("superseded rows are removed after their retention time", async () => {
   expect([await exists("films"), await exists("books")]).toEqual([false, false]);
 });
 
-test("skips a database that contains nothing to reclaim", async () => {
+test("the reclaimer skips a database that contains nothing to reclaim", async () => {
   await node.kv.transact((tx) => databases.create(tx, "empty"));
   const reclaim = vi.spyOn(parts.attachments, "reclaim");
   await pass(0);
@@ -136,7 +136,7 @@ test("skips a database that contains nothing to reclaim", async () => {
   expect(reclaim).toHaveBeenCalledTimes(2);
 });
 
-test("skips a database that no longer exists", async () => {
+test("the reclaimer skips a database that no longer exists", async () => {
   await node.kv.transact((tx) => databases.remove(tx, "films"));
   reclaimer.start("films");
   reclaimer.start("books");
@@ -156,7 +156,7 @@ test("a node does not scan a database immediately after its start, even if scans
   await starting;
 });
 
-test("the nodes together scan each database once per round, and start the next round ten minutes later", async () => {
+test("the nodes together scan each database once per round, and a round starts ten minutes after the start of the previous one", async () => {
   await pass(0);
   for (let number = 100; number < 350; number++) {
     await node.kv.transact((tx) => databases.create(tx, `db-${number}`));

@@ -1,6 +1,6 @@
 /**
  * `/_tandem/credentials/_replace` is a command. It changes exactly the jobs that it has selected,
- * any node can continue it, and its credentials are stored sealed, and only until it ends.
+ * and any node can continue it. Its credentials are stored sealed, and are erased when it ends.
  */
 import { beforeEach, expect, test } from "vitest";
 import { OperationalError, type Seal, utf8Decode, utf8Encode } from "../../src/base/index.ts";
@@ -14,7 +14,7 @@ import { composeNode } from "../support/compose-node.ts";
 import { secretsIn } from "../support/find-secrets.ts";
 import { openWholeApi, type WholeApiNode } from "./whole-api.fixture.ts";
 
-/** Exceeds the number of jobs that a command changes before it responds. */
+/** Number of jobs for which a command responds before it has changed all of them. */
 const MANY = 1_100;
 const NEVER = new AbortController().signal;
 const NEW = "the-new-password";
@@ -40,8 +40,8 @@ function openSealedNode(): WholeApiNode {
 }
 
 /**
- * Stand-in for encryption. It makes values unreadable, and opens a value only at the key at which
- * it was sealed.
+ * Stand-in for encryption. It makes values unreadable, and opens a value only in the place for
+ * which the value was sealed.
  */
 const MASKED: Seal = {
   seal: (plain, place) => masked(utf8Encode(JSON.stringify([place, utf8Decode(plain)]))),

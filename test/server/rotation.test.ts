@@ -23,7 +23,7 @@ const DOCUMENT_COUNT = 250;
 interface Options {
   readonly storage: MemoryStorage;
   readonly directory: string;
-  /** Whether the node seals secrets. Nodes with earlier versions do not. */
+  /** Whether the node seals secrets. Nodes with earlier versions do not seal secrets. */
   readonly seals?: boolean;
   readonly source?: KeySource;
   readonly isSharedStore?: boolean;

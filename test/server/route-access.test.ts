@@ -102,8 +102,8 @@ const OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: "in" };
 const CHANGES_OF_OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: 403 };
 
 /**
- * Routes by the rights that they require. `ANY` stands for all methods of a resource that Tandem
- * does not have.
+ * Routes by the rights that they require. `ANY` stands for all methods. It is used for resources
+ * that Tandem does not have.
  */
 const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
   [
@@ -452,7 +452,7 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
     const named = methods === "ANY" ? ANY : methods;
     const all = [...named.split(","), ...(/GET/.test(named) ? ["HEAD"] : [])];
 
-    test.each(all)("%s", async (method) => {
+    test.each(all)("%s is allowed only for the users in the table", async (method) => {
       const { query, ...options } = REQUESTS[`${method} ${path}`] ?? {};
       const request = `${method} ${placed(path)}${query === undefined ? "" : `?${query}`}`;
       const ask = async (login: Headers): Promise<Outcome> => {
@@ -475,9 +475,7 @@ describe.each(TABLE.flatMap(([outcomes, lines]) => lines.map((line) => [line, ou
   },
 );
 
-/**
- * Work that takes effect later, without a request. It has the rights of the user who requested it.
- */
+/** Deferred work takes effect later, without a request. */
 describe("deferred work has the rights of the user who requested it", () => {
   type Allowed = Readonly<Record<"anonymous" | keyof typeof PEOPLE, boolean>>;
   const ANONYMOUS: Allowed = {
@@ -497,7 +495,7 @@ describe("deferred work has the rights of the user who requested it", () => {
   const asAdmin = async (request: string, body?: unknown) =>
     (await world.ask(request, { headers: ADMIN, ...(body === undefined ? {} : { body }) })).json;
 
-  /** Whether the document has a job that may use its endpoints. */
+  /** Returns whether the document has a job that may use its endpoints. */
   async function mayRun(id: string): Promise<boolean> {
     const answer = await world.ask(`GET /_scheduler/docs/_replicator/${id}`, { headers: ADMIN });
     return answer.status === 200 && !JSON.stringify(answer.json).includes("server admin");
@@ -510,7 +508,7 @@ describe("deferred work has the rights of the user who requested it", () => {
   const EFFECTS: Readonly<
     Record<string, readonly [Allowed, (login: Headers, name: string | null) => Promise<boolean>]>
   > = {
-    "a job that starts with a secret of the server": [
+    "a job that uses a secret of the server": [
       ADMIN_ALONE,
       async (headers) => {
         const body = { source: SECRET, target: "copy" };
@@ -518,7 +516,7 @@ describe("deferred work has the rights of the user who requested it", () => {
         return mayRun("started");
       },
     ],
-    "a leaf that wins, with a secret of the server": [
+    "a leaf that refers to a secret of the server and becomes the winner": [
       ANONYMOUS,
       async (headers, owner) => {
         const leaf = (letter: string, source: unknown) => {
@@ -533,7 +531,7 @@ describe("deferred work has the rights of the user who requested it", () => {
         return mayRun("leaf");
       },
     ],
-    "a rule that follows": [
+    "a stored rule": [
       ADMIN_ALONE,
       async (headers) => {
         const body = { source: "local", target: "https://b.example/{db}" };
@@ -542,7 +540,7 @@ describe("deferred work has the rights of the user who requested it", () => {
         return status === 200;
       },
     ],
-    "a replacement of a credential": [
+    "a replaced credential in a job": [
       ADMIN_ALONE,
       async (headers) => {
         const body = { source: GUESS, target: "copy" };
@@ -556,7 +554,7 @@ describe("deferred work has the rights of the user who requested it", () => {
         return JSON.stringify(await asAdmin("GET /_replicator/replaced")).includes("the-new-one");
       },
     ],
-    "an alert that is sent": [
+    "a changed receiver of alerts": [
       ADMIN_ALONE,
       async (headers) => {
         const path = "/_node/_local/_config/alerts/url";
@@ -571,7 +569,7 @@ describe("deferred work has the rights of the user who requested it", () => {
     Object.keys(WAYS).map((way) => [effect, way] as const),
   );
 
-  test.each(rows)("%s, by %s", async (effect, way) => {
+  test.each(rows)("%s: only permitted users can cause it (login by %s)", async (effect, way) => {
     const [allowed, take] = EFFECTS[effect] as (typeof EFFECTS)[string];
     const found: Record<string, boolean> = {};
     for (const who of Object.keys(allowed) as (keyof Allowed)[]) {

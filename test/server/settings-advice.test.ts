@@ -57,7 +57,7 @@ describe("a setting without effect", () => {
     ["couch_httpd_auth", "require_valid_user", "[chttpd] require_valid_user"],
     ["cors:http://a", "orgins", "[cors] origins"],
     ["replicator", "wholly_else", undefined],
-  ])("[%s] %s suggests %s", (section, key, meant) => {
+  ])("[%s] %s is reported with the suggestion %s", (section, key, meant) => {
     const question = meant === undefined ? "" : `; did you mean ${meant}?`;
     expect(ineffectiveness({ section, key }, SETTINGS)).toBe(
       `[${section}] ${key} is not a setting${question}`,
@@ -70,7 +70,7 @@ describe("a setting without effect", () => {
     ["replicator.shares", "a/_replicator"],
     ["vendor", "name"],
     ["cors:http://a", "origins"],
-  ])("[%s] %s gets no suggestion", (section, key) => {
+  ])("[%s] %s is not reported, because its section accepts the key", (section, key) => {
     expect(ineffectiveness({ section, key }, SETTINGS)).toBeUndefined();
   });
 });
@@ -99,7 +99,7 @@ test.each([
     "true",
     "false: a database that is deleted cannot be recovered",
   ],
-])("[%s] %s = %s is refused", (section, key, value, expected) => {
+])("the setting [%s] %s = %s is refused", (section, key, value, expected) => {
   expect(() => opened(`[${section}]\n${key} = ${value}`)).toThrow(
     `[${section}] ${key} = ${value}: expected ${expected}`,
   );

@@ -29,7 +29,7 @@ test.each([
     { COUCHDB_NODE_TYPE_REPLICATION: "no" },
     "COUCHDB_NODE_TYPE_REPLICATION = no: expected true or false",
   ],
-])("%j with %j is refused", (options, environment, message) => {
+])("the options %j with the environment %j are refused", (options, environment, message) => {
   const start = () => readConfig({ store: "memory", ...options }, environment);
   expect(start).toThrow(message);
 });

@@ -206,12 +206,15 @@ describe("files", () => {
     ["ciphers", '["ECDHE-RSA-AES128-GCM-SHA256", "NULL-NONE"]', "a list of OpenSSL's names"],
     ["secure_renegotiate", "false", "true"],
     ["verify_fun", "{module, fun}", "no value: a function of Erlang"],
-  ])("%s = %s is refused both at the start and over HTTP", async (key, text, expected) => {
-    const message = `[ssl] ${key} = ${text}: expected ${expected}`;
-    expect(() => configOf({ ...SERVED, [key]: text })).toThrow(message);
-    const { configuration } = configOf(SERVED);
-    expect(() => configuration.set("ssl", key, text)).toThrow(message);
-  });
+  ])(
+    "the setting %s = %s is refused both at the start and over HTTP",
+    async (key, text, expected) => {
+      const message = `[ssl] ${key} = ${text}: expected ${expected}`;
+      expect(() => configOf({ ...SERVED, [key]: text })).toThrow(message);
+      const { configuration } = configOf(SERVED);
+      expect(() => configuration.set("ssl", key, text)).toThrow(message);
+    },
+  );
 });
 
 test("a node reachable from other hosts needs an administrator, even with TLS", () => {
@@ -284,7 +287,7 @@ describe("clients", () => {
   });
 });
 
-/** A clock whose sleeps last until a test wakes the sleepers. */
+/** Returns a clock whose sleeps last until a test wakes the sleepers. */
 function heldClock(clock: Clock) {
   let wake: (() => void) | undefined;
   let fellAsleep: () => void = () => {};

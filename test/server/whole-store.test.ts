@@ -1,4 +1,4 @@
-/** Every node, copy, backup and restoration checks the whole store. */
+/** The start of a node, a copy and a backup check the whole store. */
 import { expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
 import { ClusterCopyTarget, createSystemRuntime } from "../../src/host/index.ts";
@@ -112,7 +112,7 @@ test.each(entrances.filter(([name]) => name !== "a backup"))(
   },
 );
 
-/** An unreachable cluster, in which reads wait indefinitely. */
+/** Returns the engine of an unreachable cluster, whose reads wait indefinitely. */
 function silentEngine(): Engine {
   const get = () => new Promise<never>(() => {});
   const snapshot = { get };

@@ -1,7 +1,7 @@
 /**
- * `after` on a cluster whose nodes crash, in virtual time: each job starts after the jobs that it
- * names, and all of them start. `CHAIN_SEEDS=1000 npx vitest run test/simulation/chains.test.ts`
- * simulates more.
+ * The `after` option on a cluster whose nodes crash, in virtual time. Each job starts after the
+ * jobs that its `after` lists, and all jobs start.
+ * `CHAIN_SEEDS=1000 npx vitest run test/simulation/chains.test.ts` simulates more clusters.
  */
 import { expect, test } from "vitest";
 import type { ReplicationJobData } from "../../src/replicator/jobs/job-data.ts";
@@ -9,7 +9,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 import { EPOCH_MS, World } from "./kernel/world.ts";
 
 type Node = ReturnType<typeof openVirtualNode>;
-/** Breaks a part of each node. */
+/** Function that breaks a part of a node. It is called for each node. */
 type Sabotage = (node: Node) => void;
 
 const SEEDS = Number(process.env.CHAIN_SEEDS ?? 12);
@@ -17,7 +17,7 @@ const JOBS = 10;
 const NODES = 3;
 const CRASHES_MAX = 6;
 const TRAITS = { delayMsMax: 20, conflictRatio: 0.05, unknownRatio: 0.02 };
-/** Time within which all jobs must have ended after the last crash. */
+/** Time within which all jobs must have completed or parked after the last job was added. */
 const PATIENCE_MS = 20 * 60_000;
 
 interface Planned {
@@ -34,7 +34,7 @@ function plan({ random }: World): readonly Planned[] {
   });
 }
 
-/** Returns what was wrong in a simulated run; undefined if nothing was. */
+/** Simulates a cluster. Returns the problem found, or `undefined`. */
 async function simulate(seed: string, sabotage: Sabotage = () => {}): Promise<string | undefined> {
   const world = new World(seed);
   const { random } = world;
@@ -69,7 +69,8 @@ async function simulate(seed: string, sabotage: Sabotage = () => {}): Promise<st
     const ending = name === "replication.ended" || name === "replication.parked";
     const node = nodes.find(({ simulated }) => simulated.name === nodeName);
     if (node === undefined || node === sound || !ending || random.ratio() > 0.4) return;
-    // The job has completed or caught up; the jobs that wait for it have not started yet.
+    // At this moment, the job has completed or caught up, and the jobs that wait for it have not
+    // started yet.
     crashOne(node);
   });
   const planned = plan(world);
@@ -111,7 +112,8 @@ function problemOf(
       const found = jobs.get(other);
       const history = found?.history ?? [];
       const firstMs = history.findLast(({ type }) => type === "started")?.timeMs ?? Infinity;
-      // A continuous job may catch up long before it is parked, but not before it has copied.
+      // A continuous job may catch up at any time after its first copied document, and long before
+      // it parks.
       const endMs = history.find(({ type }) => type === "stopped")?.timeMs ?? Infinity;
       const isLasting = found?.replication?.continuous === true;
       const reachedMs = isLasting ? (copiedMs.get(other) ?? firstMs) : endMs;
@@ -135,7 +137,7 @@ test(`on ${SEEDS} clusters whose nodes crash, each job starts after the jobs tha
   expect(await firstProblem(() => {})).toBe(undefined);
 });
 
-test("the simulation detects a wake-up that is lost because its write follows in a later transaction", async () => {
+test("the simulation detects a wake-up that is lost because it is written in a later transaction", async () => {
   const problem = await firstProblem(({ chains, kv }) => {
     const { noteReached } = chains;
     chains.noteReached = async (tx, ...job) => {
@@ -145,7 +147,7 @@ test("the simulation detects a wake-up that is lost because its write follows in
   expect(problem).toMatch(/never ended$/);
 });
 
-test("the simulation finds jobs that start before others", async () => {
+test("the simulation detects jobs that start before the jobs that they name", async () => {
   const problem = await firstProblem(({ chains }) => {
     chains.begin = async () => false;
   });

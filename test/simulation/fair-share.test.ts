@@ -67,25 +67,26 @@ test("two hundred groups of ten jobs get equal shares, and every job runs", asyn
   for (const group of groups) expect(cluster.ranSec.get(group)).toBeGreaterThanOrEqual(600);
 });
 
-test("groups share the slots of the nodes for which they compete, and one usage counts for all nodes", async () => {
-  // Jobs of `any` run on both nodes, jobs of the other groups only on the second one.
+test("groups compete only for slots of nodes that can run their jobs, and the usage of a group counts on all nodes", async () => {
+  // Jobs of `any` run on both nodes. Jobs of the other groups run only on the second node.
   const cluster = await SlotCluster.open("placed", { ...SLOTS, nodes: [[], ["disk:ssd", "x"]] });
   await cluster.setShares("large", 300);
   await cluster.add("any", 60);
   await cluster.add("small", 60, undefined, ["x"]);
   await cluster.add("large", 30, undefined, ["x"]);
-  // All jobs of a group share its standing, whatever labels they require.
+  // A group has one usage for all its jobs, whatever labels they require.
   await cluster.add("large", 30, undefined, ["disk:ssd"]);
   await cluster.run(6 * HOUR_SEC);
   const [any = 0, small = 0, large = 0] = ["any", "small", "large"].map((group) =>
     cluster.ranSec.get(group),
   );
-  // The 20 slots of the first node are more than the share of `any` in all 40 slots.
+  // `any` uses only the 20 slots of the first node, because they are more than its share of all 40
+  // slots.
   expect(Math.abs(any / (small + large) - 1)).toBeLessThan(0.05);
   expect(Math.abs(large / (3 * small) - 1)).toBeLessThan(0.08);
 });
 
-test("a job for another node starts within one cycle there, however many jobs wait without labels", async () => {
+test("a job that requires another node starts there within one cycle, however many jobs without labels wait", async () => {
   const cluster = await SlotCluster.open("placed newcomer", { ...SLOTS, nodes: [[], ["x"]] });
   await cluster.add("big", 1000);
   await cluster.run(2 * SLOTS.minRunSec);
@@ -127,7 +128,7 @@ function largestDifference(left: readonly number[], right: readonly number[]): n
 }
 
 test.each(seeds)(
-  "RFC 017 with CouchDB's coefficients leads to the same usage in the long run (workload %i)",
+  "in the long run, groups get the same usage as in RFC 017 with CouchDB's coefficients (workload %i)",
   async (seed) => {
     const random = new SeededRandom(`workload-${seed}`);
     const groups = randomGroups(random);
@@ -151,7 +152,7 @@ test.each(seeds)(
   },
 );
 
-test("if applied in each cycle, RFC 017's proposed decay misses the shares, but CouchDB's decay does not", () => {
+test("RFC 017's proposed decay, applied in each cycle, misses the shares, but CouchDB's decay does not", () => {
   const missedBy = (priorityCoefficient: number): number => {
     const misses = Array.from({ length: 10 }, (_, seed) => {
       const random = new SeededRandom(`decay-${seed}`);
@@ -166,8 +167,8 @@ test("if applied in each cycle, RFC 017's proposed decay misses the shares, but 
 });
 
 /**
- * Returns the upper bound in docs/spec/jobs.md for how long a group with this usage and these
- * shares waits.
+ * Returns the documented upper bound for the wait of a group with this usage and these shares
+ * (docs/spec/jobs.md).
  */
 function longestWaitSec(
   usage: number,

@@ -6,7 +6,7 @@
 import { expect, test } from "vitest";
 import { type FarRun, replicateFar } from "./distance/replicate-far.ts";
 
-/** Round trips. */
+/** Round-trip times. */
 const NEAR_MS = 0.5;
 const FAR_MS = [100, 300];
 const FARTHEST_MS = 300;
@@ -101,13 +101,13 @@ test.each([100, 300])(
       { continuous: true },
       20_000,
     );
-    // Documents that are in flight at the end were written to the source within the last four round
-    // trips.
+    // The last documents may still be in flight at the end: those that were written to the source
+    // within the last four round trips.
     expect(servers.writtenCount).toBeGreaterThan(2000 - (4 * roundTripMs) / 10);
   },
 );
 
-test("a distant target that slows down gets no more concurrent requests than a near one, and as many as before once it recovers", async () => {
+test("a distant target gets no more concurrent requests than a near one while it is slow, and as many as before after it has recovered", async () => {
   const slowFromMs = 8000;
   const slowUntilMs = 20_000;
   const underWay: { readonly atMs: number; readonly count: number }[] = [];
@@ -144,8 +144,8 @@ test("distant servers that slow down get no more concurrent requests for single 
   });
   expect(far.servers.writtenCount).toBe(1600);
   expect(most.before).toBeGreaterThan(60);
-  // Twenty requests in progress, and the requests that are in flight at a rate of eleven per
-  // second.
+  // The bound is twenty requests in progress, plus the requests that are in flight at a rate of
+  // eleven per second.
   expect(most.after).toBeLessThanOrEqual(28);
 });
 

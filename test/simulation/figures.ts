@@ -1,7 +1,8 @@
 /** Statistics of a distribution. */
 
 /**
- * Jain's fairness index: 1 if all values are equal, and 1/n if only one of n values is not zero.
+ * Returns Jain's fairness index: 1 if all values are equal, and 1/n if only one of n values is not
+ * zero.
  */
 export function jainIndex(values: readonly number[]): number {
   const sum = values.reduce((left, right) => left + right, 0);
@@ -10,8 +11,8 @@ export function jainIndex(values: readonly number[]): number {
 }
 
 /**
- * Smallest value that at least `percent` of the values do not exceed. The result is 0 for an empty
- * list.
+ * Returns the smallest value that at least `percent` percent of the values do not exceed, or 0 for
+ * an empty list.
  */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = Float64Array.from(values).sort();

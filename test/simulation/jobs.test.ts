@@ -49,19 +49,19 @@ async function found(options: () => JobsClusterOptions): Promise<string> {
   return problems.join("\n");
 }
 
-test("detects a store that forgets what transactions have read", async () => {
-  // Two workers may then accept the same job.
+test("the simulation detects a store that forgets what transactions have read", async () => {
+  // With this store, two workers may accept the same job.
   const options = () => ({ storage: new ForgetfulStorage(), workerCount: 8 });
   expect(await found(options)).toMatch(/a row too many|which is running/);
 });
 
-test("detects a store that applies only half of a commit", async () => {
+test("the simulation detects a store that applies only half of a commit", async () => {
   expect(await found(() => ({ storage: new TearingStorage() }))).toMatch(
     /a row is missing|a row too many|and became|former holder/,
   );
 });
 
-test("detects a store that loses an acknowledged commit", async () => {
+test("the simulation detects a store that loses an acknowledged commit", async () => {
   expect(await found(() => ({ storage: new LosingStorage() }))).toMatch(
     /though nothing happened|and became|former holder|ended:/,
   );
@@ -73,12 +73,12 @@ test.each([
   ["does not renew leases", SilentJobs, /though nothing happened to it/],
   ["drops data given to a job while it runs", ForgetfulJobs, /job-\d+ is .*, and became/],
   ["writes an earlier format with fewer fields", LossyJobs, /a row|counter of|due at/],
-] as const)("detects a queue that %s", async (_, Saboteur, problem) => {
+] as const)("the simulation detects a queue that %s", async (_, Saboteur, problem) => {
   const openJobs = (...parts: ConstructorParameters<typeof Jobs>) => new Saboteur(...parts);
   expect(await found(() => ({ openJobs }))).toMatch(problem);
 });
 
-test("detects a queue that ignores the labels of workers", async () => {
+test("the simulation detects a queue that ignores the labels of workers", async () => {
   const openJobs = (...[runtime, subspace]: ConstructorParameters<typeof Jobs>) =>
     new AnywhereJobs(runtime, subspace);
   const knobs = { labelSets: [[], ["x"], ["y"], ["x", "y"]], olderRatio: 0 };

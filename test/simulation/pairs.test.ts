@@ -1,7 +1,7 @@
 /**
- * `pair` on a cluster whose nodes crash, in virtual time: two databases that both receive writes
- * end with the same leaves. `PAIR_SEEDS=1000 npx vitest run test/simulation/pairs.test.ts`
- * simulates more.
+ * The `pair` option on a cluster whose nodes crash, in virtual time. Two databases that both
+ * receive writes end with the same leaves.
+ * `PAIR_SEEDS=1000 npx vitest run test/simulation/pairs.test.ts` simulates more clusters.
  */
 import { expect, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
@@ -10,7 +10,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 import { World } from "./kernel/world.ts";
 
 type Node = ReturnType<typeof openVirtualNode>;
-/** Breaks a part of each node. */
+/** Function that breaks a part of a node. It is called for each node. */
 type Sabotage = (node: Node) => void;
 
 const SEEDS = Number(process.env.PAIR_SEEDS ?? 8);
@@ -19,10 +19,10 @@ const WRITES = 40;
 const CRASHES_MAX = 6;
 const OPERATOR = { userName: "op", why: "test" };
 const TRAITS = { delayMsMax: 20, conflictRatio: 0.05, unknownRatio: 0.02 };
-/** Time within which the databases must be equal after the last crash. */
+/** Time within which the databases must be equal, and the job parked, after the last write. */
 const PATIENCE_MS = 20 * 60_000;
 
-/** Returns what was wrong in a simulated run; undefined if nothing was. */
+/** Simulates a cluster. Returns the problem found, or `undefined`. */
 async function simulate(seed: string, sabotage: Sabotage = () => {}): Promise<string | undefined> {
   const world = new World(seed);
   const { random } = world;
@@ -124,7 +124,7 @@ test(`on ${SEEDS} clusters whose nodes crash, both databases end with the same l
   expect(await firstProblem(() => {})).toBe(undefined);
 });
 
-test("the simulation finds a pair of which only the source is watched", async () => {
+test("the simulation detects a pair whose target is not watched", async () => {
   const problem = await firstProblem(({ parked }) => {
     const { add } = parked;
     parked.add = (tx, jobId, places) => add.call(parked, tx, jobId, places.slice(0, 1));

@@ -111,15 +111,20 @@ test.each<[string, () => Sabotage, RegExp, firstSeed?: number]>([
   ["treats a store's refusal as success", swallowing, / passes | completed without /],
   ["writes another body under the same revision", rewriting, / has \[.*"number",0\]/],
   ["ends the feed early", curtailing, / was completed without /],
-  ["returns documents that no filter selected", unfiltering, / which no filter selected/, 5],
-  ["follows redirects of a hostile server", misdirecting, / b has doc-\d+-stray /, 12],
-])("detects an endpoint that %s", async (_, sabotage, problem, firstSeed) => {
+  ["returns documents that the filter excludes", unfiltering, / which no filter selected/, 5],
+  [
+    "writes documents of a hostile server into another database",
+    misdirecting,
+    / b has doc-\d+-stray /,
+    12,
+  ],
+])("the simulation detects an endpoint that %s", async (_, sabotage, problem, firstSeed) => {
   const workloads: WorkloadName[] = ["one-shots", "hostility"];
   const options = () => ({ workloads, endpointsOver: sabotage() });
   expect(await found(problem, options, firstSeed)).toMatch(problem);
 });
 
-test("detects a client that treats a server's silence as success", async () => {
+test("the simulation detects a client that treats a missing response as success", async () => {
   expect(await found(/ passes /, () => ({ fetchOver: trusting }))).toMatch(/ passes /);
 });
 
@@ -128,17 +133,17 @@ const distorted = (distort: (data: JobData) => JobData) => ({ openJobs: distorti
 test.each([
   ["counts errors that did not occur", { errorCount: 1000 }, / counts 1000 errors/],
   [
-    "reports success for all ends",
+    "reports success for every end of a run",
     { state: "completed", failure: undefined },
     /crashed.*: is completed/,
   ],
   ["forgets why a job failed", { failure: undefined }, / without an error| with undefined/],
-])("detects a queue that %s", async (_, change, problem) => {
+])("the simulation detects a queue that %s", async (_, change, problem) => {
   const options = () => distorted((data) => ({ ...data, ...change }));
   expect(await found(problem, options)).toMatch(problem);
 });
 
-test("detects a queue that takes jobs from nodes that run them", async () => {
+test("the simulation detects a queue that takes running jobs from nodes without a fault", async () => {
   const openJobs = (...parts: ConstructorParameters<typeof SilentJobs>) => new SilentJobs(...parts);
   const problem = /though nothing happened to it/;
   expect(await found(problem, () => ({ openJobs }))).toMatch(problem);
@@ -152,7 +157,7 @@ test.each([
   ],
   ["applies half a commit", TearingStorage, /a row|and became|counts|Assertion/],
   ["loses a commit", LosingStorage, /and became|though nothing| passes |former holder/],
-])("detects a store that %s", async (_, Storage, problem) => {
+])("the simulation detects a store that %s", async (_, Storage, problem) => {
   expect(await found(problem, () => ({ storage: new Storage() }))).toMatch(problem);
 });
 
@@ -201,8 +206,8 @@ const IDLE: [
   [
     "a check of ownership that skips waiting jobs",
     / lost its replication to another/,
-    // With this workload, a waiting job loses a replication that it is about to run in one seed of
-    // forty.
+    // In one seed of forty, this workload makes a waiting job lose a replication that it is about
+    // to run.
     ["removals"],
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockImplementation(claimOfWaiting),
     30,
@@ -261,7 +266,7 @@ async function* otherBytes(): ReturnType<AttachmentStore["read"]> {
   yield Buffer.from("other");
 }
 
-test.each(IDLE)("detects %s", async (_, problem, workloads, sabotage, firstSeed) => {
+test.each(IDLE)("the simulation detects %s", async (_, problem, workloads, sabotage, firstSeed) => {
   const sabotaged = sabotage();
   try {
     expect(await found(problem, () => ({ workloads }), firstSeed)).toMatch(problem);

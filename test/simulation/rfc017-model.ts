@@ -4,7 +4,7 @@
  * is that of CouchDB 3's scheduler.
  *
  * The RFC does not define how often its three steps run. In this model, they run once per cycle, as
- * in CouchDB 3.2. With the RFC's K2 of 0.75, a priority is then forgotten within some cycles.
+ * in CouchDB 3.2. With the RFC's K2 of 0.75, a priority is then forgotten within a few cycles.
  * CouchDB's K2 is 0.98, which amounts to 0.75 in fourteen cycles. As in CouchDB, "pending(Db)"
  * means all jobs of a database.
  */

@@ -32,8 +32,8 @@ const TURN_SEC = 60;
 const CHURN_MAX = 100;
 const SHARES = [50, 100, 200];
 /**
- * Fraction of the jobs that are in the largest group. Each further group has half as many jobs as
- * the previous one, but at least one job.
+ * Fraction of the jobs that are in the largest group. Each subsequent group has half as many jobs
+ * as the previous one, but at least one job.
  */
 const LARGEST_GROUP_RATIO = 0.2;
 
@@ -200,7 +200,7 @@ export class ScaleCluster {
     return sizes;
   }
 
-  // Function that the simulated nodes call to report events.
+  // Simulated nodes call `started` and `stopped` to report the start and end of runs.
 
   started(id: string, group: string): void {
     const nowSec = this.#nowSec;

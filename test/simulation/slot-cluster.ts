@@ -46,7 +46,7 @@ interface SlotNode {
 }
 
 /**
- * A slot that a group got. The group had been waiting for the slot, with a due job, since
+ * A slot that a group acquired. The group had been waiting for the slot, with a due job, since
  * `sinceSec`.
  */
 export interface Turn {

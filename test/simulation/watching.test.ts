@@ -30,7 +30,7 @@ const SEEN = [
   "old places",
 ];
 
-test("a change visible to a watcher arrives immediately, and any other change within the audit interval", async () => {
+test("a change that a watcher sees arrives within seconds, and every other change within the audit interval", async () => {
   const seen = new Set<string>();
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/watching.test.ts`;
@@ -82,7 +82,7 @@ const IDLE: [
 
 const SABOTAGED_SEEDS = 40;
 
-test.each(IDLE)("detects %s", async (_, options, sabotage, firstSeed) => {
+test.each(IDLE)("the simulation detects %s", async (_, options, sabotage, firstSeed) => {
   sabotage();
   try {
     const problems: string[] = [];

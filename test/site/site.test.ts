@@ -1,4 +1,4 @@
-/** The documentation as a site: its links, its search, and that it needs no other server. */
+/** The documentation site: its links, its search, and its independence of other servers. */
 import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { createServer, type Server } from "node:http";
@@ -74,7 +74,7 @@ test("every page of the documentation is a page of the site", () => {
   expect(names).toContain("limits.html");
 });
 
-test("the operations of the API are all listed, with parameters and members", () => {
+test("the site lists all operations of the API, with parameters and members", () => {
   const openapi = JSON.parse(readFileSync(join(ROOT, "docs/api/openapi.json"), "utf8")) as {
     readonly paths: Readonly<Record<string, object>>;
   };

@@ -46,7 +46,7 @@ async function run({ flags, environment, directory }) {
   return { code, ...ran };
 }
 
-/** Does what Node.js does with an uncaught exception. */
+/** Handles an uncaught error as Node.js does: prints it, and ends the command with exit code 1. */
 function crash(error) {
   process.stderr.write(`${error?.stack ?? error}\n`);
   end?.(1);

@@ -63,7 +63,10 @@ export const JOB_STEP: fc.Arbitrary<Step> = fc.record({
   failure: fc.constantFrom(...FAILURE_CLASSES),
 });
 
-/** When the source has answered: before or after all other events, depending on the step. */
+/**
+ * Returns the time at which the source responded. It is before or after all other events, depending
+ * on the class of the failure.
+ */
 export function answeredMs(failure: FailureClass): number {
   return FAILURE_CLASSES.indexOf(failure) % 4 < 2 ? 20 : 2 ** 43;
 }
@@ -179,7 +182,7 @@ export class History {
     });
   }
 
-  /** Ignores the error that the lock of a job was lost. */
+  /** Calls `work`. Ignores the error that the lock of the job was lost. */
   async #asHolder(id: string, work: () => Promise<unknown> | undefined): Promise<void> {
     try {
       await work();

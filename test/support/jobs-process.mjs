@@ -1,11 +1,11 @@
 /**
- * A process that runs jobs on an LMDB store with only the queue. It accepts due jobs as a worker,
- * holds them and, in mode "write", repeatedly writes their data. Runs built code.
+ * A process with only the queue. It accepts due jobs from an LMDB store as a worker, holds them
+ * and, in mode "write", repeatedly writes their data. Runs built code.
  *
- * Arguments: folder, name, lease in milliseconds, "write" or "hold", and what renews the lease:
- * "thread" or "loop". The process reports events. After the message `{ blockMs }` it blocks its
- * event loop for this time, and then reports the first write of every job. On SIGTERM, its worker
- * leaves the queue.
+ * Arguments: folder, name, lease in milliseconds, "write" or "hold", and the place that renews the
+ * lease: "thread" or "loop". The process reports events. After the message `{ blockMs }` it blocks
+ * its event loop for this time, and then reports the first write of every job. On SIGTERM, its
+ * worker leaves the queue.
  */
 import { setMaxListeners } from "node:events";
 import { LmdbLeaseRenewer } from "../../dist/host/leases/lmdb-lease-renewer.js";

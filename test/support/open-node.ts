@@ -88,7 +88,7 @@ export async function openNode({
     failureLists,
     remover: services.remover,
     events,
-    /** Starts a node. `removes` is whether the node also removes data in the background. */
+    /** Starts a node. If `removes` is set, the node also removes data in the background. */
     start({ removes = true } = {}): void {
       const { signal } = stopping;
       const { outages, removedDatabases, remover } = services;
@@ -142,7 +142,7 @@ export async function openNode({
     async read(database: string, id: string) {
       return kv.read(async (tx) => (await databases.open(tx, database)).documents.read(tx, id));
     },
-    /** Returns all documents with their leaves. Tests compare databases with this. */
+    /** Returns all documents with their leaves. Tests use this to compare databases. */
     async content(database: string): Promise<Record<string, string[]>> {
       const page = await kv.read(async (tx) =>
         (await databases.open(tx, database)).changes.page(tx, { limit: 100_000 }),

@@ -52,7 +52,7 @@ export interface TandemNode {
    * Repeats the request `ask` after every event of this node, until `passes` accepts the response.
    */
   onceAnswered<T>(ask: () => Promise<T>, passes: (answer: T) => boolean): Promise<T>;
-  /** Stops the node gracefully. Resolves to the exit code of its process, if it has its own. */
+  /** Stops the node gracefully. Resolves to the exit code if the node has its own process. */
   stop(): Promise<number | null>;
 }
 
@@ -232,7 +232,7 @@ export async function call(url: string, method: string, body?: unknown): Promise
 }
 
 /**
- * Repeats the request after every event of one of the processes, until `passes` accepts the
+ * Repeats the request after each event of any of the processes, until `passes` accepts the
  * response. Use this for state that changes with these events.
  */
 export async function onceAnswered<T>(

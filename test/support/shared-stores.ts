@@ -1,7 +1,7 @@
 /**
  * Stores that the nodes of a cluster can share. Tests with several nodes run on each of these
  * stores. They run on FoundationDB only if `FDB_CLUSTER_FILE` names the cluster file of a live
- * cluster, with keys below a separate prefix.
+ * cluster. Their keys have a separate prefix there.
  */
 import { randomUUID } from "node:crypto";
 import { describe, test } from "vitest";

@@ -7,7 +7,7 @@ import type { OpenApi } from "../../api/api.fixture.ts";
 import { ADMIN } from "../../api/api.fixture.ts";
 import { openApiNode, openWholeApi, type WholeApiNode } from "../whole-api.fixture.ts";
 
-/** Exceeds the number of jobs that a command changes before it responds. */
+/** Number of jobs for which a command responds before it has changed all of them. */
 const MANY = 1_100;
 const NEVER = new AbortController().signal;
 
@@ -135,7 +135,7 @@ test.each([
   "GET /_tandem/commands/none",
   "DELETE /_tandem/commands/none",
   "POST /_tandem/commands/none/_undo",
-])("%s gets status 404", async (request) => {
+])("%s gets status 404 because the command does not exist", async (request) => {
   const { status, json } = await world.ask(request);
   expect([status, json.error]).toEqual([404, "not_found"]);
   expect(json.reason).toMatch(/^There is no command none: /);

@@ -220,7 +220,7 @@ test.each([
   ["?heartbeat=0", "heartbeat: expected at least 1"],
   ["?falling=true", "Unknown parameter falling"],
   ["?failing=perhaps", "Invalid boolean parameter"],
-])("%s is refused", async (query, reason) => {
+])("GET /_tandem/events%s is refused with a reason", async (query, reason) => {
   const { status, body } = await ask("GET", `/_tandem/events${query}`);
   expect(status).toBe(400);
   expect(body.reason).toContain(reason);

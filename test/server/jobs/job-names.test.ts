@@ -50,7 +50,7 @@ test.each([
   ["ies/", []],
   ["none/_replicator/", []],
   ["_replicator/*copy-1x*", []],
-])("name=%s finds %j", async (name, expected) => {
+])("the filter name=%s finds the jobs %j", async (name, expected) => {
   expect(await named(name)).toEqual(expected);
 });
 

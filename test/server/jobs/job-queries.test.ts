@@ -1,7 +1,4 @@
-/**
- * Operators query several jobs, and apply commands to them, over HTTP. Each refusal names its
- * reason.
- */
+/** Queries and commands for several jobs, over HTTP. Each refusal states its reason. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../../src/server/index.ts";
 import { call } from "../../support/open-process.ts";
@@ -52,7 +49,7 @@ test("a failing job shows its last failure, with the endpoint's side and host", 
   });
 });
 
-test("failing jobs are grouped, and the group's properties used as a filter find its jobs", async () => {
+test("failing jobs are grouped, and a filter with the properties of a group finds its jobs", async () => {
   const { body } = await ask("GET", "/_tandem/failing");
   expect(body).toEqual({
     total_rows: 1,
@@ -80,7 +77,7 @@ test("failing jobs are grouped, and the group's properties used as a filter find
   expect((await ask("GET", "/_tandem/jobs?side=target")).body.total_rows).toBe(0);
 });
 
-test("lists of servers and groups show the numbers of their jobs", async () => {
+test("lists of servers and groups contain the number of jobs of each server and group", async () => {
   const later = { source: "https://far.invalid/a", target: "b", continuous: true };
   await ask("PUT", "/_tandem/budgets/far.invalid", { read: { requests_per_sec: 5 } });
   await ask("PUT", "/extra%2F_replicator");
@@ -108,7 +105,7 @@ test("lists of servers and groups show the numbers of their jobs", async () => {
   await ask("POST", "/_tandem/jobs/_cancel?source=far.invalid");
 });
 
-test("a budget is created, changed and removed, and is then not found", async () => {
+test("a budget can be created, changed and removed, and a removed budget is not found", async () => {
   const path = "/_tandem/budgets/near.invalid";
   const put = (rate: number) => ask("PUT", path, { read: { requests_per_sec: rate } });
   expect(await put(5)).toMatchObject({ status: 201, body: { ok: true } });

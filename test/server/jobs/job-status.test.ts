@@ -20,7 +20,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-/** Returns the ids in each list. */
+/** Returns the ids of the jobs in each list. */
 async function shownIds(): Promise<Record<string, string[]>> {
   const { body: scheduler } = await ask("GET", "/_scheduler/jobs");
   const { body: tasks } = await ask("GET", "/_active_tasks");

@@ -1,6 +1,6 @@
 /**
- * Several users request the same replication. Each user sees only their own job under the common
- * id.
+ * Several users request the same replication, so that their jobs have the same replication id. Each
+ * user sees only their own job under this id.
  */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openServer, type RunningServer, readConfig } from "../../../src/server/index.ts";
@@ -40,7 +40,7 @@ async function ask(method: string, path: string, as: string | undefined, body?: 
   return { status: response.status, body: (await response.json()) as any };
 }
 
-test("each user sees only their own job by the replication id that the jobs of both users have", async () => {
+test("if two users request the same replication, each of them sees only their own job by its replication id", async () => {
   const copy = { source: "a", target: "b", continuous: true };
   const { body: first } = await ask("POST", "/_replicate", "joe:pw", copy);
   const { status, body: second } = await ask("POST", "/_replicate", "ann:pw", copy);

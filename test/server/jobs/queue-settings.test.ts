@@ -25,7 +25,7 @@ function open(ini: string): Configuration {
   return new Configuration({ given, localFile: undefined, settings: REPLICATOR_SETTINGS });
 }
 
-test("reads shares and usage decay, and clamps shares to their limits", () => {
+test("shares and usage decay are read from the configuration, and shares are clamped to their limits", () => {
   const { shares, fairShare } = replicatorConfig(
     open(`
 [replicator]
@@ -52,7 +52,7 @@ test.each([
   ["usage_coeff = 0", "[replicator] usage_coeff = 0: expected a number above 0 and at most 1"],
   ["usage_coeff = junk", "[replicator] usage_coeff = junk"],
   ["priority_coeff = 1.1", "[replicator] priority_coeff = 1.1"],
-])("%s is refused", (line, message) => {
+])("the setting %s is refused", (line, message) => {
   expect(() => open(`[replicator]\n${line}`)).toThrow(message);
 });
 

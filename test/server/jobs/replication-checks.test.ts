@@ -103,7 +103,7 @@ test("a target may be missing if the replication creates it, and must exist othe
   expect((await ask("GET", "/later", ROOT)).status).toBe(404);
 });
 
-test("reports each invalid member, and whether each endpoint is reachable", async () => {
+test("a check reports each invalid member, and whether each endpoint is reachable", async () => {
   const document = { source: "films", target: 5, worker_batch_size: "many", continuous: 1 };
   const checked = await check(document);
   expect([...checked.faults].sort()).toEqual([
@@ -121,7 +121,7 @@ test("reports each invalid member, and whether each endpoint is reachable", asyn
   expect(json).toEqual({ error: checked.error, reason: checked.reason });
 });
 
-test("reports an endpoint that cannot be opened, with the same reason as a run", async () => {
+test("a check reports an endpoint that cannot be opened, with the same reason as a run", async () => {
   const away = `http://127.0.0.1:${await closedPort()}/films`;
   const wrong = remote("films", "joe", "wrong");
   const refused = await check({ source: away, target: wrong });
@@ -139,7 +139,7 @@ test("reports an endpoint that cannot be opened, with the same reason as a run",
   expect(JSON.stringify([refused, hidden, denied])).not.toMatch(/wrong|pw/);
 });
 
-test("waits a few seconds for an unresponsive server, and limits the number of checks that wait", async () => {
+test("a check waits a few seconds for an unresponsive server, and the number of waiting checks is limited", async () => {
   const { port } = silent.address() as AddressInfo;
   const source = `http://127.0.0.1:${port}/films`;
   const all = await Promise.all(
@@ -156,7 +156,7 @@ test("waits a few seconds for an unresponsive server, and limits the number of c
   expect(waited?.json.target.state).toBe("open");
 });
 
-test("reports an existing document name, and another job with the same replication, but not the document's own job", async () => {
+test("a check reports an existing document name, and another job with the same replication, but not the document's own job", async () => {
   const document = { source: "films", target: "open", continuous: true };
   const { json: written } = await ask("PUT", "/_replicator/first", ROOT, document);
   const taken = await check({ _id: "first", source: "films", target: "hidden" });
@@ -173,7 +173,7 @@ test("reports an existing document name, and another job with the same replicati
   expect([edit.ok, edit.name_taken, edit.job]).toEqual([true, false, null]);
 });
 
-test("queries endpoints only for users who may write the document, with the rights of the document's owner", async () => {
+test("a check queries endpoints only for users who may write the document, with the rights of the document's owner", async () => {
   const source = {
     url: `${server.url}/films`,
     auth: { basic: { username: "root", password: "secret" } },
@@ -215,7 +215,7 @@ test("users who may not write replication documents may not check them", async (
   expect((await ask("POST", `${CHECK}?database=none`, ROOT, document)).status).toBe(404);
 });
 
-test("users who are not administrators see only their own jobs, and jobs of the database that they check", async () => {
+test("a check shows users who are not administrators only their own jobs, and jobs of the checked database", async () => {
   await ask("PUT", "/team%2f_replicator", ROOT);
   const document = { source: remote("films", "root", "secret"), target: "open", continuous: true };
   await ask("PUT", "/team%2f_replicator/theirs", ROOT, { ...document, owner: "root" });
@@ -225,7 +225,7 @@ test("users who are not administrators see only their own jobs, and jobs of the 
   expect(JSON.stringify(seen)).not.toMatch(/theirs|team/);
 });
 
-test("does not reveal that a document name exists to users who may not read the document", async () => {
+test("a check does not reveal an existing document name to users who may not read the document", async () => {
   await ask("PUT", "/_node/_local/_config/couchdb/users_db_security_editable", ROOT, "true");
   await ask("PUT", "/_users/_security", ROOT, {});
   const users = `${CHECK}?database=_users`;

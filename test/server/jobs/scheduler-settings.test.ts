@@ -2,8 +2,8 @@
 import { expect, test } from "vitest";
 import { openServer, readConfig } from "../../../src/server/index.ts";
 
-// The time limit is shorter than the time for which the fair share is prepaid, because the
-// scheduler wakes by itself after this time.
+// The scheduler also wakes by itself when the prepaid fair share is used up. The time limit is
+// shorter, so that only the changed setting can start the job in time.
 test("raising max_jobs starts a waiting job without an additional scheduler cycle", {
   timeout: 10_000,
 }, async () => {

@@ -114,7 +114,7 @@ async function openWorld() {
     return { id, add: () => node.replicator.start(replication, requester) };
   };
   const history = new History(node, jobOf);
-  /** When each job was last seen to have copied everything. */
+  /** Time at which each job was last proven to be caught up, by job id. */
   const proofs = new Map<string, number>();
   const prove = ({ event, job, failure }: Step): void => {
     const { id } = jobOf(job);
@@ -158,8 +158,8 @@ async function compare({ api, follower, checkProofs }: World): Promise<void> {
 }
 
 /**
- * Compares all views at this moment. Excludes what a client of the event feed cannot know, because
- * no event reports that a job was accepted.
+ * Compares all views at this moment, except the view of a client that follows the event feed. This
+ * client cannot know that a job was accepted, because no event reports it.
  */
 async function compareNow(api: OpenApi): Promise<readonly Row[]> {
   const { jobs: rows, total_rows: total } = (await api.ask("GET /_tandem/jobs")).json;
@@ -254,7 +254,7 @@ async function compareCommandLine(api: OpenApi, rows: readonly Row[]): Promise<v
   const [, ...all] = (await tandem(api, "list")).trimEnd().split("\n");
   // Indented lines continue the preceding row.
   const lines = all.filter((line) => !line.startsWith(" "));
-  // The command line shortens long names.
+  // The names are not compared, because the command line shortens long names.
   expect(lines.map((line) => line.split(/ {2,}/).slice(1, 3))).toEqual(
     rows.map((row) => [stateWord(row), lagWord(row)]),
   );

@@ -19,7 +19,7 @@ const JOE = password("joe", "pw");
 let server: RunningServer;
 /** A server without administrators. */
 let party: RunningServer;
-/** The documents whose jobs have ended a run, and a callback for the next time a run ends. */
+/** Documents whose jobs have ended a run. `tell` is called when the next run ends. */
 const ended = new Set<string | undefined>();
 let tell = (): void => {};
 
@@ -159,12 +159,12 @@ test("a replication document keeps the rights with which its owner wrote it, eve
   const changed = await ask("PUT", place, ROOT, { ...stored, worker_batch_size: 7 });
   expect(changed.status).toBe(201);
   expect(await jobOfDocument("copy")).toMatchObject(refused);
-  // If the user logs in with the password, the same document has the directory user's rights.
+  // A document that the user writes with the password has the directory user's rights.
   expect((await ask("PUT", "/_replicator/joes", JOE, copy)).status).toBe(201);
   expect(await jobOfDocument("joes")).toMatchObject({ state: "completed" });
 });
 
-test("a document belongs to a different user if another handler identified a user with the same name", async () => {
+test("users with the same name from different handlers can neither change each other's documents nor see their secrets", async () => {
   const tokens = await token("joe");
   const users = { directory: JOE, token: tokens, proxy: proxied("joe") };
   const target = {
@@ -191,7 +191,7 @@ test("a document belongs to a different user if another handler identified a use
   }
 });
 
-test("a job ends when its owner is deleted from the directory, even if a security object still names the owner; a token user's job continues", async () => {
+test("a job crashes once its owner is deleted from the directory, even if a security object still names the owner, but a token user with this name can replicate", async () => {
   const user = { name: "may", type: "user", roles: [], password: "pw" };
   const place = "/_users/org.couchdb.user:may";
   const { body: created } = await ask("PUT", place, ROOT, user);
@@ -208,7 +208,7 @@ test("a job ends when its owner is deleted from the directory, even if a securit
   expect(await replicate(await token("may"), "named")).toMatchObject({ status: 200 });
 });
 
-test("without administrators, a user with an unknown name has no roles", async () => {
+test("without administrators, a job whose owner is not in the directory can use public databases", async () => {
   for (const name of ["a", "b", "_replicator"]) await ask("PUT", `/${name}`, {}, undefined, party);
   for (const name of ["a", "b"]) await ask("PUT", `/${name}/_security`, {}, {}, party);
   const copy = { source: "a", target: "b", owner: "tim" };

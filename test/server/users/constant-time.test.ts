@@ -57,7 +57,7 @@ test.each([
   ["a password hashed by SHA-1", basic("old:wrong")],
   ["a proxy's token", { "X-Auth-CouchDB-UserName": "pat", "X-Auth-CouchDB-Token": "0" }],
   ["the signature of a cookie", { Cookie: `AuthSession=${cookie}` }],
-])("%s", async (_, headers: Record<string, string>) => {
+])("%s is compared in constant time", async (_, headers: Record<string, string>) => {
   const answer = await fetch(`${server.url}/_session`, { headers });
   const { userCtx = { name: null } } = (await answer.json()) as { userCtx?: { name: unknown } };
   expect(userCtx.name).toBe(null);

@@ -41,7 +41,7 @@ function openCluster() {
   return { openNode, wait, ring, addKey: () => keys.push(Buffer.alloc(KEY_BYTES, 2)) };
 }
 
-test("a node accepts the former secret, which may be the stored one, until its sessions have ended", () => {
+test("after a change of the secret, a node accepts the former secret until all sessions with it have expired", () => {
   const { openNode, wait } = openCluster();
   const { set, configuration, secrets, accepted } = openNode();
   expect(accepted()).toEqual(["stored"]);
@@ -74,7 +74,7 @@ test("other nodes, even nodes that start later, accept the former and the new se
   expect(await one.kv.read((tx) => readChangedSecrets(tx, openCluster().ring))).toEqual(new Map());
 });
 
-test("a node that accepts no former secrets ends their sessions on all nodes", async () => {
+test("if one node stops accepting former secrets, sessions with these secrets end on all nodes", async () => {
   const { openNode } = openCluster();
   const [one, other] = [openNode(), openNode()];
   one.set("secret", "leaked");
@@ -89,7 +89,7 @@ test("a node that accepts no former secrets ends their sessions on all nodes", a
   expect(other.accepted()).toEqual(["stored"]);
 });
 
-test("the stored record is sealed, resealed with a new key, and bounded", async () => {
+test("the stored record is sealed, resealed with a new key, and limited in size", async () => {
   const { openNode, wait, ring, addKey } = openCluster();
   const { kv, set, secrets, accepted } = openNode();
   for (let number = 0; number < 20; number++) {

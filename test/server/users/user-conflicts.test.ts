@@ -87,7 +87,7 @@ async function liveLeaves(): Promise<number> {
 }
 
 describe("a user document with conflicts", () => {
-  test("admits its user neither with the password of any leaf nor with a session", async () => {
+  test("invalidates the user's sessions, and the passwords of all leaves", async () => {
     await signUp();
     const login = await ask("POST", "/_session", undefined, { name, password: "pw" });
     await graft(ROOT, {});
@@ -102,14 +102,14 @@ describe("a user document with conflicts", () => {
     expect(response.status).toBe(401);
   });
 
-  test("admits its user again once an administrator has resolved the conflict", async () => {
+  test("accepts the user's password again once an administrator has resolved the conflict", async () => {
     await signUp();
     const { rev } = await graft(ROOT, {});
     await ask("DELETE", `${path()}?rev=${rev}`, ROOT);
     expect((await session(own())).json.userCtx.name).toBe(name);
   });
 
-  test("cannot be changed by a database administrator, except by deleting a leaf", async () => {
+  test("refuses the deletion of a leaf by a database administrator", async () => {
     await signUp();
     const { rev } = await graft(ROOT, { roles: ["_tandem_reader"] });
     const keeper = "keeper:pw";

@@ -101,7 +101,7 @@ test("each existing or new user gets a database, whose only named admin and memb
   });
 });
 
-test("changing a user adds the user to a security object without this user, and changes nothing else", async () => {
+test("changing a user adds the user to a security object that lacks the user, and changes nothing else", async () => {
   start();
   await putUser("ann");
   await created("userdb-616e6e");
@@ -115,7 +115,7 @@ test("changing a user adds the user to a security object without this user, and 
   });
 });
 
-test("a deleted user loses access to the user's database, which is deleted only if so configured", async () => {
+test("a deleted user loses access to their database, and the database is deleted only if so configured", async () => {
   const configuration = start();
   await putUser("ann");
   await putUser("bob");

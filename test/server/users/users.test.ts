@@ -75,7 +75,7 @@ describe("user documents", () => {
     expect(json).not.toHaveProperty("password");
   });
 
-  test("do not store a password, even if the body of the deletion contains one", async () => {
+  test("do not store a password that the body of their deletion contains", async () => {
     const _rev = await signUp();
     const body = document({ _rev, _deleted: true, password: "later" });
     const { status, json } = await ask("PUT", pathOf(name), { as: ROOT, body });
@@ -200,12 +200,12 @@ describe("user documents", () => {
       "simple",
       { password_scheme: "simple", password_sha: "92d8a25a4bf8c3a9bd0c6ac6f3ee5d4d3f8d3e38" },
     ],
-  ])("with an invalid %s hash do not admit a user", async (_, members) => {
+  ])("with an invalid %s hash do not authenticate their users", async (_, members) => {
     await signUp({ password: undefined, salt: "s", ...members });
     expect((await ask("GET", "/_session", { as: `${name}:pw` })).status).toBe(401);
   });
 
-  test("from older servers admit their users: with the schemes simple and pbkdf2 with SHA-1", async () => {
+  test("with a hash from an older server (simple, or PBKDF2 with SHA-1) authenticate their users", async () => {
     const { createHash, pbkdf2Sync } = await import("node:crypto");
     const sha = createHash("sha1").update("pwsalt").digest("hex");
     await signUp({
@@ -514,19 +514,22 @@ describe("sessions", () => {
     ["a form without a name", form, "password=pw", "username"],
     ["JSON without a password", {}, { name: "x" }, "password"],
     ["JSON with a name that is not a string", {}, { name: 1, password: "pw" }, "username"],
-  ] as const)("are refused to %s with a reason", async (_, headers, given, reason) => {
-    const body = Array.isArray(given) ? new Uint8Array(given) : given;
-    const response = await fetch(`${server.url}/_session`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", ...headers },
-      body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
-    });
-    expect(response.status).toBe(400);
-    expect(await response.json()).toMatchObject({
-      error: "bad_request",
-      reason: expect.stringContaining(reason),
-    });
-  });
+  ] as const)(
+    "are refused with a reason if the request contains %s",
+    async (_, headers, given, reason) => {
+      const body = Array.isArray(given) ? new Uint8Array(given) : given;
+      const response = await fetch(`${server.url}/_session`, {
+        method: "POST",
+        headers: { "Content-Type": "application/json", ...headers },
+        body: typeof body === "string" || body instanceof Uint8Array ? body : JSON.stringify(body),
+      });
+      expect(response.status).toBe(400);
+      expect(await response.json()).toMatchObject({
+        error: "bad_request",
+        reason: expect.stringContaining(reason),
+      });
+    },
+  );
 
   test("begin with a login by form or JSON, and end when the password is changed", async () => {
     const rev = await signUp({ roles: ["a"] });

@@ -1,10 +1,10 @@
 /**
- * A source with many documents and an empty target, both at a distance of one round trip, in
- * virtual time. Each server has one processor with a fixed time per document, byte and request. The
- * link takes half a round trip per direction and has unlimited bandwidth. Individually read
- * documents are sent in pieces, and the pieces of several documents alternate.
+ * A source with many documents and an empty target, both one round trip away, in virtual time. Each
+ * server has one processor with a fixed time per document, byte and request. The link takes half a
+ * round trip per direction and has unlimited bandwidth. Individually read documents are sent in
+ * pieces, and the pieces of several documents alternate.
  *
- * The servers answer like CouchDB, as far as a first replication needs, and count the requests in
+ * The servers respond like CouchDB, as far as a first replication needs, and count the requests in
  * flight.
  */
 import { setMaxListeners } from "node:events";

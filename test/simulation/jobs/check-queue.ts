@@ -27,7 +27,8 @@ export async function checkQueue(
   for (const { labels } of facts.values()) {
     queues.set(JSON.stringify(queueOf(type, labels)), queueOf(type, labels));
   }
-  // A job that required other labels may have left an index row behind.
+  // Adds queues that only index rows contain. A job that required other labels may have left such a
+  // row behind.
   for await (const { key } of tx.getRange(keys.place.range())) {
     const { queue } = keys.place.unpack(key);
     if (typeOfQueue(queue) === type) queues.set(JSON.stringify(queue), queue);
@@ -79,7 +80,7 @@ export async function checkQueue(
     }
   }
 
-  // Reads the actual rows from the store, for a comparison with the expected rows.
+  // Compares the stored rows with the expected rows.
   const always = Number.MAX_SAFE_INTEGER;
   const ranges = [
     ...[...queues.values()].flatMap((queue) => [
@@ -97,7 +98,7 @@ export async function checkQueue(
   for (const range of ranges) {
     for await (const { key } of tx.getRange(range)) see(key);
   }
-  // A worker also holds jobs of other types.
+  // A worker's range also contains its jobs of other types.
   for (const range of await heldRanges(tx, jobs, keys, facts)) {
     for await (const { key } of tx.getRange(range))
       if (keys.held.unpack(key).type === type) see(key);
@@ -116,8 +117,8 @@ export async function checkQueue(
 }
 
 /**
- * Returns the lists of all workers that are registered, that are being cleared, or that a job
- * names.
+ * Returns the ranges of the held jobs of each worker that is registered, is being cleared, or is
+ * named by a job.
  */
 async function heldRanges(
   tx: ReadTransaction,

@@ -58,7 +58,7 @@ export interface Entry {
   readonly operation: Operation;
 }
 
-/** Makes a queue record the operations that this node with these labels performs. */
+/** Changes the queue so that it records the operations of this node, which has these labels. */
 export function recordJobs(
   jobs: Jobs,
   subspace: Subspace,

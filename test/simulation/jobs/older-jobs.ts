@@ -1,6 +1,6 @@
 /**
- * The queues of earlier versions, for nodes that are not upgraded yet: one version has no groups,
- * and the earlier one has no workers either. Newer nodes have to read the records of these queues
+ * Queues of earlier versions, for nodes that are not upgraded yet. Format 2 has no groups, and
+ * format 1 has neither groups nor workers. Newer nodes have to read the records of these queues
  * during an upgrade.
  */
 import { assert, compareBytes, type Runtime } from "../../../src/base/index.ts";

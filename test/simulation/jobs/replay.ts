@@ -29,8 +29,8 @@ interface ModelJob {
 export interface ReplayOptions {
   readonly types: readonly JobType[];
   /**
-   * A node must keep a job if it had no fault for this long before it accepted the job, and has had
-   * none since.
+   * Time without faults before a node accepts a job. If the node also has no fault afterwards, it
+   * must keep the job.
    */
   readonly calmMs: number;
 }
@@ -146,7 +146,7 @@ class Replay {
   }
 }
 
-/** Returns the job after another run of it was requested. */
+/** Returns the state of the job after a request for another run. */
 function requested(
   job: ModelJob | undefined,
   data: string | undefined,

@@ -1,6 +1,6 @@
 /**
- * Stores that break a guarantee. Either the code that uses such a store or the final check has to
- * detect this.
+ * Stores that break a guarantee. Either the code that uses the store or the final check has to
+ * detect the broken guarantee.
  */
 import { MemoryStorage } from "../../../src/kv/index.ts";
 

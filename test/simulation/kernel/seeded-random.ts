@@ -59,7 +59,7 @@ export class SeededRandom implements Random {
   }
 }
 
-/** FNV-1a hash of 32 bits. */
+/** Returns the 32-bit FNV-1a hash of a text. */
 export function hash(text: string, start = 0x811c9dc5): number {
   let value = start;
   for (let index = 0; index < text.length; index++) {

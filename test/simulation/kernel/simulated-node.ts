@@ -184,7 +184,7 @@ export class SimulatedNode {
     }
   }
 
-  /** Travels in one direction between node and store. */
+  /** Waits while a message travels in one direction between node and store. */
   async #travel(gate: Gate): Promise<void> {
     const slowMsMax = this.#world.condition.delayMsMax;
     const delayMsMax = this.#traits.delayMsMax + slowMsMax;
@@ -213,7 +213,9 @@ export class SimulatedNode {
     };
   }
 
-  /** Travels to the store and back, because the node knows nothing before the response. */
+  /**
+   * Waits while a read request and its response travel. The node has no result before the response.
+   */
   #readWay(): Promise<void> {
     const { requests, answers } = this.store;
     return this.whenAwake(this.#travel(requests).then(() => answers.passed()));

@@ -35,7 +35,7 @@ export class StoreCondition {
   }
 }
 
-/** Lowers the limit in bytes of each page, so that readers of long ranges need many pages. */
+/** Lowers the byte limit of each page, so that readers of long ranges need many pages. */
 export function withSmallPages(storage: MemoryStorage, pageBytesMax: number): void {
   const snapshot = storage.snapshot.bind(storage);
   storage.snapshot = () => {

@@ -45,7 +45,7 @@ export class SimulatedNetwork {
     this.#isBad = false;
   }
 
-  /** Returns the network as this node sees it. A paused node neither sends nor receives. */
+  /** Returns the `fetch` function of this node. A paused node neither sends nor receives. */
   fetchFrom(node: SimulatedNode): Fetch {
     return (request) => {
       const { signal, inactivityTimeoutMs } = request;

@@ -1,6 +1,6 @@
 /**
- * A node that serves the API to other nodes with the real code. It fails for some documents,
- * individually or in bulk.
+ * A node that serves the API to other nodes with the real code. Requests for damaged documents
+ * fail, both individual and bulk requests.
  */
 import { setMaxListeners } from "node:events";
 import { checkpointRoutes, createApi, UuidSource } from "../../../src/api/index.ts";
@@ -101,7 +101,7 @@ export class SimulatedServer {
   }
 }
 
-/** Whether the request reads or writes a document whose name matches `DAMAGED`. */
+/** Returns whether the request reads or writes a document whose name matches `DAMAGED`. */
 function isOverDamaged({ url, body }: Pick<FetchRequest, "url" | "body">): boolean {
   const { pathname, searchParams } = new URL(url);
   const name = pathname.split("/").at(-1) ?? "";

@@ -72,8 +72,8 @@ export class UnreliableUpdates {
   async #updates(request: FetchRequest): Promise<Answer> {
     const url = new URL(request.url);
     const since = url.searchParams.get("since");
-    // The last sequence is reported correctly. A later sequence would mean that the server has lost
-    // rows, which is another fault.
+    // A request with `since=now` gets the correct last sequence. A later sequence would mean that
+    // the server has lost rows, which is a different fault.
     if (since === "now") return this.#serve(request);
     if (this.#strikes("place forgotten")) url.searchParams.set("since", "0");
     const answer = await this.#serve({ ...request, url: url.href });
@@ -117,7 +117,10 @@ function isTrouble(fault: Fault): boolean {
   return TROUBLES.some((trouble) => trouble === fault);
 }
 
-/** Returns a response with status 200 and other JSON. */
+/**
+ * Returns a response with status 200 after `change` was applied to its JSON. Returns any other
+ * response unchanged.
+ */
 function changed<T>(answer: Answer, change: (json: T) => T): Answer {
   if (answer.status !== 200) return answer;
   const json: T = JSON.parse(Buffer.from(answer.bytes).toString());

@@ -149,8 +149,8 @@ function shown({ deleted, body, attachments }: Document): string {
 }
 
 /**
- * Whether a database has a revision, as a leaf or as an ancestor. `text` consists of the document's
- * id and the revision.
+ * Returns whether a database has a revision, as a leaf or as an ancestor. `text` consists of the
+ * document's id and the revision.
  */
 export async function isPast(
   tx: ReadTransaction,

@@ -23,8 +23,8 @@ const COPIES = Subspace.fromTuple(["copies"]);
 export const TWIN = "twin";
 
 /**
- * Recorded operations. `accept` is the start of a run, because a short run may cause no other
- * record. If two runs have the same replication, one of them ends without copying.
+ * Recorded operations. `accept` is recorded at the start of a run, because a short run may cause no
+ * other record. If two runs have the same replication, one of them ends without copying.
  */
 type Operation = "accept" | "hold" | "copy";
 
@@ -34,7 +34,7 @@ function note(tx: Transaction, database: string, node: SimulatedNode, operation:
   tx.setVersionstampedKey(COPIES.packVersionstamped([database, stamp]), value);
 }
 
-/** Makes a queue record the databases into which jobs of this node copy. */
+/** Changes the queue so that it records the databases into which jobs of this node copy. */
 export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   const accept = jobs.accept.bind(jobs);
   const update = jobs.update.bind(jobs);
@@ -51,8 +51,8 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
     async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData) {
       const before = await jobs.get(tx, held);
       await update(tx, held, data, request);
-      // The target is not recorded at acceptance. If two jobs have the same replication, the second
-      // job finds that the first is running, and does not copy in its place.
+      // A job holds its target only once its run has started. If two jobs have the same
+      // replication, the second run ends without copying.
       const stored = { data: data ?? {}, request: request ?? before?.request };
       const { history, replication } = decodeJob(stored);
       const target = replication?.target;
@@ -63,7 +63,7 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
   });
 }
 
-/** Records copies by this node into one of these databases. */
+/** Returns a hook that records copies by this node into one of these databases. */
 export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>): DatabaseHook {
   return {
     appliesTo: (database) => databases.has(database),
@@ -76,8 +76,8 @@ export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>
 
 /**
  * Checks that only one job writes into each database. A node that was paused may still send writes
- * that it began before, although another node has the job by then. A node without a fault since it
- * accepted the job must not do so.
+ * that it began before another node accepted the job. A node that has had no fault since it
+ * accepted the job must not send such writes.
  */
 export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   const problems: string[] = [];

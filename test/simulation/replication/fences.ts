@@ -12,7 +12,7 @@ import { baseIdOf } from "../../../src/replicator/request/replication-id.ts";
 export class Fences {
   /** Replication ids by job. */
   readonly #baseIds = new Map<string, string>();
-  /** Number of lock verifications by replication. */
+  /** Number of lock verifications per replication. */
   readonly #askedCounts = new Map<string, number>();
   readonly #onUnfenced: (baseId: string) => void;
 
@@ -21,7 +21,7 @@ export class Fences {
     this.#onUnfenced = onUnfenced;
   }
 
-  /** Makes the queue report verifications of locks. */
+  /** Changes the queue so that it reports verifications of locks. */
   watchJobs(jobs: Jobs): Jobs {
     const update = jobs.update.bind(jobs);
     const verify = jobs.verify.bind(jobs);
@@ -54,7 +54,7 @@ export class Fences {
     });
   }
 
-  /** Makes the endpoints report checkpoints. */
+  /** Changes the endpoints so that they report checkpoints. */
   watchEndpoints(endpoints: Endpoints): void {
     const open = endpoints.open.bind(endpoints);
     endpoints.open = (...address) => {

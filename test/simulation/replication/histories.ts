@@ -45,7 +45,7 @@ function historyProblem(
   if (job.state === "finished") {
     const expected = last.type === "stopped" ? "completed" : "failed";
     if (last.type !== "stopped" && last.type !== "crashed") return `ended with ${last.type}`;
-    // A failed job may have been retried only to deliver its failed documents.
+    // A failed job stays failed after a run that only delivered its failed documents.
     if (state !== expected && last.type === "crashed") return `is ${state}`;
     if ((state === "failed") !== (failure !== undefined)) return `${state} with ${failure?.error}`;
     return undefined;
@@ -83,7 +83,10 @@ export async function checkDocumentStates(
   return problems;
 }
 
-/** First elements of the keys that contain a job id, by the content of the rows. */
+/**
+ * First elements of the keys of rows about a job. Each constant is named after the content of the
+ * rows.
+ */
 const JOB_DATA = 3;
 const JOB_NEXT_DATA = 4;
 const OWNER = 1;

@@ -24,7 +24,7 @@ export class Observations {
     listeners.push((name, fields = {}, node = "") => {
       this.count(name, 1);
       if (name === "fault") this.count(`fault: ${fields.name}`, 1);
-      // Counts documents that are listed because the server failed for them.
+      // Counts documents that are on a failure list because the server failed.
       if (name === "replication.refused" && fields.status === 500) this.count("passed over", 1);
       if (name === "replication.crashed" || name === "replication.failed") {
         const jobId = String(fields.jobId);
@@ -40,8 +40,7 @@ export class Observations {
       if (name === "replication.abandoned" && error.includes(UNKNOWN)) {
         this.problems.push(`${node} gave ${fields.jobId} up: ${error}`);
       }
-      // A service may end only because of an error of the store, and not because of an unknown
-      // commit.
+      // An error of the store may end a service, but a commit with an unknown outcome may not.
       const isOfStore = error.startsWith("KeyValueError") && !error.includes(UNKNOWN);
       if (name === "service.failed" && !isOfStore) {
         this.problems.push(`${fields.service} of ${node} ended: ${fields.error}`);

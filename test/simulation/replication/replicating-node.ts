@@ -25,7 +25,7 @@ export interface ReplicatingNodeParts {
   readonly format: 1 | 2 | undefined;
   readonly fetch: Fetch;
   readonly refusing: DatabaseHook;
-  /** Databases into which only one job at a time writes. */
+  /** Databases into which at most one job may write at a time. */
   readonly targets: ReadonlySet<string>;
   /** Replaces endpoints of the program. */
   readonly endpointsOver?: ((endpoints: Endpoints) => void) | undefined;

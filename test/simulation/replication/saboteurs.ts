@@ -8,7 +8,7 @@ import { plainAnswer, responseOf } from "../network/simulated-network.ts";
 
 export type Sabotage = (endpoints: Endpoints) => void;
 
-/** Applies a change to each endpoint that is opened. */
+/** Returns a sabotage that applies a change to each opened endpoint. */
 function eachEndpoint(change: (endpoint: Endpoint) => void): Sabotage {
   return (endpoints) => {
     const open = endpoints.open.bind(endpoints);
@@ -20,7 +20,7 @@ function eachEndpoint(change: (endpoint: Endpoint) => void): Sabotage {
   };
 }
 
-/** Silently loses one document in twenty. */
+/** Returns a sabotage that silently loses one document in twenty. */
 export function losing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
@@ -33,7 +33,7 @@ export function losing(): Sabotage {
   });
 }
 
-/** Reports documents as written although the store refused them. */
+/** Returns a sabotage that reports documents as written although they were not. */
 export function swallowing(): Sabotage {
   let count = 0;
   return eachEndpoint((endpoint) => {
@@ -44,7 +44,7 @@ export function swallowing(): Sabotage {
   });
 }
 
-/** Treats documents as written if the server does not answer. */
+/** Returns a `fetch` that treats documents as written if the server does not respond. */
 export function trusting(fetch: Fetch): Fetch {
   return (request) =>
     fetch(request).catch((error: unknown) => {
@@ -53,7 +53,7 @@ export function trusting(fetch: Fetch): Fetch {
     });
 }
 
-/** Writes a different body under the same revision. */
+/** Returns a sabotage that writes a different body under the same revision. */
 export function rewriting(): Sabotage {
   return eachEndpoint((endpoint) => {
     const write = endpoint.writer.writeDocuments.bind(endpoint.writer);
@@ -68,7 +68,7 @@ export function rewriting(): Sabotage {
   });
 }
 
-/** Ends the changes feed after its first changes. */
+/** Returns a sabotage that ends the changes feed after its first changes. */
 export function curtailing(): Sabotage {
   return eachEndpoint((endpoint) => {
     const changes = endpoint.changes.bind(endpoint);
@@ -81,7 +81,7 @@ export function curtailing(): Sabotage {
   });
 }
 
-/** Returns all changes, including those that the filter excludes. */
+/** Returns a sabotage that makes the changes feed ignore its filter. */
 export function unfiltering(): Sabotage {
   return eachEndpoint((endpoint) => {
     const changes = endpoint.changes.bind(endpoint);
@@ -90,7 +90,10 @@ export function unfiltering(): Sabotage {
   });
 }
 
-/** Writes documents of the hostile server into the database of another replication. */
+/**
+ * Returns a sabotage that writes documents of the hostile server into the database of another
+ * replication.
+ */
 export function misdirecting(): Sabotage {
   return (endpoints) => {
     const open = endpoints.open.bind(endpoints);
@@ -112,7 +115,7 @@ export function misdirecting(): Sabotage {
   };
 }
 
-/** Returns a queue that stores distorted data at the end of a run. */
+/** Returns a function that opens a queue. This queue stores distorted data at the end of a run. */
 export function distortingJobs(distort: (data: JobData) => JobData) {
   return (...parts: ConstructorParameters<typeof Jobs>): Jobs => {
     class DistortingJobs extends Jobs {

@@ -13,7 +13,7 @@ export interface Pair {
 /** One replication between a pair of databases. */
 export interface Link extends Pair {
   readonly body: Readonly<Record<string, unknown>>;
-  /** Whether the replication copies a document. */
+  /** Returns whether the replication copies a document. */
   selects(documentId: string): boolean;
 }
 
@@ -70,8 +70,8 @@ export class Topology {
   }
 
   /**
-   * Whether no replication copies from the database. If such a database refuses a document, no
-   * other database lacks the document.
+   * Returns whether no replication copies from the database. If such a database refuses a document,
+   * no other database lacks the document.
    */
   isSink(database: string): boolean {
     return !this.links.some(({ source }) => source === database);

@@ -55,14 +55,14 @@ export class Arrivals {
   }
 
   /**
-   * Called when a source is removed: its documents that have not arrived are no longer expected.
+   * Records that a source was removed. Its documents that have not arrived are no longer expected.
    */
   sourceRemoved(source: string): void {
     this.#documents.delete(source);
     this.#expected = this.#expected.filter((expected) => expected.source !== source);
   }
 
-  /** Called when a target is removed: all its documents are expected to arrive again. */
+  /** Records that a target was removed. All its documents are expected to arrive again. */
   targetRemoved(target: string, nowMs: number): void {
     const others = this.#expected.filter((expected) => expected.target !== target);
     const again = this.#pairs

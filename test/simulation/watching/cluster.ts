@@ -31,7 +31,7 @@ import { Arrivals } from "./arrivals.ts";
 const FAULTY_MS = 50_000;
 const POLL_MS = 2000;
 const PAIRS = Array.from({ length: 4 }, (_, number) => ({
-  // Two jobs wait for changes to the same database.
+  // The first two pairs have the same source.
   source: `source-${Math.max(1, number)}`,
   target: `target-${number}`,
 }));
@@ -39,8 +39,8 @@ const PAIRS = Array.from({ length: 4 }, (_, number) => ({
 const STEP_MS_MAX = 30_000;
 const SKEW_MS_MAX = 3000;
 /**
- * A watcher that could not reach its source retries within a minute. Before that, a lease of ten
- * seconds has to expire.
+ * Time within which a change arrives after the faults have ended. A lease of ten seconds has to
+ * expire, and a watcher that could not reach its source then retries within a minute.
  */
 const HEALED_MS = 100_000;
 /** Time within which changes are noticed and copied if everything works. */
@@ -281,7 +281,10 @@ class WatchingCluster {
     this.#arrivals.written(source, id, this.#world.time.nowMs);
   }
 
-  /** Re-creates a source with different documents. Their number is the same as at the beginning. */
+  /**
+   * Re-creates a source with different documents. The source has as many documents as at the
+   * beginning.
+   */
   async #remakeSource(source: string, pauseMs: number): Promise<void> {
     await this.#client.removeDatabase(source);
     this.#arrivals.sourceRemoved(source);

@@ -1,7 +1,7 @@
 /*
- * Preloaded before the C library (LD_PRELOAD), it records in order the operations of processes on
- * files named data.mdb and the folders that they sync, and makes syncs and writes fail on request.
- * No sync reaches the disk: its contents are computed from the record.
+ * Library to be preloaded before the C library (LD_PRELOAD). It records in order the operations of
+ * processes on files named data.mdb, and the folders that the processes sync. It makes syncs and
+ * writes fail on request. No sync reaches the disk, whose contents are computed from the record.
  *
  *   DISK_TRACE    the record, to which all processes append
  *   DISK_CONTROL  six numbers of four bytes, shared by all processes; see `struct control`
@@ -88,7 +88,7 @@ static int wait_for_disk(int file, int32_t *failing, int is_range, uint64_t offs
   return 0;
 }
 
-/* The initial contents of the file are on the disk. */
+/* Records the initial contents of the file, which are on the disk. */
 static void record_beginning(int file) {
   struct stat status;
   lock();

@@ -1,8 +1,8 @@
 /**
- * Reads writes line by line, and executes them on the store of a folder: node disk-writer.mjs
- * DIRECTORY NOTES. Reports the result of each transaction on standard output and in the file NOTES.
- * The recorder logs the writes to NOTES and those to the store in their common order. Runs built
- * code.
+ * Reads transactions line by line, and executes them on the store of a folder:
+ * `node disk-writer.mjs DIRECTORY NOTES`. Reports the result of each transaction on standard output
+ * and in the file NOTES. The recorder logs writes to NOTES and writes to the store in one sequence.
+ * Runs built code.
  */
 import { openSync, writeSync } from "node:fs";
 import { createInterface } from "node:readline";
@@ -19,8 +19,8 @@ const engine = await openLmdbEngine({ runtime, directory });
 const kv = new KeyValueStore({ runtime, engine });
 
 /**
- * Executes the writes, and stores a description of them. With it, a reader of the store can repeat
- * the writes and compare the results.
+ * Executes the writes, and stores a description of them. A reader of the store can then repeat the
+ * writes, and compare the results.
  */
 async function carryOut({ id, operations, whenUnknown }) {
   try {

@@ -1,5 +1,5 @@
 /**
- * Opens images of the store's file, as a failure of the machine would leave it, and reports
+ * Opens possible contents of the store's file after a failure of the machine, and reports
  * inconsistencies.
  */
 import { type ChildProcess, spawn } from "node:child_process";
@@ -30,7 +30,7 @@ interface Promises {
 
 export interface Inspection {
   readonly imageCount: number;
-  /** Inconsistencies, each with the entry of the record after which the machine failed. */
+  /** Inconsistencies, each with the recorded operation after which the machine failed. */
   readonly faults: readonly string[];
 }
 

@@ -9,7 +9,7 @@ import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
 const ROW = Buffer.from("count");
 
 const database = openEnvironment(process.argv[2]);
-// After a commit, another read transaction needs another slot.
+// Read transactions that stay open. A transaction that begins after a commit needs another slot.
 const kept = [database.useReadTransaction()];
 
 process.stdout.write("ready\n");

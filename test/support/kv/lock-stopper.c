@@ -1,10 +1,10 @@
 /*
- * Preloaded before the C library (LD_PRELOAD), it suspends a thread permanently once it holds one
- * of LMDB's interprocess locks, after printing a line. STOP_WITH selects the lock of the reader
- * table ("readers") or of the writer ("writer").
+ * Library to be preloaded before the C library (LD_PRELOAD). Once a thread holds one of LMDB's
+ * interprocess locks, the library prints a line and suspends the thread permanently. STOP_WITH
+ * selects the lock of the reader table ("readers") or of the writer ("writer").
  *
- * Both are robust, process-shared mutexes at the start of a mapped file. The readers' lock is in
- * the first 64 bytes of the file, one cache line.
+ * Both locks are robust, process-shared mutexes at the start of a mapped file. The readers' lock is
+ * in the first 64 bytes of the file, one cache line.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -57,7 +57,7 @@ export class SimulatedDisk {
   }
 
   /**
-   * Returns a possible content of the file after a failure at this time. Repeated calls may return
+   * Returns possible contents of the file after a failure at this time. Repeated calls may return
    * different contents.
    */
   imageAfterFailure(): Buffer {

@@ -101,7 +101,7 @@ export class RecordedDisk {
     return join(this.#directory, "images");
   }
 
-  /** Starts an additional process that writes. */
+  /** Starts an additional writer process. */
   async open(): Promise<Writer> {
     const child = spawn(process.execPath, [WRITER, this.storeDirectory, this.#notesFile], {
       stdio: ["pipe", "pipe", "inherit"],
@@ -127,7 +127,7 @@ export class RecordedDisk {
     closeSync(file);
   }
 
-  /** All operations on the file so far, by all processes, in order. */
+  /** Returns all operations on the file so far, by all processes, in order. */
   entries(): DiskEntry[] {
     const trace = readFileSync(this.#traceFile);
     const entries: DiskEntry[] = [];

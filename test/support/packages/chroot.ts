@@ -32,7 +32,10 @@ export interface Chroot {
   close(): Promise<void>;
 }
 
-/** Returns undefined if this machine cannot mount, or lacks a Debian package that is needed. */
+/**
+ * Opens the chroot. Returns undefined if this machine cannot mount file systems, or if one of the
+ * Debian packages is not installed.
+ */
 export async function openChroot(packages: readonly string[]): Promise<Chroot | undefined> {
   if (spawnSync("dpkg-query", ["--show", ...packages]).status !== 0) return undefined;
   const folder = mkdtempSync(join(tmpdir(), "tandem-chroot-"));

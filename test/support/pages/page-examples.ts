@@ -98,8 +98,8 @@ export function withoutVarying(value: unknown, member = ""): unknown {
 }
 
 /**
- * Columns of a table are as wide as their values, so a run of spaces counts as one space. The
- * header lines of pages are wrapped differently from those of actual responses.
+ * Replaces varying strings. A run of spaces counts as one space, because columns of a table are as
+ * wide as their values. Header lines end with CRLF in responses, and with LF on pages.
  */
 export function textWithoutVarying(text: string): string {
   const named = VARYING_TEXTS.reduce(

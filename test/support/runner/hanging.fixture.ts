@@ -4,28 +4,28 @@ import { askUntil, patience } from "./patience.ts";
 
 const never = new Promise<void>(() => {});
 
-describe("a hook", () => {
+describe("a hanging beforeAll hook", () => {
   beforeAll(() => never);
-  test("is never reached", () => {});
+  test("prevents the tests of its group", () => {});
 });
 
-describe("a last hook", () => {
+describe("a hanging afterAll hook", () => {
   afterAll(() => never);
-  test("passes", () => {});
+  test("does not prevent the tests of its group", () => {});
 });
 
-describe("a hook of each test", () => {
+describe("a hanging beforeEach hook", () => {
   beforeEach(() => never);
-  test("is not reached either", () => {});
+  test("prevents each test", () => {});
 });
 
-test("waits for nothing", () => never);
+test("never ends", () => never);
 
-test("ends late", () => {
+test("has a cleanup that never ends", () => {
   onTestFinished(() => never);
 });
 
-test("asks without end", async () => {
+test("polls indefinitely", async () => {
   const changed = () => () => new Promise<void>((resolve) => setTimeout(resolve, 50));
   const ask = async () => {
     patience.heard();

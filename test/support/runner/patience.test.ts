@@ -36,7 +36,7 @@ test("a wait with activity may last longer than the limit for silence", async ()
   clearInterval(beat);
 });
 
-test("a wait with constant activity ends with an error that lists everything the test waits for", async () => {
+test("a wait that lasts too long ends with an error that lists everything the test waits for, even with constant activity", async () => {
   const patience = new Patience({ tickMs: 1, silentTicksMax: 20, ticksMax: 40 });
   const beat = setInterval(() => patience.heard(), 1);
   const whole = patience.until("a test", never, 80);
@@ -72,12 +72,12 @@ test("hooks and tests that wait in vain time out, and the error names what they 
   const [code] = await once(child, "close");
   expect(code).toBe(1);
   for (const what of [
-    'beforeAll of "a hook"',
-    'afterAll of "a last hook"',
-    'beforeEach of "a hook of each test"',
-    'the test "waits for nothing"',
-    'an answer; the last answer is 7, the test "asks without end"',
-    'onTestFinished of "ends late"',
+    'beforeAll of "a hanging beforeAll hook"',
+    'afterAll of "a hanging afterAll hook"',
+    'beforeEach of "a hanging beforeEach hook"',
+    'the test "never ends"',
+    'an answer; the last answer is 7, the test "polls indefinitely"',
+    'onTestFinished of "has a cleanup that never ends"',
   ]) {
     expect(output).toContain(`which waits for ${what}`);
   }

@@ -1,9 +1,9 @@
 /**
- * Time limits of tests. A test or hook fails after too many ticks of its own process without an
- * event, too many ticks in one wait or in total, or too many polls. The error names what it waits
- * for. If a process gets no CPU time, its tick is late and counts only once, so that a busy machine
- * does not shorten a wait. On two cores under five times their load, no test needed more than 803
- * ticks, 255 of them without an event, or more than 271 polls.
+ * Time limits of tests. A test or hook fails after too many ticks of the test process without an
+ * event, too many ticks in one wait or in total, or too many polls. The error names everything that
+ * the test waits for. If the process gets no CPU time, its tick is late and counts only once, so
+ * that a busy machine does not shorten a wait. On two cores under five times their load, no test
+ * needed more than 803 ticks, 255 of them without an event, or more than 271 polls.
  */
 import { subscribe } from "node:diagnostics_channel";
 

@@ -1,7 +1,7 @@
 /**
- * One-shot replications, persistent and transient. Each replication ends. By then it has copied the
- * documents that existed when it was requested, except documents changed since, whose changes may
- * be after the run's upper bound.
+ * One-shot replications, persistent and transient. Each replication ends, and has then copied the
+ * documents that existed when it was requested. Documents that were changed after the request are
+ * excepted, because a change may be after the run's upper bound.
  */
 import { errorCode } from "../../../../src/base/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
@@ -27,8 +27,8 @@ interface OneShot {
   /** Id of the replication's job. It is undefined until it is known. */
   jobId?: string;
   /**
-   * Content of the source, by id and revision, and sequence of the source at the time when the
-   * pending run was first requested.
+   * State of the source when the pending run was first requested: its content, by id and revision,
+   * and its sequence.
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**

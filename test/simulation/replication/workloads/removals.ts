@@ -45,7 +45,7 @@ export class Removals implements Workload {
     }
   }
 
-  /** Removes the spare jobs once. Otherwise the run could not end. */
+  /** Removes the spare jobs once, because the run cannot end while they exist. */
   async tend(): Promise<void> {
     if (!this.#isOver) await this.#scene.client.removeDatabase(SPARE_JOBS);
     this.#isOver = true;
