@@ -144,7 +144,7 @@ export function checkSource(path: string, text: string): string[] {
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
     const [coder] = /\b(en|de)codeURIComponent\b/.exec(line) ?? [];
-    // The client and the dashboard do not import the protocol.
+    // The client and the dashboard may not import `protocol`, so they call these functions.
     if (
       coder !== undefined &&
       !["client", "dashboard"].includes(layer) &&

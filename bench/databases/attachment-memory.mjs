@@ -109,7 +109,7 @@ function uploadMultipart(port, path, block, blockCount) {
   return sendBlocks(asked, block, { blockCount, head, tail: "\r\n--b--" });
 }
 
-/** The digest of the sent blocks. Each differs in its first bytes. */
+/** Sends the blocks, each with different first bytes. Returns the MD5 of all blocks. */
 async function sendBlocks(asked, block, { blockCount, head, tail }) {
   const answered = once(asked, "response");
   const hash = createHash("md5");

@@ -165,7 +165,7 @@ async function measureLimits(url) {
   };
 }
 
-/** The first server in the list is ours. */
+/** Keeps the size from the first server that is measured, which is ours. */
 function noteBytes(measure, byteCount) {
   if (!answerBytes.has(measure)) answerBytes.set(measure, byteCount);
 }

@@ -1,7 +1,7 @@
 /**
- * Jobs per second, and the time until a waiting process gets a job added by another one: Tandem on
- * LMDB compared with graphile-worker and pg-boss on PostgreSQL, in turn on the same disk, all with
- * synchronous commits. README.md explains how to run it.
+ * Jobs per second, and the time until a waiting process gets a job that another process adds:
+ * Tandem on LMDB compared with graphile-worker and pg-boss on PostgreSQL, in turn on the same disk,
+ * all with synchronous commits. README.md explains how to run it.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";

@@ -1,5 +1,5 @@
 /**
- * Throughput for a large database next to a small one, and next to what `lmdb` alone reaches.
+ * Throughput for a large database, compared with a small one and with `lmdb` alone.
  *
  *   npm run build && node bench/large/documents.mjs [DOCUMENTS] [SMALL]
  *
@@ -35,7 +35,7 @@ const BATCH = 1_000;
 const CLIENTS = 4;
 const WRITE_PAUSE_MS = 5;
 const MEMORY_EVERY = 20;
-/** The smallest ratios that the program aims for. */
+/** Minimum ratios that the program aims for. */
 const SIZE_RATIO_MIN = 0.7;
 const LMDB_RATIO_MIN = 0.6;
 

@@ -157,7 +157,7 @@ function mount() {
   execFileSync("mount", ["-o", "loop", disk, store]);
 }
 
-/** A killed process releases its files with a delay. */
+/** Unmounts the store. Retries, because a killed process releases its files with a delay. */
 async function unmount() {
   for (let attempt = 1; spawnSync("umount", [store]).status !== 0; attempt++) {
     if (attempt === 50) throw new Error(`${store} cannot be unmounted`);

@@ -5,11 +5,11 @@
  *                     [--survey new|more] [--seconds 60] [--jobs 1]
  *
  * A survey records once which lines each test file runs, in its own process and in the programs
- * that it starts. A fault is then tested by the files that run its line, those with its name and
- * the fastest first, for up to `--seconds` of their usual time. `--in`, which may be repeated, is
- * the beginning of `src/path.ts:line`. `--named` plants the faults of `named-faults.mjs` that
- * contain the text; "" matches all. Survivors in `explained-faults.mjs` are printed with their
- * explanation. The exit code is 1 if another fault survived.
+ * that it starts. A fault is then tested by the test files that run its line: those named after its
+ * file first, then the fastest, until their usual times add up to `--seconds`. `--in`, which may be
+ * repeated, is the beginning of `src/path.ts:line`. `--named` plants the faults of
+ * `named-faults.mjs` that contain the text; "" matches all. Survivors in `explained-faults.mjs` are
+ * printed with their explanation. The exit code is 1 if another fault survived.
  */
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -79,8 +79,8 @@ const unreliable = await failingWithoutFault();
 report();
 
 /**
- * Prints the figures. A wait that reached its limit is counted separately, because the machine may
- * be slow.
+ * Prints the figures. Faults noticed by a wait that reached its limit are also counted separately,
+ * because the machine may have been slow.
  */
 function report() {
   const isUnreliable = ({ noticedBy }) =>
@@ -321,7 +321,7 @@ async function test(tree, files, { limitMs, environment = {}, isWhole = false })
   const code = await new Promise((resolve) => child.once("close", resolve));
   clearTimeout(timer);
   try {
-    // Programs left running by a failed test.
+    // Kills programs that a failed test has left running.
     process.kill(-child.pid, "SIGKILL");
   } catch {}
   return { output, code };

@@ -9,14 +9,14 @@ const PAGE_ROWS = 200;
 /** Page size for later pages, for users who scroll far. */
 const LATER_PAGE_ROWS = 1_000;
 const COUNT_PAGES_MAX = 20;
-/** Number of jobs shown of those that a command would affect. */
+/** Number of affected jobs shown in the preview of a command. */
 const PREVIEW_ROWS = 5;
 /** Maximum number of concurrent commands for single jobs. */
 const COMMANDS_AT_ONCE = 6;
 
 export type { JobCount };
 
-/** Targets of a command: all jobs that match a filter, or some by name. */
+/** Targets of a command: all jobs that match a filter, or single jobs by name. */
 export type Targets =
   | { readonly kind: "filter"; readonly query: Query }
   | { readonly kind: "names"; readonly names: readonly string[] };
@@ -128,7 +128,7 @@ export async function undoCommand(opposite: Command, undo: Undo): Promise<Comman
   return ended(client.commands.undo(undo.id));
 }
 
-/** Waits for the end of a command. */
+/** Waits until a command has ended. Returns its result. */
 async function ended(
   command: RunningCommand,
   onProgress: (command: BulkCommand) => void = () => {},

@@ -2,7 +2,7 @@
 import type { NodeSettings, SettingRow } from "../../contract/index.ts";
 import { get, request, segmentOf } from "./request.ts";
 
-/** Placeholder of the node for a secret. */
+/** Placeholder that the node returns instead of a secret. */
 export const HIDDEN_VALUE = "****";
 
 export function readSettings(signal?: AbortSignal): Promise<NodeSettings> {

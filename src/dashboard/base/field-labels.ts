@@ -29,7 +29,7 @@ const LABELS: ReadonlyMap<string, string> = new Map([
   ...DOCUMENT_OPTIONS.map(({ name, label }) => [name, label] as const),
 ]);
 
-/** Labels of fields for which no hint is shown. */
+/** Labels of fields whose member name is not shown as a hint. */
 const OTHER_LABELS: ReadonlyMap<string, string> = new Map([
   ["id", "Id"],
   ["name", "Name"],
@@ -48,8 +48,8 @@ export function labelOf(field: string): string {
 }
 
 /**
- * The member name, shown as a hint to users who know it from the API. `undefined` if the label
- * begins with it.
+ * Returns the member name, which is shown as a hint to users who know it from the API; `undefined`
+ * if the label begins with that name.
  */
 export function hintOf(field: string): string | undefined {
   const label = LABELS.get(field);

@@ -1,4 +1,4 @@
-/** Values derived from jobs and servers. A value without evidence is null. */
+/** Values derived from jobs and servers. */
 import type { EndpointRow, Job } from "../../contract/index.ts";
 
 /**
@@ -16,8 +16,8 @@ export function lastSuccess({ history, lag_sec, failing_since }: Job): string | 
 }
 
 /**
- * Whether a server can be reached: false after a confirmed outage, null if it has not responded in
- * the last minutes.
+ * Whether a server can be reached: false during a confirmed outage; null during an unconfirmed
+ * outage, or if the server has no recent responses.
  */
 export function isReached({
   outage,

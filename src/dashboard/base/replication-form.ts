@@ -98,7 +98,7 @@ export class FieldError extends Error {
   override readonly name = "FieldError";
   /** Path of the document member, such as `source.auth`, or `id` or `database`. */
   readonly field: string;
-  /** Whether the value is only missing, which is not an error while the user types. */
+  /** Whether the value is missing. Missing values are not reported while the user types. */
   readonly isMissing: boolean;
 
   constructor(field: string, message: string, isMissing = false) {
@@ -248,7 +248,7 @@ const MEMBERS: readonly Member<FormFields>[] = [
   ...OPTION_MEMBERS,
 ];
 
-/** One of the members that select documents. */
+/** Defines a member that selects documents. */
 function selectionMember(
   kind: Exclude<SelectionKind, "all">,
   made: (text: string) => unknown,
@@ -260,7 +260,7 @@ function selectionMember(
   };
 }
 
-/** Size limits: larger revisions are not copied. */
+/** Defines a member with a size limit. Larger revisions are not copied. */
 function bytesMaxMember(
   name: "documents" | "attachments",
   textOf: (fields: OptionFields) => string,
@@ -298,8 +298,8 @@ export function makersOf<Fields>(
 
 /**
  * Builds the document from the fields. `original` is the document that is edited or cloned. Its
- * members that the form does not support or the user did not change are preserved, and so are its
- * credentials where the login is `kept`.
+ * members that the form does not support or the user did not change are preserved, and so are the
+ * credentials of a side whose login is `kept`.
  */
 export function replicationOf(fields: FormFields, original: Document = {}): Made {
   const { database, id } = fields;
@@ -410,7 +410,7 @@ export function idFor(source: string, target: string): string {
 function placeOf(address: string): { readonly name: string; readonly host: string } | undefined {
   const typed = address.trim();
   const url = /^https?:/i.test(typed) && URL.canParse(typed) ? new URL(typed) : undefined;
-  // A text that might contain a password does not become a name.
+  // Text that might contain a password must not become part of an id.
   if (typed === "" || (url === undefined && /[@:?]/.test(typed))) return undefined;
   const path = url === undefined ? typed : decodedPath(url.pathname);
   const host = plainName(url?.hostname ?? "");
@@ -535,7 +535,7 @@ function addressOfEndpoint(endpoint: unknown): string {
   return isJsonObject(endpoint) && typeof endpoint.url === "string" ? endpoint.url : "";
 }
 
-/** Throws a FieldError. */
+/** Parses tags. Throws a FieldError. */
 function tagsOf(text: string): Document | undefined {
   const parts = partsOf(text);
   if (parts.length === 0) return undefined;
@@ -605,7 +605,10 @@ function sequenceText(sequence: unknown): string {
   return typeof sequence === "string" ? sequence : printJson(sequence);
 }
 
-/** Sequences are numbers, strings or lists, depending on the source. Throws a FieldError. */
+/**
+ * Parses a sequence, which is a number, string or list, depending on the source. Throws a
+ * FieldError.
+ */
 export function sequenceOf(text: string): unknown {
   const typed = text.trim();
   return /^(\[|(0|[1-9]\d*)$)/.test(typed) ? parsed("since_seq", typed) : typed;

@@ -27,7 +27,7 @@ export function EndpointFinding({
 }: {
   side: "source" | "target";
   checked: Checked;
-  /** Lets the replication create a missing database. */
+  /** Called when the user asks to create the missing target. */
   onCreate?: () => void;
 }) {
   if (isChecking) return <Finding tone="">Checking…</Finding>;

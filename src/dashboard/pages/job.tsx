@@ -88,8 +88,8 @@ function Details({
   name: string;
   details: JobDetails;
   /**
-   * Whether the user is interacting with the failed documents. Content above them appears and
-   * disappears as the state of the job changes.
+   * Interaction with the failed documents. During it, `details` does not change, because content
+   * that appears above the documents would move them.
    */
   hand: Hand;
   reload: () => void;

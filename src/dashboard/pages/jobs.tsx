@@ -1,4 +1,4 @@
-/** All or matching jobs: a long list, with commands for selected ones. */
+/** List of all jobs, or of those that match filters, with commands for selected jobs. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { countJobs, filterPart, type Targets } from "../api/jobs.ts";
 import { COMMANDS, type Command, type Query } from "../api/types.ts";

@@ -37,7 +37,7 @@ const SECURITY_WORDS: readonly (readonly [SecurityKind, string])[] = [
   ["created", "copied to targets that the rule creates"],
   ["matching", "also copied to existing targets that match"],
 ];
-/** Fields outside the rule itself. */
+/** Names of form fields that are not members of the rule. */
 const NAME = "name";
 const JSON_FIELD = "json";
 

@@ -21,7 +21,7 @@ import { Rates } from "./rates.tsx";
 
 /** Minimum lag that counts as behind; a smaller lag may be about to disappear. */
 const BEHIND_SEC = "60";
-/** Reload interval for numbers without events. */
+/** Reload interval, for numbers whose changes cause no events. */
 const REFRESH_MS = 10_000;
 /** Minimum interval between reloads during many events. */
 const EVENTS_WAIT_MS = 1_500;
@@ -177,7 +177,7 @@ function Tile({
   value: JobCount;
   query: Query;
   note?: string;
-  /** A tile that is red unless its number is zero. */
+  /** Whether the tile is red unless its number is zero. */
   isBad?: boolean;
   isWarning?: boolean;
 }) {

@@ -20,7 +20,7 @@ export interface Expectations {
   readonly rejects: Rejections;
 }
 
-/** `what` names the case if it fails. */
+/** Expectations on a value. `what` is the message of a failure. */
 export function expect(actual: unknown, what?: string): Expectations {
   return {
     toBe: (expected) => assert.equal(actual, expected, what),

@@ -19,10 +19,10 @@ export interface LmdbPlace {
   readonly directory: string;
 }
 
-/** Requires the package `foundationdb`. */
+/** A FoundationDB cluster. Requires the package `foundationdb`. */
 export interface ClusterPlace {
   readonly kind: "foundationdb";
-  /** Default: FoundationDB's own default. */
+  /** Path of the cluster file. Default: FoundationDB's own default. */
   readonly clusterFile?: string;
   /** Prefix of every key. Default: the store has the cluster to itself. */
   readonly prefix?: string;

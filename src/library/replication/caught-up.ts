@@ -38,7 +38,7 @@ export class CaughtUp {
     this.#progressed.notify();
   }
 
-  /** Keeps the members current during the work of the run. Errors of the source are ignored. */
+  /** Keeps the public members current while `work` runs. Errors of the source are ignored. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const over = new AbortController();
     const watching = this.#watch(over.signal);

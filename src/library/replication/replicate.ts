@@ -228,7 +228,7 @@ class RunningReplication {
   }
 }
 
-/** One run, once it is open. */
+/** A run that has been opened. */
 interface Attempt {
   opened: OwnRun | undefined;
 }
