@@ -1,14 +1,14 @@
 /**
  * `npm run images`: builds the image of the Dockerfile with podman, runs it, and prints a table of
- * what was tried. Exits with 1 if a check failed. Leaves no image, container or volume.
+ * the checks. Exits with 1 if a check failed. Leaves no image, container or volume.
  *
  *   node tools/images.mjs [--older COMMIT] [--stand-in] [--foundationdb FOLDER] [--runtime NAME]
  *     [--build-option=OPTION …] [--run-option=OPTION …]
  *
- * `--older` also builds the image of that commit, and upgrades its volume. `--stand-in` creates the
- * base image with mmdebstrap and npm's package of Node.js, where no registry can be reached;
- * `--foundationdb` creates FoundationDB's from the programs `bin/fdbserver` and `bin/fdbcli` and
- * the library `lib/libfdb_c.so` of a folder. The other options are passed to podman: for example,
+ * `--older` also builds the image of that commit, and upgrades its volume. Without access to a
+ * registry, `--stand-in` creates the base image with mmdebstrap and npm's package of Node.js, and
+ * `--foundationdb` creates FoundationDB's image from `bin/fdbserver`, `bin/fdbcli` and
+ * `lib/libfdb_c.so` in a folder. The other options are passed to podman: for example,
  * `--run-option=--ulimit=nofile=8192:8192` where limits cannot be raised.
  */
 import { execFileSync, spawnSync } from "node:child_process";
@@ -227,7 +227,7 @@ function stopped() {
   return stop(running.name);
 }
 
-/** Checks that the document of the first run exists, and that its job copies another document. */
+/** Checks that the first run's document exists, and that the first run's job copies another one. */
 async function secondRun(volume, flags, image = IMAGE) {
   const { name, call } = await start(image, volume, flags);
   const { title } = await call("GET", "/copy/one");

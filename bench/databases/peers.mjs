@@ -29,8 +29,8 @@ const BATCH_DOCUMENTS = 500;
 const DOCUMENT_BYTES = 500;
 const READ_ROUNDS = 15;
 /**
- * Warm-up, not measured: all three servers compile hot code. These databases are filled and deleted
- * before the first round.
+ * Number of databases that are filled and deleted before the first round, so that all three servers
+ * have compiled hot code.
  */
 const WARM_UP_DATABASES = 4;
 const WARM_UP_ROUNDS = 5;

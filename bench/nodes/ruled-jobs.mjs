@@ -48,7 +48,7 @@ let missing = 0;
 for (const count of [FEW_JOBS, JOBS]) missing += await measureJobs(count);
 process.exitCode = missing === 0 ? 0 : 1;
 
-/** Returns how many documents are missing. */
+/** Runs all measurements with this many jobs. Returns the number of missing documents. */
 async function measureJobs(count) {
   print(`${count} jobs`);
   const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));

@@ -12,8 +12,8 @@
  * Everything runs ROUNDS times (5), in turn, between the same two nodes, each time into new
  * databases: the first round shows new processes, the last ones warm ones. Prints for each row
  * documents per second, and CPU seconds and peak memory of both nodes. In the rows of PouchDB and
- * of the minimal requests, these include this process, which does the work there. The usage of a
- * CouchDB is not measured. The ratios are those of the medians.
+ * of the minimal requests, this usage includes that of this process, which does the work there. The
+ * usage of a CouchDB is not measured. The ratios are those of the medians.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";

@@ -7,7 +7,7 @@
  * A survey records once which lines each test file runs, in its own process and in the programs
  * that it starts. A fault is then tested by the test files that run its line: those named after its
  * file first, then the fastest, until their usual times add up to `--seconds`. `--in`, which may be
- * repeated, is the beginning of `src/path.ts:line`. `--named` plants the faults of
+ * repeated, selects faults by a prefix of `src/path.ts:line`. `--named` plants the faults of
  * `named-faults.mjs` that contain the text; "" matches all. Survivors in `explained-faults.mjs` are
  * printed with their explanation. The exit code is 1 if another fault survived.
  */

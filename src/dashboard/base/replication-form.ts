@@ -108,7 +108,7 @@ export class FieldError extends Error {
   }
 }
 
-/** The valid members of a document, and the errors of the others by field. */
+/** The valid members of a document, and the errors of the invalid members by field. */
 export interface Made {
   readonly document: Document;
   readonly errors: ReadonlyMap<string, FieldError>;
@@ -281,8 +281,8 @@ function bytesMaxMember(
 }
 
 /**
- * Makes the members that a form supports. A member that the user did not change keeps its original
- * value, whatever it is.
+ * Returns makers of the members that a form supports. A member that the user did not change keeps
+ * its original value, even if the form cannot represent it.
  */
 export function makersOf<Fields>(
   members: readonly Member<Fields>[],

@@ -1,4 +1,4 @@
-/** Loading data from the node. */
+/** Loads data from the node. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 export interface Loaded<Value> {
@@ -10,8 +10,8 @@ export interface Loaded<Value> {
 }
 
 /**
- * Loads on the first render, when `key` changes, and on `reload`. Outdated requests are aborted,
- * and their results never shown.
+ * Loads a value on the first render, when `key` changes, and on `reload`. Outdated requests are
+ * aborted, and their results are never shown.
  */
 export function useLoaded<Value>(
   load: (signal: AbortSignal) => Promise<Value>,

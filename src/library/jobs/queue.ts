@@ -24,7 +24,7 @@ import { type JobHandler, TypeRunner } from "./type-runner.ts";
 const LEASE_SEC = 10;
 const TIMEOUT_SEC = 60;
 const LIST_ROWS = 100;
-/** Subspace of a queue whose store belongs to the caller. */
+/** Default subspace of a queue in a store of the caller. */
 const QUEUE = Subspace.fromTuple(["couch-tandem", "jobs"]);
 
 export interface AddOptions {

@@ -57,7 +57,7 @@ async function rejection(promise: unknown): Promise<unknown> {
   assert.fail("expected a rejection");
 }
 
-/** Bytes compare by content, whether an engine returns buffers or plain arrays. */
+/** Converts buffers to plain byte arrays, so that their contents are compared. */
 function plain(value: unknown): unknown {
   if (value instanceof Uint8Array) return new Uint8Array(value);
   if (Array.isArray(value)) return value.map(plain);

@@ -36,7 +36,7 @@ export interface ListenOptions {
 export interface TandemNode {
   /**
    * Answers a request to the API without a socket, like the global `fetch`. URLs may be relative.
-   * Without administrators in `config`, every request has their rights.
+   * Without administrators in `config`, every request has administrator rights.
    */
   readonly fetch: WebFetch;
   readonly databases: NodeDatabases;

@@ -8,7 +8,7 @@ import type { Endpoint, ReplicationRun } from "../../replicator/index.ts";
 const PENDING_INTERVAL_MS = 2_000;
 /**
  * Time without changes after which a run counts as caught up although the source reports pending
- * changes, which the replication may not select.
+ * changes. These may be changes that the replication does not select.
  */
 const QUIET_MS = 1_000;
 
