@@ -10,8 +10,8 @@ import { JSON_PARSE_USES } from "./json-parse-uses.ts";
 import { commentProblems, PLAIN_FOLDERS, PLAIN_LAYERS } from "./plain-comments.ts";
 
 /**
- * The layers that each layer may import. References between the TypeScript projects are transitive;
- * these are exact.
+ * The layers that each layer may import. References between TypeScript projects are transitive; the
+ * entries of this table are not.
  */
 export const EDGES: Readonly<Record<string, readonly string[]>> = {
   base: [],

@@ -6,10 +6,11 @@
  *   npm run build && node bench/nodes/ruled-jobs.mjs [JOBS] [FEW_JOBS]
  *
  * A rule copies the databases of a node into others of the same node, so only this program sends
- * HTTP requests. It does the same with few jobs first, to compare. Then two nodes share the store,
- * and the one that holds the watcher of the databases is identified (`watchingNode`). The other one
- * writes documents to random databases, and the watching one is killed. Prints the delay of the
- * first documents, and how many are missing; the exit code is 1 if one is.
+ * HTTP requests. For comparison, the program does the same with few jobs first. Then two nodes
+ * share the store, and the one that holds the watcher of the databases is identified
+ * (`watchingNode`). The other one writes documents to random databases, and the watching one is
+ * killed. Prints the delay of the first documents, and how many are missing; the exit code is 1 if
+ * one is.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

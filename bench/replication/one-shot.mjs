@@ -7,7 +7,7 @@
  *
  * The file contains one document per line; the default is the bundled films. With COUCHDB_URL, the
  * URL of a CouchDB with an administrator's name and password, its own replicator copies the same
- * documents between two of its databases, over HTTP, and then the first node does.
+ * documents between two of its databases, over HTTP, and then the first node copies them.
  *
  * Everything runs ROUNDS times (5), in turn, between the same two nodes, each time into new
  * databases: the first round shows new processes, the last ones warm ones. Prints for each row

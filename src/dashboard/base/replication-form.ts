@@ -17,7 +17,7 @@ export interface EndpointFields {
   readonly username: string;
   /** A password, token, key or client secret, depending on `login`. */
   readonly secret: string;
-  /** Client credentials of OAuth. Empty with any other login. */
+  /** Client credentials of OAuth. Empty for other kinds of login. */
   readonly tokenUrl: string;
   readonly clientId: string;
   readonly scope: string;

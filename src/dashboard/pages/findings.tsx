@@ -86,9 +86,9 @@ export function faultsOf({ faults, reason }: CheckedReplication): readonly strin
   return [reason];
 }
 
-/** Errors without a field, and an existing job for the same replication. */
+/** Shows errors that belong to no field, and an existing job for the same replication. */
 export function OtherFindings({ checked: { found } }: { checked: Checked }) {
-  // Errors that belong to no field. All others are shown next to their fields.
+  // All other errors are shown next to their fields.
   const faults = found?.faults.filter((fault) => fieldNamed(fault) === undefined) ?? [];
   const job = found?.job ?? null;
   return (

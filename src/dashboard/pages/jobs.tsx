@@ -339,7 +339,8 @@ function moveFocus(event: KeyboardEvent): void {
 }
 
 /**
- * Moves the focus from a row's link to that of the row `step` rows below; initially to the first.
+ * Moves the focus to the link of the row `step` rows below. If no row has the focus, the first
+ * row's link gets it.
  */
 function stepFocus(step: number): void {
   const rows = [...document.querySelectorAll<HTMLTableRowElement>(".jobs tbody tr")];
