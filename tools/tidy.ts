@@ -203,7 +203,7 @@ export function checkFolders(root: string): string[] {
   });
 }
 
-/** Import cycles between files and between folders. Paths are relative to `src/`. */
+/** Returns import cycles between files and between folders. Paths are relative to `src/`. */
 export function checkCircles(sources: ReadonlyMap<string, string>): string[] {
   const code = [...sources].filter(([path]) => !TEST_FILE.test(path));
   const circles = [importCircle(sources), folderCircle(new Map(code))];

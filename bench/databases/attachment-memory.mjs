@@ -80,7 +80,7 @@ async function listening() {
   throw new Error("The node does not listen");
 }
 
-/** Memory of the node in KiB. */
+/** Returns the memory of the node in KiB. */
 function memory() {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   const field = (name) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, "m").exec(status)[1]);

@@ -328,7 +328,7 @@ async function mustInTime(url, method, path, body) {
   const untilMs = performance.now() + HEAL_MS_MAX;
   for (;;) {
     try {
-      // 409: an earlier attempt was written, but its response was lost.
+      // 409: an earlier attempt succeeded, but its response was lost.
       const { status } = await ask(url, method, path, body);
       if (status < 300 || status === 409) return;
     } catch {}

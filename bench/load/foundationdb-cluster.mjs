@@ -86,7 +86,7 @@ export class FoundationDbCluster {
     await once(child, "exit");
   }
 
-  /** CPU time of the running processes. */
+  /** Returns the CPU time of the running processes. */
   processorSec() {
     return this.#processes.reduce((sum, process) => sum + processorSec(process), 0);
   }

@@ -20,7 +20,7 @@ export class Ledger {
   #acknowledged;
   #writing = [];
 
-  /** `databases`: names of existing databases of the node at `url`. */
+  /** `databases` are names of existing databases of the node at `url`. */
   constructor(url, databases) {
     this.#url = url;
     this.#acknowledged = new Map(databases.map((name) => [name, new Map()]));

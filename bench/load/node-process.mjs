@@ -101,7 +101,10 @@ export function ask(url, method, path, body) {
   });
 }
 
-/** Linux only. `memoryMib` excludes mapped files, which are page cache. */
+/**
+ * Returns the resource usage of a process. `memoryMib` excludes mapped files, which are page cache.
+ * Linux only.
+ */
 export function usage({ child }) {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   const mib = (name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1]) / 1024;
@@ -123,7 +126,7 @@ export function drawsOf(seed) {
   };
 }
 
-/** Each id of a database with its leaves, as a string. */
+/** Returns a map from each id of a database to the leaves of the document, joined as a string. */
 export async function leavesOf(url, database) {
   const { body } = await ask(url, "GET", `/${database}/_changes?style=all_docs`);
   return new Map(

@@ -162,8 +162,8 @@ async function sampleOf(node, isTrimmed) {
 }
 
 /**
- * The environment with which a process reports malloc's allocations; `undefined` without a C
- * compiler.
+ * Returns the environment with which a process reports malloc's allocations; `undefined` without a
+ * C compiler.
  */
 function mallocMeter() {
   const library = join(directories[0], "malloc-meter.so");
@@ -184,7 +184,7 @@ async function trim({ child }) {
   while (existsSync(asked)) await pause(100);
 }
 
-/** Allocated memory, and free memory that is kept; zeros without a C compiler. */
+/** Returns allocated memory, and free memory that is kept; zeros without a C compiler. */
 function mallocMib({ child }) {
   if (environment === undefined) return [0, 0];
   const text = readFileSync(`${environment.MALLOC_METER}.${child.pid}`, "utf8");

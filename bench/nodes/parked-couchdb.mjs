@@ -152,7 +152,10 @@ async function measureBoth(node, targetOf) {
   await arrivals.close();
 }
 
-/** The time that each document took to arrive; `undefined` for missing ones. */
+/**
+ * Writes documents to random databases. Returns the time that each took to arrive; `undefined` for
+ * missing ones.
+ */
 async function writeRandomly(targetOf, arrivals) {
   const draw = drawsOf(1);
   const arriving = [];

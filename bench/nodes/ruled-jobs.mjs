@@ -144,8 +144,8 @@ async function measureRequest(node, path) {
 }
 
 /**
- * The node that runs the watcher and the rule's follower. If they run on two nodes, the second node
- * is drained, so that the first gets both. Throws if no node gets both.
+ * Returns the node that runs the watcher and the rule's follower. If they run on two nodes, the
+ * second node is drained, so that the first gets both. Throws if no node gets both.
  */
 async function watchingNode(nodes) {
   const found = await soleHolder(nodes, 1);
@@ -162,8 +162,8 @@ async function watchingNode(nodes) {
 }
 
 /**
- * The node that holds both slotless jobs (`SLOTLESS_JOBS`) while no other node holds any job;
- * `undefined` if no such node was found in this many attempts.
+ * Returns the node that holds both slotless jobs (`SLOTLESS_JOBS`) while no other node holds any
+ * job; `undefined` if no such node was found in this many attempts.
  */
 async function soleHolder(nodes, attemptsMax) {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {

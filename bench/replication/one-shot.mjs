@@ -108,7 +108,7 @@ async function pouch(source, target) {
   if (result.docs_written !== lines.length) throw new Error(JSON.stringify(result));
 }
 
-/** Ratio of the speed of `ours` to that of `theirs`. */
+/** Compares the speed of `ours` with that of `theirs`, as a ratio. */
 function compare(ours, theirs, name) {
   const [own, others] = [ours, theirs].map((label) => lines.length / median(secondsOf.get(label)));
   const ratio = own / others;

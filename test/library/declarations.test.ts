@@ -112,7 +112,7 @@ test("a strict consumer without other packages compiles, even with isolated modu
     mkdirSync(packageFolder, { recursive: true });
     mkdirSync(join(packageFolder, "dist"));
     symlinkSync(join(ROOT, "package.json"), join(packageFolder, "package.json"));
-    // A copy, so that the imports of the declarations do not resolve to packages of this repository.
+    // A copy, so that imports of the declarations do not resolve to packages of this repository.
     mkdirSync(join(packageFolder, "dist/types"));
     for (const name of readdirSync(TYPES)) {
       writeFileSync(join(packageFolder, "dist/types", name), readFileSync(join(TYPES, name)));

@@ -131,7 +131,7 @@ function drawnFaults() {
   return drawFaults(all, Number(values.count), values.seed);
 }
 
-/** The lines that the tests ran, and the texts of sources and tests at that time. */
+/** Returns the lines that the tests ran, and the texts of sources and tests at that time. */
 function readSurvey() {
   const read = (name) => JSON.parse(readFileSync(join(SURVEY, name), "utf8"));
   const names = readdirSync(SURVEY).filter((name) => /\.ts\.json$/.test(name));
@@ -153,7 +153,7 @@ function textOf(path) {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** The faults whose rule or place contains the text. */
+/** Returns the faults whose rule or place contains the text. */
 function namedFaults(part) {
   const named = NAMED_FAULTS.filter(({ rule, path }) => `${path} ${rule}`.includes(part));
   return named.map(({ path, text, replacement, rule, tests }) => {
@@ -232,9 +232,9 @@ function startsPrograms(file, seen = new Set()) {
 }
 
 /**
- * Test files that run the line, within the time limit: first those named after its file in the same
- * folder, then those named after it elsewhere, then the fastest. For a line added since the survey:
- * test files that run any line of its file.
+ * Returns the test files that run the line, within the time limit: first those named after its file
+ * in the same folder, then those named after it elsewhere, then the fastest. For a line added since
+ * the survey: test files that run any line of its file.
  */
 function filesFor(fault) {
   const { path } = fault;
@@ -265,8 +265,8 @@ function filesFor(fault) {
 }
 
 /**
- * The line of the enclosing statement: the line itself, or the last one before it that a test ran.
- * Built files have fewer lines.
+ * Returns the line of the enclosing statement: the line itself, or the last one before it that a
+ * test ran. Built files have fewer lines.
  */
 function statementLine(path, line) {
   if (line === undefined) return undefined;
@@ -276,8 +276,8 @@ function statementLine(path, line) {
 }
 
 /**
- * The line number of a fault at the time of the survey: of the lines with the same text, the one
- * with the most similar neighbours.
+ * Returns the line number of a fault at the time of the survey: of the lines with the same text,
+ * the one with the most similar neighbours.
  */
 function surveyedLine({ path, line }) {
   const before = sources[path]?.split("\n") ?? [];

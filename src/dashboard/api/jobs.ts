@@ -62,7 +62,7 @@ export function countJobs(
   return client.jobs.count(filterPart(query) as object, { pagesMax, signal });
 }
 
-/** The jobs that a command would affect. */
+/** Returns the jobs that a command would affect. */
 export function previewJobs(query: Query, signal: AbortSignal): Promise<JobPreview> {
   const options = { limit: PREVIEW_ROWS, pagesMax: COUNT_PAGES_MAX, signal };
   return client.jobs.count(filterPart(query) as object, options);
@@ -71,7 +71,7 @@ export function previewJobs(query: Query, signal: AbortSignal): Promise<JobPrevi
 /** Query parameters for order and paging. */
 const ORDERING = new Set(["sort", "descending", "skip", "limit", "bookmark"]);
 
-/** The parameters of a view's query that select jobs. */
+/** Returns the parameters of a view's query that select jobs. */
 export function filterPart(query: Query): Query {
   return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
 }

@@ -39,7 +39,7 @@ const DECISIONS: Readonly<Record<string, readonly string[]>> = {
  */
 const LATE_MS_MAX = 2_000;
 
-/** The operator's decision that is closest in time to the event. */
+/** Returns the operator's decision that is closest in time to the event. */
 function decisionOf({
   time,
   changes,

@@ -56,7 +56,10 @@ export function hintOf(field: string): string | undefined {
   return label === undefined || label.toLowerCase().startsWith(field) ? undefined : field;
 }
 
-/** The field mentioned in an error message of the node, such as "`source.url` must be a string". */
+/**
+ * Returns the field mentioned in an error message of the node, such as "`source.url` must be a
+ * string".
+ */
 export function fieldNamed(message: string): string | undefined {
   const [, path = ""] = /`([^`]+)`/.exec(message) ?? [];
   for (let prefix = path; prefix !== ""; prefix = prefix.replace(/(^|[.[])[^.[]*$/, "")) {

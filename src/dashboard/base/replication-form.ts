@@ -328,24 +328,24 @@ function isSame(one: unknown, other: unknown): boolean {
   return printJson(one) === printJson(other);
 }
 
-/** The fields with a trimmed database name and id. */
+/** Returns the fields with a trimmed database name and id. */
 export function withTrimmedName(fields: FormFields): FormFields {
   return { ...fields, database: fields.database.trim(), id: fields.id.trim() };
 }
 
-/** The part of a document that a clone keeps, without its identity. */
+/** Returns the part of a document that a clone keeps, without its identity. */
 export function cloneOf(document: Document): Document {
   const { _id, _rev, _attachments, owner: _owner, ...copied } = document;
   return copied;
 }
 
-/** The valid part of a document, for a check. Undefined if neither endpoint is valid. */
+/** Returns the valid part of a document, for a check; `undefined` if neither endpoint is valid. */
 export function draftOf({ document }: Made, id: string): Document | undefined {
   if (document.source === undefined && document.target === undefined) return undefined;
   return id === "" ? document : { ...document, _id: id };
 }
 
-/** The fields that represent options. */
+/** Returns the fields that represent options. */
 export function optionFieldsOf(document: Document): OptionFields {
   const { schedule } = document;
   const option = ({ name }: Option) =>
@@ -360,7 +360,7 @@ export function optionFieldsOf(document: Document): OptionFields {
   };
 }
 
-/** The fields that represent tags, labels, and the jobs to wait for. */
+/** Returns the fields that represent tags, labels, and the jobs to wait for. */
 export function jobFieldsOf({ tags, run_on: labels, after, pair }: Document): JobFields {
   const pairs = isJsonObject(tags) ? Object.entries(tags) : [];
   return {
@@ -371,7 +371,7 @@ export function jobFieldsOf({ tags, run_on: labels, after, pair }: Document): Jo
   };
 }
 
-/** The fields that represent the document. */
+/** Returns the fields that represent the document. */
 export function fieldsOf(document: Document, database: string, id: string): FormFields {
   const selection = SELECTIONS.find((kind) => kind !== "all" && document[kind] !== undefined);
   return {
@@ -395,8 +395,8 @@ export function fieldsOf(document: Document, database: string, id: string): Form
 const NAME_LENGTH_MAX = 60;
 
 /**
- * An id made from the addresses: `films-to-copy`, or with a host if both databases have the same
- * name. Empty as long as an address is missing or invalid.
+ * Returns an id made from the addresses: `films-to-copy`, or with a host if both databases have the
+ * same name. Empty as long as an address is missing or invalid.
  */
 export function idFor(source: string, target: string): string {
   const [from, to] = [placeOf(source), placeOf(target)];
@@ -406,7 +406,7 @@ export function idFor(source: string, target: string): string {
   return from.host === "" ? `${from.name}-to-${to.name}` : `${from.name}-from-${from.host}`;
 }
 
-/** Database and host of an address, with special characters replaced by hyphens. */
+/** Returns the database and host of an address, with special characters replaced by hyphens. */
 function placeOf(address: string): { readonly name: string; readonly host: string } | undefined {
   const typed = address.trim();
   const url = /^https?:/i.test(typed) && URL.canParse(typed) ? new URL(typed) : undefined;
@@ -431,7 +431,7 @@ function plainName(text: string): string {
   return plain.replace(/^[-.]+|[-.]+$/g, "");
 }
 
-/** A shell command that sends the document, without its secrets. */
+/** Returns a shell command that sends the document, without its secrets. */
 export function curlCommand(address: string, document: Document): string {
   const body = visibleJson(masked(document));
   return [
@@ -513,7 +513,7 @@ function withoutMaskedUser(address: string): string {
   return scheme + address.slice(user.length);
 }
 
-/** The original endpoint, with the new address if it was edited. */
+/** Returns the original endpoint, with the new address if it was edited. */
 function keptEndpoint(side: string, address: string, original: unknown): unknown {
   if (address === masked(addressOfEndpoint(original))) return original;
   if (address.includes(MASK)) {
@@ -553,7 +553,7 @@ function partsOf(text: string): readonly string[] {
   return trimmed(text.split(","));
 }
 
-/** The lines of a text, without empty ones. */
+/** Returns the lines of a text that are not empty. */
 export function linesOf(text: string): readonly string[] {
   return trimmed(text.split("\n"));
 }
@@ -569,7 +569,7 @@ function selectedText(kind: SelectionKind, value: unknown): string {
   return typeof value === "string" ? value : visibleJson(value);
 }
 
-/** Text for a list of ids: one id per line, or JSON if an id contains line breaks or is empty. */
+/** Parses a list of ids: one id per line, or JSON if an id contains line breaks or is empty. */
 function idsOf(text: string): readonly string[] {
   if (text.trimStart().startsWith("[")) {
     try {

@@ -63,7 +63,10 @@ export function useInterval(act: () => void, intervalMs: number): void {
   }, [intervalMs]);
 }
 
-/** A coalescing function: calls `act` once, `waitMs` after the first of a series of calls. */
+/**
+ * Returns a coalescing function, which calls `act` once, `waitMs` after the first of a series of
+ * calls.
+ */
 export function useSoon(act: () => void, waitMs: number): () => void {
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const latest = useRef(act);

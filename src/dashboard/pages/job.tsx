@@ -219,7 +219,7 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
   );
 }
 
-/** Why a job waits for other jobs or for a node; undefined if it does not. */
+/** Returns the reason why a job waits for other jobs or for a node; `undefined` if it does not. */
 function waitReason({ held_back_by, info }: Job): string | undefined {
   if (held_back_by !== "after" && held_back_by !== "placement") return undefined;
   const reason = info?.error ?? info?.after;

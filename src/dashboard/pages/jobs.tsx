@@ -324,7 +324,7 @@ function JobRow({
   );
 }
 
-/** Arrow keys move between rows, within a column. */
+/** Moves the focus to the same column of the next or previous row, for arrow keys. */
 function moveFocus(event: KeyboardEvent): void {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const cell = (event.target as HTMLElement).closest("td");

@@ -348,7 +348,7 @@ function errorsOf(
   return errors;
 }
 
-/** The field that an error of the node concerns, if any. */
+/** Returns the field that an error of the node concerns, if any. */
 function fieldOfError(error: unknown): string | undefined {
   if (!(error instanceof RequestError)) return undefined;
   return error.status === CONFLICT ? "id" : fieldNamed(error.message);

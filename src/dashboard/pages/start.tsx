@@ -45,7 +45,7 @@ type Counts = Readonly<Record<keyof typeof LISTS, JobCount>>;
  * suffices.
  */
 const TILE_PAGES_MAX = 1;
-/** Caught-up jobs that occupy a slot. Parked jobs are counted separately, and added. */
+/** Caught-up jobs that occupy a slot. The number of parked jobs is added to theirs. */
 const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {
@@ -361,7 +361,7 @@ function FailingRules({ page: { rules, total_rows: total } }: { page: RulesPage 
   );
 }
 
-/** Side and host of a group, as text. */
+/** Returns the side and host of a group, as text. */
 function placeOf({ side, host }: FailingGroup): string {
   if (side === null) return host ?? "no server";
   return `${host ?? "databases of this server"} (${side})`;

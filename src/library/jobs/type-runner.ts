@@ -25,7 +25,7 @@ export interface JobHandler {
   readonly timeoutSec?: number;
   /** Jobs of the type that this worker runs concurrently. Default: 10. */
   readonly concurrency?: number;
-  /** Pause before a job whose run has failed runs again. Default: 60. */
+  /** Pause before a job runs again after a failed run. Default: 60. */
   readonly retrySec?: number;
   /**
    * Runs a job. When it returns, the job finishes with the returned data, unless `transact` has

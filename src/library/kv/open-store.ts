@@ -68,7 +68,7 @@ export function knownStore(store: StoreParts): Store {
   return store.kv;
 }
 
-/** Throws a TypeError for a store that this package has not opened. */
+/** Returns the parts of a store. Throws a TypeError if this package has not opened it. */
 export function partsOf(store: Store): StoreParts {
   const found = parts.get(store);
   if (found === undefined) throw new TypeError("expected a store of openKeyValueStore or openNode");

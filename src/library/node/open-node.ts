@@ -105,8 +105,8 @@ export async function openNode({
 }
 
 /**
- * Environment of this process without the command line's variables, except those with keys for
- * secrets.
+ * Returns the environment of this process without the command line's variables, except those with
+ * keys for secrets.
  */
 function environment(): Readonly<Record<string, string | undefined>> {
   const names = Object.keys(process.env).filter(

@@ -53,7 +53,7 @@ function nodeOfEndpoint(endpoint: ReplicationEndpoint): OpenedNode | undefined {
   return typeof endpoint === "object" ? nodeOf(endpoint) : undefined;
 }
 
-/** The endpoint as a member of a replication document. */
+/** Returns the endpoint as a member of a replication document. */
 function memberOf(side: "source" | "target", endpoint: ReplicationEndpoint): unknown {
   if (endpoint instanceof URL) return endpoint.href;
   if (typeof endpoint !== "object" || endpoint === null) return checked(side, endpoint);
