@@ -20,7 +20,7 @@ import { ShortList } from "./short-list.tsx";
 import { Foreign, Problem } from "./text.tsx";
 import { WhyField } from "./why-field.tsx";
 
-/** The command that undoes another. */
+/** For each command, the command that undoes it, if any. */
 const OPPOSITES: Readonly<Partial<Record<Command, Command>>> = { pause: "resume", resume: "pause" };
 
 export function CommandDialog({

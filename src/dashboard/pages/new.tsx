@@ -262,7 +262,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               fields={fields}
               onChange={(changed) => {
                 const { scheduleKind: kind = "none" } = changed;
-                // A time window makes the replication continuous, any other schedule makes it
+                // A time window makes the replication continuous; any other schedule makes it
                 // one-shot.
                 const continuous = kind === "none" ? fields.continuous : kind === "window";
                 change({ ...changed, continuous });

@@ -1,6 +1,6 @@
 /**
- * The queue of RFC 007 for job types of the caller. Methods with a transaction run inside it, so a
- * job and other data of the store change together or not at all.
+ * The queue of RFC 007 for job types of the caller. Methods that receive a transaction run inside
+ * it, so a job and other data of the store change together or not at all.
  */
 import { abortWith, runTogether } from "../../base/index.ts";
 import {
@@ -30,7 +30,7 @@ const QUEUE = Subspace.fromTuple(["couch-tandem", "jobs"]);
 export interface AddOptions {
   /** Due time in seconds since the epoch. Default: immediately. */
   readonly scheduledAtSec?: number;
-  /** Group in which the job shares workers with others. Default: none. */
+  /** Group whose share of the workers' time the job uses. Default: none. */
   readonly group?: string;
   /** Constant part of the job, stored separately from its data. A node seals it. */
   readonly request?: JobData;
