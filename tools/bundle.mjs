@@ -1,7 +1,8 @@
 /**
- * Bundles the sources into the program `dist/program/main.js` and the library: few files instead of
- * several hundred, which Node.js loads in half the time. Threads and child processes are separate
- * files next to it, with the names that `builtFile` expects. Installed packages are not bundled.
+ * Bundles the sources into the program `dist/program/main.js` and the library: Node.js loads these
+ * few files in half the time that several hundred would take. Threads and child processes are
+ * separate files next to the program, with the names that `builtFile` expects. Installed packages
+ * are not bundled.
  */
 import { fileURLToPath } from "node:url";
 import { rolldown } from "rolldown";

@@ -79,7 +79,10 @@ function optionValues(option: Option): string {
   return max === undefined ? `${min} or more` : `${min} to ${max}`;
 }
 
-/** Default and accepted values. The values of booleans are omitted, because they are obvious. */
+/**
+ * Returns the default and accepted values. The values of booleans are omitted, because they are
+ * obvious.
+ */
 function withValues(standard: string, values: string): string {
   return values === "" || values === BOOLEANS ? standard : `${standard} (${values})`.trim();
 }

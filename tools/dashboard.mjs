@@ -18,7 +18,7 @@ process.env.NODE_ENV = "production";
 const { output } = await build({
   root: `${ROOT}src/dashboard`,
   configFile: false,
-  // The dashboard does not know the base path of the node's API behind a proxy.
+  // Relative, because a proxy may serve the node's API below any path.
   base: "./",
   logLevel: "warn",
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },

@@ -34,9 +34,9 @@ const OPTIONS = {
   types: [],
 };
 
-/** A type that is computed from a constant. */
+/** Matches a type that is derived from a constant. */
 const DERIVED = /\btypeof\b/;
-/** A constant that is only the origin of types. */
+/** Matches the declaration of a schema, from which types are derived. */
 const SCHEMA = /: import\("@sinclair\/typebox"\)/;
 
 writeFolder(`${ROOT}dist/types`, bundleDeclarations());

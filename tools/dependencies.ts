@@ -32,7 +32,7 @@ export function productionPackages(packages: LockedPackages): ReadonlyMap<string
   return new Map(entries);
 }
 
-/** A sentence for each package that violates a rule. */
+/** Returns a sentence for each package that violates a rule. */
 export function dependencyFaults(packages: LockedPackages): readonly string[] {
   const faults = [...productionPackages(packages)].flatMap(([name, locked]) => {
     const { license, hasInstallScript, integrity, optional } = locked;
@@ -73,7 +73,7 @@ export interface AuditReport {
   >;
 }
 
-/** A sentence for each advisory that is not accepted. Throws if the report is invalid. */
+/** Returns a sentence for each advisory that is not accepted. Throws if the report is invalid. */
 export function openAdvisories(
   { vulnerabilities }: AuditReport,
   accepted: readonly AcceptedAdvisory[],

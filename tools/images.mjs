@@ -1,14 +1,14 @@
 /**
  * `npm run images`: builds the image of the Dockerfile with podman, runs it, and prints a table of
- * what was tried. Exits with 1 if a check failed. Leaves no image, container or volume.
+ * the checks. Exits with 1 if a check failed. Leaves no image, container or volume.
  *
  *   node tools/images.mjs [--older COMMIT] [--stand-in] [--foundationdb FOLDER] [--runtime NAME]
  *     [--build-option=OPTION …] [--run-option=OPTION …]
  *
- * `--older` also builds the image of that commit, and upgrades its volume. `--stand-in` creates the
- * base image with mmdebstrap and npm's package of Node.js, where no registry can be reached;
- * `--foundationdb` creates FoundationDB's from the programs `bin/fdbserver` and `bin/fdbcli` and
- * the library `lib/libfdb_c.so` of a folder. The other options are passed to podman: for example,
+ * `--older` also builds the image of that commit, and upgrades its volume. Without access to a
+ * registry, `--stand-in` creates the base image with mmdebstrap and npm's package of Node.js, and
+ * `--foundationdb` creates FoundationDB's image from `bin/fdbserver`, `bin/fdbcli` and
+ * `lib/libfdb_c.so` in a folder. The other options are passed to podman: for example,
  * `--run-option=--ulimit=nofile=8192:8192` where limits cannot be raised.
  */
 import { execFileSync, spawnSync } from "node:child_process";
@@ -47,7 +47,7 @@ const GRACE_SEC = 20;
 const HEALTHY_POLLS_MAX = 60;
 const POLL_MS = 1_000;
 
-/** Networks of the nodes. */
+/** Network options of a node: its own network, or that of FoundationDB's container. */
 const OWN_NETWORK = "--publish=127.0.0.1::5984";
 const FOUNDATIONDB_NETWORK = "--network=container:foundationdb";
 
@@ -82,14 +82,17 @@ try {
   for (const [what, isFine, result] of rows) {
     process.stdout.write(`${what.padEnd(width)}  ${isFine ? "ok    " : "FAILED"}  ${result}\n`);
   }
-  // A container whose network another container uses can be removed only after that one.
+  // Two rounds: a container can be removed only after the containers that use its network.
   for (let round = 0; round < 2; round += 1) podmanTry("rm", "--all", "--force");
   unmountBelow(work);
   rmSync(work, { recursive: true, force: true });
 }
 process.exitCode = rows.every(([, isFine]) => isFine) ? 0 : 1;
 
-/** podman mounts its storage over itself, and may leave mounts of removed containers. */
+/**
+ * Unmounts everything below `folder`: podman mounts its storage over itself, and may leave mounts
+ * of removed containers.
+ */
 function unmountBelow(folder) {
   const mounts = readFileSync("/proc/mounts", "utf8")
     .split("\n")
@@ -125,7 +128,9 @@ function inspect(image, format) {
   return podman("image", "inspect", "--format", format, image);
 }
 
-/** Images have a health check only in Docker's format. */
+/**
+ * Builds an image, in Docker's format because only that has health checks. Returns the duration.
+ */
 function build(image, context, file = "Dockerfile") {
   const started = Date.now();
   const flags = ["--format=docker", ...options["build-option"], "--file", join(context, file)];
@@ -222,7 +227,7 @@ function stopped() {
   return stop(running.name);
 }
 
-/** Checks that the document of the first run exists, and that its job copies another document. */
+/** Checks that the first run's document exists, and that the first run's job copies another one. */
 async function secondRun(volume, flags, image = IMAGE) {
   const { name, call } = await start(image, volume, flags);
   const { title } = await call("GET", "/copy/one");

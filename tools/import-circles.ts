@@ -7,7 +7,7 @@ import { posix } from "node:path";
 /** Static imports, and `import("…")` as an expression or a type. */
 const IMPORT = /\b(?:from |import |import\()"(\.\.?\/[^"]+\.tsx?)"/g;
 
-/** The imports of each given file, restricted to the given files. */
+/** Returns the imports of each given file, restricted to the given files. */
 function importsOf(texts: ReadonlyMap<string, string>): Map<string, readonly string[]> {
   const imports = new Map<string, readonly string[]>();
   for (const [path, text] of texts) {
@@ -22,14 +22,14 @@ function importsOf(texts: ReadonlyMap<string, string>): Map<string, readonly str
   return imports;
 }
 
-/** An import cycle as the paths of its files in order, if any. */
+/** Returns an import cycle as the paths of its files in order, if any. */
 export function importCircle(texts: ReadonlyMap<string, string>): readonly string[] | undefined {
   return circleOf(importsOf(texts));
 }
 
 /**
- * A cycle between the folders of the layers, such as `api/documents > api/queries`, if any. Files
- * directly in a layer are ignored: they are shared by its folders, or combine them.
+ * Returns a cycle between the folders of the layers, such as `api/documents > api/queries`, if any.
+ * Files directly in a layer are ignored: they are shared by its folders, or combine them.
  */
 export function folderCircle(texts: ReadonlyMap<string, string>): readonly string[] | undefined {
   const imports = new Map<string, string[]>();

@@ -50,7 +50,9 @@ const SECTIONS: readonly Section[] = [
   },
 ];
 
-/** The names of all lists of key shapes exported by `sources`. Each has to be on the page. */
+/**
+ * Returns the names of all lists of key shapes exported by `sources`. Each has to be on the page.
+ */
 export function declaredShapes(sources: readonly string[]): string[] {
   return sources
     .flatMap((source) => [...source.matchAll(/export const (\w+_KEY_SHAPES)\b/g)])

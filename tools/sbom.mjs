@@ -1,6 +1,7 @@
 /**
  * `npm run sbom`: prints a bill of materials (CycloneDX) of the production packages. `npm sbom
- * --omit dev` also omits packages shared with development tools, so the tools are removed here.
+ * --omit dev` would also omit production packages that development tools depend on, so this script
+ * removes the tools itself.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";

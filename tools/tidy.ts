@@ -10,8 +10,8 @@ import { JSON_PARSE_USES } from "./json-parse-uses.ts";
 import { commentProblems, PLAIN_FOLDERS, PLAIN_LAYERS } from "./plain-comments.ts";
 
 /**
- * The layers that each layer may import. References between the TypeScript projects are transitive;
- * these are exact.
+ * The layers that each layer may import. References between TypeScript projects are transitive; the
+ * entries of this table are not.
  */
 export const EDGES: Readonly<Record<string, readonly string[]>> = {
   base: [],
@@ -144,7 +144,7 @@ export function checkSource(path: string, text: string): string[] {
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
     const [coder] = /\b(en|de)codeURIComponent\b/.exec(line) ?? [];
-    // The client and the dashboard do not import the protocol.
+    // The client and the dashboard may not import `protocol`, so they call these functions.
     if (
       coder !== undefined &&
       !["client", "dashboard"].includes(layer) &&
@@ -203,7 +203,7 @@ export function checkFolders(root: string): string[] {
   });
 }
 
-/** Import cycles between files and between folders. Paths are relative to `src/`. */
+/** Returns import cycles between files and between folders. Paths are relative to `src/`. */
 export function checkCircles(sources: ReadonlyMap<string, string>): string[] {
   const code = [...sources].filter(([path]) => !TEST_FILE.test(path));
   const circles = [importCircle(sources), folderCircle(new Map(code))];

@@ -32,7 +32,9 @@ const PAGES = [
   ["jobs", "/_dashboard/#/jobs", `document.querySelectorAll("tbody .job-link").length > 10`],
 ];
 
-/** Resolves when the condition holds, with milliseconds from the start of the navigation. */
+/**
+ * Script that waits for the condition. Resolves with the milliseconds since the navigation began.
+ */
 const onceDrawn = (condition) => `new Promise((resolve) => {
   const look = () => {
     if (${condition}) resolve(performance.now());
@@ -41,7 +43,7 @@ const onceDrawn = (condition) => `new Promise((resolve) => {
   look();
 })`;
 
-/** Waits until the row at this position is drawn. */
+/** Script that scrolls down until this row is drawn. Resolves with the elapsed milliseconds. */
 const scrollTo = (rowIndex) => `new Promise((resolve) => {
   const begin = performance.now();
   const scroller = document.querySelector(".table-scroller");
@@ -61,7 +63,7 @@ async function executablePath() {
   return packaged.executablePath();
 }
 
-/** A page in its own browser context, with its measurements. */
+/** Opens a page in its own browser context, with counters of its bytes and CPU time. */
 async function openPage(browser) {
   const context = await browser.newContext({ viewport: VIEWPORT });
   context.setDefaultTimeout(WAIT_MS);

@@ -80,7 +80,7 @@ async function listening() {
   throw new Error("The node does not listen");
 }
 
-/** Memory of the node in KiB. */
+/** Returns the memory of the node in KiB. */
 function memory() {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   const field = (name) => Number(new RegExp(`^${name}:\\s*(\\d+) kB`, "m").exec(status)[1]);
@@ -109,7 +109,7 @@ function uploadMultipart(port, path, block, blockCount) {
   return sendBlocks(asked, block, { blockCount, head, tail: "\r\n--b--" });
 }
 
-/** The digest of the sent blocks. Each differs in its first bytes. */
+/** Sends the blocks, each with different first bytes. Returns the MD5 of all blocks. */
 async function sendBlocks(asked, block, { blockCount, head, tail }) {
   const answered = once(asked, "response");
   const hash = createHash("md5");

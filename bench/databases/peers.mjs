@@ -29,8 +29,8 @@ const BATCH_DOCUMENTS = 500;
 const DOCUMENT_BYTES = 500;
 const READ_ROUNDS = 15;
 /**
- * Warm-up, not measured: all three servers compile hot code. These databases are filled and deleted
- * before the first round.
+ * Number of databases that are filled and deleted before the first round, so that all three servers
+ * have compiled hot code.
  */
 const WARM_UP_DATABASES = 4;
 const WARM_UP_ROUNDS = 5;
@@ -165,7 +165,7 @@ async function measureLimits(url) {
   };
 }
 
-/** The first server in the list is ours. */
+/** Keeps the size from the first server that is measured, which is ours. */
 function noteBytes(measure, byteCount) {
   if (!answerBytes.has(measure)) answerBytes.set(measure, byteCount);
 }

@@ -12,8 +12,8 @@ import { portOf } from "../support/port-of.mjs";
 const DEBIAN = "/usr/lib/postgresql";
 
 /**
- * * The caller removes `directory`. PostgreSQL does not run as root; if this process is root, it
- * runs as the user `postgres`.
+ * Starts PostgreSQL with its data in `directory`, which the caller removes. PostgreSQL does not run
+ * as root; if this process is root, it runs as the user `postgres`.
  */
 export async function startPostgres(directory) {
   const version = readdirSync(DEBIAN).toSorted().at(-1);

@@ -1,7 +1,7 @@
 /**
- * Jobs per second, and the time until a waiting process gets a job added by another one: Tandem on
- * LMDB compared with graphile-worker and pg-boss on PostgreSQL, in turn on the same disk, all with
- * synchronous commits. README.md explains how to run it.
+ * Jobs per second, and the time until a waiting process gets a job that another process adds:
+ * Tandem on LMDB compared with graphile-worker and pg-boss on PostgreSQL, in turn on the same disk,
+ * all with synchronous commits. README.md explains how to run it.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -23,8 +23,8 @@ const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
  */
 const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
 /**
- * Duration of the warm-up for wake-ups. It is separate, because wake-ups run other code than a full
- * queue. The number of wake-ups in this time depends on the queue.
+ * Duration of the warm-up for wake-ups. It is separate, because wake-ups run different code than a
+ * full queue does. The number of wake-ups in this time depends on the queue.
  */
 const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 /**
@@ -139,7 +139,7 @@ function workedOff(one, count) {
   });
 }
 
-/** Latency of the next job whose data contain the time at which it was added. */
+/** Resolves with the latency of the next job whose data contain the time at which it was added. */
 async function latencyOf(waiting) {
   for (;;) {
     const [{ latencyMs }] = await once(waiting, "message");

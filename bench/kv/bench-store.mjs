@@ -25,7 +25,7 @@ export async function openStore(directory) {
   return new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
 }
 
-/** LMDB itself, with the options of the engine. */
+/** Opens LMDB itself, with the options of the engine. */
 export function openRaw(directory) {
   return open({
     path: directory,

@@ -1,5 +1,5 @@
 /**
- * Throughput for a large database next to a small one, and next to what `lmdb` alone reaches.
+ * Throughput for a large database, compared with a small one and with `lmdb` alone.
  *
  *   npm run build && node bench/large/documents.mjs [DOCUMENTS] [SMALL]
  *
@@ -30,7 +30,7 @@ import { BATCH, load } from "./load.mjs";
 import { describeOther, during } from "./other-client.mjs";
 
 const [DOCUMENTS = 1_000_000, SMALL = 36_000] = process.argv.slice(2, 4).map(Number);
-/** The smallest ratios that the program aims for. */
+/** Minimum ratios that the program aims for. */
 const SIZE_RATIO_MIN = 0.7;
 const LMDB_RATIO_MIN = 0.6;
 

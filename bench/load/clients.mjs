@@ -21,7 +21,7 @@ const FEEDS = Number(process.argv[4] ?? 4_000);
 const JOBS = Number(process.argv[5] ?? 200);
 const DATABASE_COUNT = 20;
 const WRITE_RATIO = 0.5;
-/** Feeds that are opened concurrently. */
+/** Number of feeds that are opened concurrently. */
 const OPENED_AT_ONCE = 200;
 
 const draw = drawsOf(1);
@@ -30,7 +30,7 @@ const nodes = [];
 const feeds = [];
 const durationsMs = { GET: [], PUT: [] };
 const statuses = new Map();
-/** `database/id`, and the acknowledged revision. */
+/** Acknowledged revision of each `database/id`. */
 const acknowledged = new Map();
 const counts = { broken: 0, feedsEnded: 0 };
 let isOver = false;
@@ -98,7 +98,7 @@ function openFeed(url) {
 async function run(url, client) {
   for (let number = 0; !isOver; number++) {
     const isWrite = number === 0 || draw() < WRITE_RATIO;
-    // Reads return the client's first document.
+    // Every read requests the client's first document.
     const place = isWrite && number > 0 ? Math.floor(draw() * DATABASE_COUNT) : client;
     const database = `db-${place % DATABASE_COUNT}`;
     const id = `c${client}-${number}`;

@@ -157,7 +157,7 @@ function mount() {
   execFileSync("mount", ["-o", "loop", disk, store]);
 }
 
-/** A killed process releases its files with a delay. */
+/** Unmounts the store. Retries, because a killed process releases its files with a delay. */
 async function unmount() {
   for (let attempt = 1; spawnSync("umount", [store]).status !== 0; attempt++) {
     if (attempt === 50) throw new Error(`${store} cannot be unmounted`);
@@ -328,7 +328,7 @@ async function mustInTime(url, method, path, body) {
   const untilMs = performance.now() + HEAL_MS_MAX;
   for (;;) {
     try {
-      // 409: an earlier attempt was written, but its response was lost.
+      // 409: an earlier attempt succeeded, but its response was lost.
       const { status } = await ask(url, method, path, body);
       if (status < 300 || status === 409) return;
     } catch {}

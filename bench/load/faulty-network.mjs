@@ -2,11 +2,7 @@
 import { connect, createServer } from "node:net";
 
 export class FaultyNetwork {
-  /**
-   * "black-hole": new connections are accepted without a response, and open ones become silent.
-   * "half-open": open connections to the node are gone without notice to the client. New
-   * connections work.
-   */
+  /** Whether new connections are accepted without a response, and open ones are silent. */
   #isBlackHole = false;
   #server;
   #pairs = new Set();
@@ -33,6 +29,7 @@ export class FaultyNetwork {
     }
   }
 
+  /** Closes open connections to the node without notice to the clients. New connections work. */
   loseHalf() {
     for (const { client, behind } of this.#pairs) {
       behind?.unpipe(client);

@@ -74,7 +74,7 @@ export class FoundationDbCluster {
     this.#processes[index].child = spawn(join(this.#bin, "fdbserver"), flags, { stdio: "ignore" });
   }
 
-  /** Sends a process a signal. */
+  /** Sends a signal to a process. */
   signal(index, signal) {
     this.#processes[index].child.kill(signal);
   }
@@ -86,18 +86,18 @@ export class FoundationDbCluster {
     await once(child, "exit");
   }
 
-  /** CPU time of the running processes. */
+  /** Returns the CPU time of the running processes. */
   processorSec() {
     return this.#processes.reduce((sum, process) => sum + processorSec(process), 0);
   }
 
-  /** Output of `fdbcli`. */
+  /** Runs a command in `fdbcli`. Returns its output. */
   command(text) {
     const flags = ["-C", this.file, "--timeout", "60", "--exec", text];
     return execFileSync(join(this.#bin, "fdbcli"), flags, { encoding: "utf8" });
   }
 
-  /** Resolves when the database itself returns a read version to fdbcli. */
+  /** Resolves when the database returns a read version to `fdbcli`. */
   async onceAnswering() {
     const flags = ["-C", this.file, "--timeout", "240", "--exec", "getversion"];
     await once(spawn(join(this.#bin, "fdbcli"), flags, { stdio: "ignore" }), "exit");

@@ -26,7 +26,9 @@ const DATABASES = ["a", "b", "c", "d"];
 const LIFE_MS_MAX = 2_500;
 const END_MS_MAX = 120_000;
 const TYPES = ["api_frontend", "replication", "replication"];
-/** Short pauses. With the defaults, interrupted jobs would pause beyond the final phase. */
+/**
+ * Short pauses. With the defaults, interrupted jobs would pause longer than the final phase lasts.
+ */
 const INI = "[replicator]\nmin_backoff_penalty_sec = 1\nmax_backoff_penalty_sec = 5\n";
 
 const draw = drawsOf(SEED);

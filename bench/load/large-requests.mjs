@@ -403,8 +403,8 @@ async function sendAtOnce(node, { method, path, body }, count) {
 }
 
 /**
- * The status, or the error: a server that refuses a body may close the connection before all of it
- * was sent.
+ * Sends a request. Resolves with the status or an error code: a server that refuses a body may
+ * close the connection before all of it was sent.
  */
 function send(url, method, path, body) {
   return new Promise((resolve) => {

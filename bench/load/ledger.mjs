@@ -1,6 +1,6 @@
 /**
- * Writers that record acknowledged writes, and checks of those. Each database has its own writers,
- * which create and update documents sequentially.
+ * Writers that record acknowledged writes, and checks of the recorded writes. Each database has its
+ * own writers, which create and update documents sequentially.
  */
 import { setTimeout as pause } from "node:timers/promises";
 import { ask, leavesOf } from "./node-process.mjs";
@@ -20,7 +20,7 @@ export class Ledger {
   #acknowledged;
   #writing = [];
 
-  /** `databases`: names of existing databases of the node at `url`. */
+  /** `databases` are names of existing databases of the node at `url`. */
   constructor(url, databases) {
     this.#url = url;
     this.#acknowledged = new Map(databases.map((name) => [name, new Map()]));
@@ -125,7 +125,10 @@ export async function missingOf({ url, database, copyUrl, copy, untilMs }) {
   }
 }
 
-/** Waits until the job of a document has the state. Returns its state if that takes too long. */
+/**
+ * Waits until the job of a document has this state. Returns the current state if that takes too
+ * long.
+ */
 export async function otherStateOf({ url, document, state, untilMs }) {
   for (;;) {
     const { body } = await ask(url, "GET", `/_scheduler/docs/_replicator/${document}`);

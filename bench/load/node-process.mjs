@@ -14,9 +14,9 @@ const METER = fileURLToPath(new URL("meter.mjs", import.meta.url));
 const agent = new Agent({ keepAlive: true, timeout: 3000 });
 
 /**
- * Serves the store in `directory`. Resolves when it listens, or immediately for a node without an
- * API. A metered node can be queried by `measure`. `environment` is added to the variables of this
- * process.
+ * Starts a process that serves the store in `directory`. Resolves when the process listens, or
+ * immediately for a node without an API. A metered node can be queried by `measure`. `environment`
+ * is added to the variables of this process.
  */
 export async function openProcess(
   directory,
@@ -41,7 +41,7 @@ export async function openProcess(
 }
 
 /**
- * A process in front of the server at `url` that forbids the named resources
+ * Starts a proxy in front of the server at `url`. It forbids the named resources
  * (`forbidding-proxy.mjs`).
  */
 export async function openForbidding(url, names) {
@@ -51,7 +51,7 @@ export async function openForbidding(url, names) {
   return { child, url: await onceListening(child) };
 }
 
-/** The URL that the process prints. */
+/** Resolves with the URL that the process prints. */
 async function onceListening(child) {
   for await (const line of createInterface({ input: child.stdout })) {
     const match = /^listening on (http:\/\/.*)$/.exec(line);
@@ -101,7 +101,10 @@ export function ask(url, method, path, body) {
   });
 }
 
-/** Linux only. `memoryMib` excludes mapped files, which are page cache. */
+/**
+ * Returns the resource usage of a process. `memoryMib` excludes mapped files, which are page cache.
+ * Linux only.
+ */
 export function usage({ child }) {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");
   const mib = (name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, "m").exec(status)?.[1]) / 1024;
@@ -123,7 +126,7 @@ export function drawsOf(seed) {
   };
 }
 
-/** Each id of a database with its leaves, as a string. */
+/** Returns a map from each id of a database to the leaves of the document, joined as a string. */
 export async function leavesOf(url, database) {
   const { body } = await ask(url, "GET", `/${database}/_changes?style=all_docs`);
   return new Map(

@@ -63,7 +63,7 @@ const samples = [[], []];
 const environment = mallocMeter();
 let writtenCount = 0;
 let isOver = false;
-/** Resolves when the writers may continue. */
+/** Set while the writers pause: resolves when they may continue. */
 let rest;
 try {
   for (const directory of directories) {
@@ -139,10 +139,10 @@ async function sampleAll(number, isLong) {
   resume();
 }
 
-/** Memory in MiB. */
+/** Measures a node. Memory is in MiB. */
 async function sampleOf(node, isTrimmed) {
   const before = await measure(node, true);
-  // Waits for finalizers, which release further memory of the collected objects.
+  // Waits for finalizers, which release additional memory of the collected objects.
   await pause(500);
   const after = await measure(node, true);
   if (isTrimmed) await trim(node);
@@ -162,8 +162,8 @@ async function sampleOf(node, isTrimmed) {
 }
 
 /**
- * The environment with which a process reports malloc's allocations; `undefined` without a C
- * compiler.
+ * Returns the environment with which a process reports malloc's allocations; `undefined` without a
+ * C compiler.
  */
 function mallocMeter() {
   const library = join(directories[0], "malloc-meter.so");
@@ -184,7 +184,7 @@ async function trim({ child }) {
   while (existsSync(asked)) await pause(100);
 }
 
-/** Allocated memory, and free memory that is kept; zeros without a C compiler. */
+/** Returns allocated memory, and free memory that is kept; zeros without a C compiler. */
 function mallocMib({ child }) {
   if (environment === undefined) return [0, 0];
   const text = readFileSync(`${environment.MALLOC_METER}.${child.pid}`, "utf8");

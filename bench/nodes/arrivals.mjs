@@ -17,7 +17,7 @@ export class Arrivals {
   /** The awaited ids of each database, with the callback for the time of arrival. */
   #awaited = new Map();
 
-  /** `url`: the server, with credentials if required. Its feed is followed from now on. */
+  /** Follows `_db_updates` of the server from now on. `url` contains credentials if required. */
   static async open(url) {
     const arrivals = new Arrivals();
     arrivals.#url = url;

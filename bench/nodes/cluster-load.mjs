@@ -31,7 +31,7 @@ const QUIET_SEC = 60;
  * version 7.1 keep cancelled watches, which count towards it.
  */
 const WATCH_FLAGS = ["--knob_max_storage_server_watch_bytes=1000000000"];
-/** Wait before FoundationDB's counters are read, because they are updated within seconds. */
+/** Pause before FoundationDB's counters are read, because their updates are delayed by seconds. */
 const COUNTED_MS = 6_000;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));

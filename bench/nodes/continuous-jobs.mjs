@@ -116,14 +116,14 @@ async function runningCount(server, database) {
   return docs.length;
 }
 
-/** Resident memory of the process that runs the jobs. */
+/** Returns the resident memory of the process that runs the jobs. */
 async function residentBytes(server) {
   const { workers } = await call(server, "GET", "/_tandem/workers");
   const status = readFileSync(`/proc/${workers[0].pid}/status`, "utf8");
   return Number(/VmRSS:\s+(\d+) kB/.exec(status)[1]) * 1024;
 }
 
-/** Memory in use by CouchDB's Erlang virtual machine. */
+/** Returns the memory in use by CouchDB's Erlang virtual machine. */
 async function couchdbBytes(server) {
   const { memory } = await call(server, "GET", "/_node/_local/_system");
   return Object.entries(memory)

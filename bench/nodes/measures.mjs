@@ -17,7 +17,9 @@ export function socketCount({ child }) {
   }).length;
 }
 
-/** CPU time of the process so far, in seconds. Linux counts in hundredths of a second. */
+/**
+ * Returns the CPU time of the process so far, in seconds. Linux counts in hundredths of a second.
+ */
 export function processorSec({ child }) {
   const fields = readFileSync(`/proc/${child.pid}/stat`, "utf8")
     .replace(/^.*\) /, "")
@@ -25,20 +27,23 @@ export function processorSec({ child }) {
   return (Number(fields[11]) + Number(fields[12])) / 100;
 }
 
-/** Duration of the work in milliseconds. */
+/** Does the work. Returns its duration in milliseconds. */
 export async function timed(work) {
   const beginMs = performance.now();
   await work();
   return performance.now() - beginMs;
 }
 
-/** The quantile `part` of the values, such as 0.5 for the median; `undefined` for an empty list. */
+/**
+ * Returns the quantile `part` of the values, such as 0.5 for the median; `undefined` for an empty
+ * list.
+ */
 export function quantile(values, part) {
   const sorted = values.toSorted((one, other) => one - other);
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))];
 }
 
-/** "p50 3 ms, p99 9 ms, longest 12 ms" */
+/** Formats quantiles, such as "p50 3 ms, p99 9 ms, longest 12 ms". */
 export function quantilesText(values) {
   const [p50, p99, longest] = [0.5, 0.99, 1].map((part) => quantile(values, part)?.toFixed(1));
   return `p50 ${p50} ms, p99 ${p99} ms, longest ${longest} ms`;

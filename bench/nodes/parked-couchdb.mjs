@@ -7,9 +7,9 @@
  *     node bench/nodes/parked-couchdb.mjs [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_PER_SECOND]
  *
  * CouchDB has JOBS (400) databases of one document. If JOBS exceeds its `max_jobs` (default: 500),
- * its own jobs take turns, and their first round may last longer than FIRST_LIMIT_SEC. A
- * Tandem process copies each into another one. Then, after it has stopped, CouchDB does the same
- * with documents of a `_replicator` database and its configured `max_jobs`. Once all first
+ * its own jobs take turns, and their first round may last longer than FIRST_LIMIT_SEC. A Tandem
+ * process copies each database into another one. After this process has stopped, CouchDB does the
+ * same with documents of a `_replicator` database and its configured `max_jobs`. Once all first
  * documents have arrived, and the jobs of Tandem are parked, CPU time, memory and sockets are
  * measured for QUIET_SECONDS without changes. Then documents are written to random databases.
  * Documents that have not arrived LIMIT_SEC after the last one are counted. COUCHDB_PID must be a
@@ -152,7 +152,10 @@ async function measureBoth(node, targetOf) {
   await arrivals.close();
 }
 
-/** The time that each document took to arrive; `undefined` for missing ones. */
+/**
+ * Writes documents to random databases. Returns the time that each took to arrive; `undefined` for
+ * missing ones.
+ */
 async function writeRandomly(targetOf, arrivals) {
   const draw = drawsOf(1);
   const arriving = [];

@@ -28,7 +28,7 @@ const [DATABASES = 500, DOCUMENTS = 20] = process.argv.slice(2).map(Number);
 const COUCHDB = process.env.COUCHDB_URL?.replace(/\/$/, "");
 if (COUCHDB === undefined) throw new Error("COUCHDB_URL names no server");
 const PREFIX = process.env.PREFIX ?? "tandem-bench";
-/** Time limit until both are equal; changes of `_security` are polled every 30 s. */
+/** Time limit for the servers to become equal. Changes of `_security` are polled every 30 s. */
 const LIMIT_SEC = 300;
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
 const REPLICATOR = encodeURIComponent(`${PREFIX}/_replicator`);
@@ -138,7 +138,7 @@ async function changeDatabases() {
   ]);
 }
 
-/** Resolves when the comparison finds no difference; throws after LIMIT_SEC. */
+/** Resolves when the comparison finds no difference. Throws after LIMIT_SEC. */
 async function onceSame(target) {
   const untilMs = Date.now() + LIMIT_SEC * 1000;
   for (;;) {

@@ -6,10 +6,11 @@
  *   npm run build && node bench/nodes/ruled-jobs.mjs [JOBS] [FEW_JOBS]
  *
  * A rule copies the databases of a node into others of the same node, so only this program sends
- * HTTP requests. It does the same with few jobs first, to compare. Then two nodes share the store,
- * and the one that holds the watcher of the databases is identified (`watchingNode`). The other one
- * writes documents to random databases, and the watching one is killed. Prints the delay of the
- * first documents, and how many are missing; the exit code is 1 if one is.
+ * HTTP requests. For comparison, the program does the same with few jobs first. Then two nodes
+ * share the store, and the one that holds the watcher of the databases is identified
+ * (`watchingNode`). The other one writes documents to random databases, and the watching one is
+ * killed. Prints the delay of the first documents, and how many are missing; the exit code is 1 if
+ * one is.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -48,7 +49,7 @@ let missing = 0;
 for (const count of [FEW_JOBS, JOBS]) missing += await measureJobs(count);
 process.exitCode = missing === 0 ? 0 : 1;
 
-/** Returns how many documents are missing. */
+/** Runs all measurements with this many jobs. Returns the number of missing documents. */
 async function measureJobs(count) {
   print(`${count} jobs`);
   const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
@@ -143,8 +144,8 @@ async function measureRequest(node, path) {
 }
 
 /**
- * The node that runs the watcher and the rule's follower. If they run on two nodes, the second node
- * is drained, so that the first gets both. Throws if no node gets both.
+ * Returns the node that runs the watcher and the rule's follower. If they run on two nodes, the
+ * second node is drained, so that the first gets both. Throws if no node gets both.
  */
 async function watchingNode(nodes) {
   const found = await soleHolder(nodes, 1);
@@ -161,8 +162,8 @@ async function watchingNode(nodes) {
 }
 
 /**
- * The node that holds both slotless jobs (`SLOTLESS_JOBS`) while no other node holds any job;
- * `undefined` if no such node was found in this many attempts.
+ * Returns the node that holds both slotless jobs (`SLOTLESS_JOBS`) while no other node holds any
+ * job; `undefined` if no such node was found in this many attempts.
  */
 async function soleHolder(nodes, attemptsMax) {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {

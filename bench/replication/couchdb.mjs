@@ -4,8 +4,8 @@ import { call } from "./nodes.mjs";
 const PREFIX = "tandem-bench";
 
 /**
- * A source filled by `load(server, name)`, and new targets. Removes databases of earlier runs.
- * `url` has an administrator's name and password.
+ * Removes databases of earlier runs, and creates a source that `load(server, name)` fills. Returns
+ * it, and a function for URLs of new targets. `url` has an administrator's name and password.
  */
 export async function openCouch(url, load) {
   const server = { url: url.replace(/\/$/, "") };

@@ -82,7 +82,7 @@ async function replicate(server, body) {
   if (history[0].docs_written !== DOCUMENTS) throw new Error(JSON.stringify(history[0]));
 }
 
-/** A proxy in front of a server, half a round trip away. */
+/** Opens a proxy in front of a server, which delays data by half a round trip in each direction. */
 async function openWay(url, roundTripMs) {
   const { port } = new URL(url);
   const sockets = new Set();

@@ -69,7 +69,7 @@ async function untilCount({ url }, database, count) {
   }
 }
 
-/** Random bytes, which cannot be compressed. Resolves to their MD5. */
+/** Uploads random bytes, which cannot be compressed. Resolves with their MD5. */
 async function upload({ url }, path) {
   const piece = Buffer.alloc(MEBIBYTE);
   const md5 = createHash("md5");

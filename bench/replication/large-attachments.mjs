@@ -84,7 +84,7 @@ async function pipe(from, to, ids) {
   });
 }
 
-/** Random bytes, which cannot be compressed. */
+/** Uploads random bytes, which cannot be compressed. */
 async function upload(url, mebibytes) {
   const piece = Buffer.alloc(MEBIBYTE);
   const headers = {

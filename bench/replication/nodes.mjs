@@ -78,7 +78,7 @@ export async function call({ url }, method, path, body) {
   return answer;
 }
 
-/** Memory of a process in bytes without mapped files: those of the store are page cache. */
+/** Anonymous memory of a process in bytes. Excludes mapped files, which are page cache. */
 export function memoryBytes(pid) {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   return Number(/^RssAnon:\s+(\d+) kB/m.exec(status)[1]) * 1024;

@@ -7,13 +7,13 @@
  *
  * The file contains one document per line; the default is the bundled films. With COUCHDB_URL, the
  * URL of a CouchDB with an administrator's name and password, its own replicator copies the same
- * documents between two of its databases, over HTTP, and then the first node does.
+ * documents between two of its databases, over HTTP, and then the first node copies them.
  *
  * Everything runs ROUNDS times (5), in turn, between the same two nodes, each time into new
  * databases: the first round shows new processes, the last ones warm ones. Prints for each row
  * documents per second, and CPU seconds and peak memory of both nodes. In the rows of PouchDB and
- * of the minimal requests, these include this process, which does the work there. The usage of a
- * CouchDB is not measured. The ratios are those of the medians.
+ * of the minimal requests, this usage includes that of this process, which does the work there. The
+ * usage of a CouchDB is not measured. The ratios are those of the medians.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -108,7 +108,7 @@ async function pouch(source, target) {
   if (result.docs_written !== lines.length) throw new Error(JSON.stringify(result));
 }
 
-/** Ratio of the speed of `ours` to that of `theirs`. */
+/** Compares the speed of `ours` with that of `theirs`, as a ratio. */
 function compare(ours, theirs, name) {
   const [own, others] = [ours, theirs].map((label) => lines.length / median(secondsOf.get(label)));
   const ratio = own / others;

@@ -10,8 +10,8 @@
  * milliseconds of both nodes per document, and the peak of their memory together; then the ratios
  * of the medians.
  *
- * With COUCHDB_URL, the URL of a CouchDB with an administrator's name and password, the same is
- * copied between two of its databases, by its own replicator and by the first node.
+ * With COUCHDB_URL, the URL of a CouchDB with an administrator's name and password, the same
+ * documents are copied between two of its databases, by its own replicator and by the first node.
  */
 import { randomBytes } from "node:crypto";
 import { openCouch } from "./couchdb.mjs";

@@ -20,7 +20,7 @@ export function report({ what, measured, beside = "", ratio, aim = "" }) {
   appendFileSync(BENCH_ROWS, `${JSON.stringify([what, measured, beside, times, aim])}\n`);
 }
 
-/** The rows so far, as a Markdown table with aligned columns. */
+/** Returns the rows so far, as a Markdown table with aligned columns. */
 export function tableOf(path) {
   const lines = readFileSync(path, "utf8").split("\n").slice(0, -1);
   const rows = [COLUMNS, ...lines.map((line) => JSON.parse(line))];

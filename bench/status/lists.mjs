@@ -139,7 +139,7 @@ function completed(number) {
 /** The first `fold` merges the changes of all jobs into the index; the others find none left. */
 const STEPS = ["add", "accept", "finish", "fold"];
 
-/** Cost of each step of a job's life: wall time and CPU time in µs, and KiB written to files. */
+/** Measures each step of a job's life: wall time and CPU time in µs, and KiB written to files. */
 async function measureChanges({ kv, jobs, fold }, from, callerCount) {
   const numbers = Array.from({ length: CHANGED_JOBS }, (_, index) => scattered(from + index));
   const held = [];
@@ -185,7 +185,7 @@ async function measured(numbers, callerCount, work) {
   return [wallUs, user + system, writtenKib].map((value) => value / numbers.length);
 }
 
-/** Linux counts the bytes that a process writes; elsewhere NaN. */
+/** Returns the bytes that the process has written, as counted by Linux; elsewhere NaN. */
 function bytesWritten() {
   try {
     return Number(/wchar: (\d+)/.exec(readFileSync("/proc/self/io", "latin1"))[1]);

@@ -43,7 +43,7 @@ export function App() {
   if (session?.reads) reader.current = session;
   const lookCount = useRef(0);
   const enter = (entered: Session) => {
-    // Ignores pending responses to requests sent before the login.
+    // Invalidates session requests that were sent before the login.
     lookCount.current++;
     setLoggedIn(entered);
   };
@@ -71,7 +71,7 @@ export function App() {
   }
   if (reader.current === undefined) return <LoginPage session={session} onLogin={enter} />;
   const leave = () => void logOut().finally(() => window.location.reload());
-  // Remounted for a different user, who must not see what the previous user typed.
+  // The key remounts the frame for a different user, who must not see what the previous user typed.
   return (
     <>
       <Frame
@@ -211,7 +211,7 @@ const NAMES: ReadonlyMap<string | undefined, string> = new Map([
   ["topology", "Topology"],
 ]);
 
-/** Sets the title of a page. The page, a later sibling, may set a more specific one. */
+/** Sets a default title. The page is a later sibling, so it can set a more specific title. */
 function Title({ view: { segments } }: { view: View }) {
   const [first, second] = segments;
   useTitle(second ?? NAMES.get(first) ?? "Page not found");
@@ -289,7 +289,9 @@ function LiveState({
   );
 }
 
-/** Not a link, because the fragment of the address identifies the view. */
+/**
+ * Moves the focus to the content. A link cannot do this, because the fragment identifies the view.
+ */
 function skipToMain(): void {
   document.getElementById("main")?.focus();
 }

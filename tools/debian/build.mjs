@@ -126,7 +126,9 @@ function writeSystemFiles(write, tandem) {
   write(`${share}/doc/couch-tandem/copyright`, copyright());
 }
 
-/** The example unit, adapted to the user and the configuration file of the Debian package. */
+/**
+ * Returns the example unit, adapted to the user and the configuration file of the Debian package.
+ */
 function ownUnit(text) {
   const withoutHeader = text.replace(/^(#.*\n)+/, "");
   // A dynamic user would make systemd move the store to /var/lib/private.
@@ -140,7 +142,7 @@ function ownUnit(text) {
   );
 }
 
-/** A file that zsh loads by its name, when it completes the command for the first time. */
+/** Returns a file that zsh loads by its name when it completes the command for the first time. */
 function zshCompletion(script) {
   return `#compdef tandem\n${script}_bash_complete -o default -F _tandem\n`;
 }

@@ -126,7 +126,7 @@ export function drawFaults(faults, count, seed) {
     const ordered = inOrder(placed);
     return ordered.slice(0, Math.ceil((count * weight) / sum));
   });
-  // The folders are mixed, so that the first faults are a sample as well.
+  // The folders are mixed, so that the first faults are a representative sample.
   return inOrder(drawn).map(({ fault }) => fault);
 }
 

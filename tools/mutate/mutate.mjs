@@ -5,11 +5,11 @@
  *                     [--survey new|more] [--seconds 60] [--jobs 1]
  *
  * A survey records once which lines each test file runs, in its own process and in the programs
- * that it starts. A fault is then tested by the files that run its line, those with its name and
- * the fastest first, for up to `--seconds` of their usual time. `--in`, which may be repeated, is
- * the beginning of `src/path.ts:line`. `--named` plants the faults of `named-faults.mjs` that
- * contain the text; "" matches all. Survivors in `explained-faults.mjs` are printed with their
- * explanation. The exit code is 1 if another fault survived.
+ * that it starts. A fault is then tested by the test files that run its line: those named after its
+ * file first, then the fastest, until their usual times add up to `--seconds`. `--in`, which may be
+ * repeated, selects faults by a prefix of `src/path.ts:line`. `--named` plants the faults of
+ * `named-faults.mjs` that contain the text; "" matches all. Survivors in `explained-faults.mjs` are
+ * printed with their explanation. The exit code is 1 if another fault survived.
  */
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -79,8 +79,8 @@ const unreliable = await failingWithoutFault();
 report();
 
 /**
- * Prints the figures. A wait that reached its limit is counted separately, because the machine may
- * be slow.
+ * Prints the figures. Faults noticed by a wait that reached its limit are also counted separately,
+ * because the machine may have been slow.
  */
 function report() {
   const isUnreliable = ({ noticedBy }) =>
@@ -131,7 +131,7 @@ function drawnFaults() {
   return drawFaults(all, Number(values.count), values.seed);
 }
 
-/** The lines that the tests ran, and the texts of sources and tests at that time. */
+/** Returns the lines that the tests ran, and the texts of sources and tests at that time. */
 function readSurvey() {
   const read = (name) => JSON.parse(readFileSync(join(SURVEY, name), "utf8"));
   const names = readdirSync(SURVEY).filter((name) => /\.ts\.json$/.test(name));
@@ -153,7 +153,7 @@ function textOf(path) {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** The faults whose rule or place contains the text. */
+/** Returns the faults whose rule or place contains the text. */
 function namedFaults(part) {
   const named = NAMED_FAULTS.filter(({ rule, path }) => `${path} ${rule}`.includes(part));
   return named.map(({ path, text, replacement, rule, tests }) => {
@@ -232,9 +232,9 @@ function startsPrograms(file, seen = new Set()) {
 }
 
 /**
- * Test files that run the line, within the time limit: first those named after its file in the same
- * folder, then those named after it elsewhere, then the fastest. For a line added since the survey:
- * test files that run any line of its file.
+ * Returns the test files that run the line, within the time limit: first those named after its file
+ * in the same folder, then those named after it elsewhere, then the fastest. For a line added since
+ * the survey: test files that run any line of its file.
  */
 function filesFor(fault) {
   const { path } = fault;
@@ -265,8 +265,8 @@ function filesFor(fault) {
 }
 
 /**
- * The line of the enclosing statement: the line itself, or the last one before it that a test ran.
- * Built files have fewer lines.
+ * Returns the line of the enclosing statement: the line itself, or the last one before it that a
+ * test ran. Built files have fewer lines.
  */
 function statementLine(path, line) {
   if (line === undefined) return undefined;
@@ -276,8 +276,8 @@ function statementLine(path, line) {
 }
 
 /**
- * The line number of a fault at the time of the survey: of the lines with the same text, the one
- * with the most similar neighbours.
+ * Returns the line number of a fault at the time of the survey: of the lines with the same text,
+ * the one with the most similar neighbours.
  */
 function surveyedLine({ path, line }) {
   const before = sources[path]?.split("\n") ?? [];
@@ -321,7 +321,7 @@ async function test(tree, files, { limitMs, environment = {}, isWhole = false })
   const code = await new Promise((resolve) => child.once("close", resolve));
   clearTimeout(timer);
   try {
-    // Programs left running by a failed test.
+    // Kills programs that a failed test has left running.
     process.kill(-child.pid, "SIGKILL");
   } catch {}
   return { output, code };

@@ -1,8 +1,8 @@
 /** Texts of a release: its section of the changelog, and its provenance. */
 
 /**
- * Returns the section of a version. `dated` is the changelog with `date` instead of "unreleased".
- * Throws if there is no section, or if it is empty.
+ * Returns the section of a version as `notes`, and as `dated` the changelog with `date` instead of
+ * "unreleased". Throws if there is no section, or if it is empty.
  */
 export function changelogSection(changelog, version, date) {
   const heading = `## [${version}]`;

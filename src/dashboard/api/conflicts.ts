@@ -5,10 +5,10 @@ import { get, segmentOf, withQuery } from "./request.ts";
 /** Number of leaves that can be compared at a time. */
 export const COMPARED_MAX = 6;
 
-/** A document as `parseJson` returns it: `printJson` prints its numbers unchanged. */
+/** A document parsed by `parseJson`, so that `printJson` can print its numbers unchanged. */
 export type LeafDocument = Readonly<Record<string, unknown>>;
 
-/** Reads the first leaves of a document that are not deleted, the winner first. */
+/** Reads up to `COMPARED_MAX` undeleted leaves of a document, winner first. */
 export async function readLeaves(
   database: string,
   id: string,

@@ -8,7 +8,7 @@ export type FeedState = "connecting" | "live" | "lost" | "refused";
 
 export interface FeedListener {
   event(event: JobEvent): void;
-  /** Called when events were lost. Data read before is then out of date. */
+  /** Called when events may have been lost. Data read earlier may then be out of date. */
   gap(): void;
   state(state: FeedState): void;
 }
@@ -86,7 +86,8 @@ export class EventFeed {
 
   #lose(): void {
     this.#wasLost = true;
-    // Data is read again after the reconnection, because requests in the meantime may fail.
+    // The listener reads its data again after the reconnection, because its requests may have
+    // failed during the outage.
     this.#hasMissed = true;
     this.#listener.state("lost");
   }

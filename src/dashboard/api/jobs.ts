@@ -9,14 +9,14 @@ const PAGE_ROWS = 200;
 /** Page size for later pages, for users who scroll far. */
 const LATER_PAGE_ROWS = 1_000;
 const COUNT_PAGES_MAX = 20;
-/** Number of jobs shown of those that a command would affect. */
+/** Number of affected jobs shown in the preview of a command. */
 const PREVIEW_ROWS = 5;
 /** Maximum number of concurrent commands for single jobs. */
 const COMMANDS_AT_ONCE = 6;
 
 export type { JobCount };
 
-/** Targets of a command: all jobs that match a filter, or some by name. */
+/** Targets of a command: all jobs that match a filter, or single jobs by name. */
 export type Targets =
   | { readonly kind: "filter"; readonly query: Query }
   | { readonly kind: "names"; readonly names: readonly string[] };
@@ -62,7 +62,7 @@ export function countJobs(
   return client.jobs.count(filterPart(query) as object, { pagesMax, signal });
 }
 
-/** The jobs that a command would affect. */
+/** Returns the jobs that a command would affect. */
 export function previewJobs(query: Query, signal: AbortSignal): Promise<JobPreview> {
   const options = { limit: PREVIEW_ROWS, pagesMax: COUNT_PAGES_MAX, signal };
   return client.jobs.count(filterPart(query) as object, options);
@@ -71,7 +71,7 @@ export function previewJobs(query: Query, signal: AbortSignal): Promise<JobPrevi
 /** Query parameters for order and paging. */
 const ORDERING = new Set(["sort", "descending", "skip", "limit", "bookmark"]);
 
-/** The parameters of a view's query that select jobs. */
+/** Returns the parameters of a view's query that select jobs. */
 export function filterPart(query: Query): Query {
   return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
 }
@@ -128,7 +128,7 @@ export async function undoCommand(opposite: Command, undo: Undo): Promise<Comman
   return ended(client.commands.undo(undo.id));
 }
 
-/** Waits for the end of a command. */
+/** Waits until a command has ended. Returns its result. */
 async function ended(
   command: RunningCommand,
   onProgress: (command: BulkCommand) => void = () => {},

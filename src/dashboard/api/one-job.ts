@@ -26,7 +26,7 @@ export async function readDetails(name: string, signal: AbortSignal): Promise<Jo
 
 export type ReplicationDocument = Readonly<Record<string, unknown>>;
 
-/** Whether the user may read the document of the job: administrators and the owner. */
+/** Whether the user may read the document of the job, as an administrator or its owner. */
 export function mayReadDocument({ name, changes }: Session, job: Pick<Job, "user">): boolean {
   return changes || (name !== null && name === job.user);
 }

@@ -12,8 +12,8 @@ export const UNAUTHORIZED_EVENT = "tandem-unauthorized";
 const SESSION = "_session";
 
 /**
- * Absolute URL of a resource. `path` has no leading slash. The dashboard is one folder below the
- * API.
+ * Returns the absolute URL of a resource. `path` has no leading slash. The dashboard is one folder
+ * below the API.
  */
 export function addressOf(path: string): string {
   return new URL(`../${path}`, document.baseURI).href;

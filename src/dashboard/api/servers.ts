@@ -32,7 +32,7 @@ export function readGroups(skip: number, signal: AbortSignal): Promise<Page<Grou
   });
 }
 
-/** The page after `skip` rows, or the last one if there are fewer. */
+/** Reads the page after `skip` rows, or the last page if the list has fewer rows. */
 async function readPage<Row>(
   skip: number,
   read: (place: {
@@ -56,7 +56,7 @@ export async function readOtherBudgets(signal: AbortSignal): Promise<readonly Bu
   return budgets.filter(({ name }) => !shown.has(name));
 }
 
-/** Changes a setting of the cluster through this node. */
+/** Sets the shares of a group. This node's setting applies to all nodes. */
 export async function setShares(group: string, shares: number): Promise<void> {
   const name = group.replace(/^user:/, "");
   const path = `_node/_local/_config/replicator.shares/${segmentOf(name)}`;

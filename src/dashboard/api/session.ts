@@ -2,7 +2,10 @@
 import { get, RequestError, request } from "./request.ts";
 
 export interface Session {
-  /** User name; null without administrators: every user then has administrator rights. */
+  /**
+   * User name; null for an anonymous user, who has administrator rights if no administrators are
+   * configured.
+   */
   readonly name: string | null;
   /** Whether the user may read jobs and nodes. */
   readonly reads: boolean;

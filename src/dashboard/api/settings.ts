@@ -2,14 +2,14 @@
 import type { NodeSettings, SettingRow } from "../../contract/index.ts";
 import { get, request, segmentOf } from "./request.ts";
 
-/** Placeholder of the node for a secret. */
+/** Placeholder that the node returns instead of a secret. */
 export const HIDDEN_VALUE = "****";
 
 export function readSettings(signal?: AbortSignal): Promise<NodeSettings> {
   return get<NodeSettings>("_tandem/settings", signal);
 }
 
-/** A value with its unit, such as `500 jobs`; a text or `infinity` has none. */
+/** Returns a value with its unit, such as `500 jobs`; a text or `infinity` has none. */
 export function withUnit(value: string, { unit }: Pick<SettingRow, "unit">): string {
   return unit !== null && /^[\d.]+$/.test(value) ? `${value} ${unit}` : value;
 }
@@ -33,8 +33,8 @@ export async function resetSetting(node: string, place: Place): Promise<void> {
 }
 
 /**
- * Path of a setting. Contains the name of the node, because a proxy could pass the request to
- * another node, which would then change its own setting.
+ * Returns the path of a setting. It contains the name of the node, because a proxy could pass the
+ * request to another node, which would then change its own setting.
  */
 function pathOf(node: string, { section, key }: Place): string {
   return `_node/${[node, "_config", section, key].map(segmentOf).join("/")}`;

@@ -3,7 +3,7 @@ import type { Budget, BudgetRates } from "../../contract/index.ts";
 import { BUDGET_DIRECTIONS, BUDGET_LIMITS } from "../api/budget.ts";
 import { formatNumber } from "./format.ts";
 
-/** Text of a budget, such as `read 50 requests/s, 5 MB/s; write 200 documents/s`. */
+/** Returns the text of a budget, such as `read 50 requests/s, 5 MB/s; write 200 documents/s`. */
 export function budgetText(budget: Budget): string {
   const parts = BUDGET_DIRECTIONS.flatMap((direction) => {
     const limits = BUDGET_LIMITS.flatMap(([limit, unit]) => {
@@ -15,7 +15,10 @@ export function budgetText(budget: Budget): string {
   return parts.length === 0 ? "no limit" : parts.join("; ");
 }
 
-/** The budget in a form whose fields are named `direction.limit`. An empty field means no limit. */
+/**
+ * Returns the budget in a form whose fields are named `direction.limit`. An empty field means no
+ * limit.
+ */
 export function budgetOf(textOf: (field: string) => string): Budget {
   const ratesOf = (direction: string): BudgetRates =>
     Object.fromEntries(

@@ -34,7 +34,7 @@ export function useSurroundings(): Surroundings {
 
 interface FeedHandlers {
   readonly event: (event: JobEvent) => void;
-  /** Called when events were lost. Data read before is then out of date. */
+  /** Called when events may have been lost. Data read earlier may then be out of date. */
   readonly gap: () => void;
 }
 

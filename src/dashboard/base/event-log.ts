@@ -1,4 +1,4 @@
-/** The event log as kept by the page. */
+/** Entries of the event log, as kept by the page. */
 import type { ControlEvent, JobEvent } from "../../contract/index.ts";
 
 /** Position before the first event. */
@@ -13,7 +13,10 @@ export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes" | 
   readonly failureClass: string | undefined;
 }
 
-/** The entry for an event; `undefined` if it only reports changed list properties of the job. */
+/**
+ * Returns the entry for an event; `undefined` if the event reports neither a decision nor any
+ * change except `changed`.
+ */
 export function entryOf(event: JobEvent): LogEntry | undefined {
   const { place, time, changes, name, job } = event;
   const decision = decisionOf(event);
@@ -36,7 +39,7 @@ const DECISIONS: Readonly<Record<string, readonly string[]>> = {
  */
 const LATE_MS_MAX = 2_000;
 
-/** The operator's decision that is closest in time to the event. */
+/** Returns the operator's decision that is closest in time to the event. */
 function decisionOf({
   time,
   changes,

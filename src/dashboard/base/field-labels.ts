@@ -29,7 +29,7 @@ const LABELS: ReadonlyMap<string, string> = new Map([
   ...DOCUMENT_OPTIONS.map(({ name, label }) => [name, label] as const),
 ]);
 
-/** Labels of fields for which no hint is shown. */
+/** Labels of fields whose member name is not shown as a hint. */
 const OTHER_LABELS: ReadonlyMap<string, string> = new Map([
   ["id", "Id"],
   ["name", "Name"],
@@ -48,15 +48,18 @@ export function labelOf(field: string): string {
 }
 
 /**
- * The member name, shown as a hint to users who know it from the API. `undefined` if the label
- * begins with it.
+ * Returns the member name, which is shown as a hint to users who know it from the API; `undefined`
+ * if the label begins with that name.
  */
 export function hintOf(field: string): string | undefined {
   const label = LABELS.get(field);
   return label === undefined || label.toLowerCase().startsWith(field) ? undefined : field;
 }
 
-/** The field mentioned in an error message of the node, such as "`source.url` must be a string". */
+/**
+ * Returns the field mentioned in an error message of the node, such as "`source.url` must be a
+ * string".
+ */
 export function fieldNamed(message: string): string | undefined {
   const [, path = ""] = /`([^`]+)`/.exec(message) ?? [];
   for (let prefix = path; prefix !== ""; prefix = prefix.replace(/(^|[.[])[^.[]*$/, "")) {

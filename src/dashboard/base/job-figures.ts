@@ -1,10 +1,10 @@
-/** Values derived from jobs and servers. A value without evidence is null. */
+/** Values derived from jobs and servers. */
 import type { EndpointRow, Job } from "../../contract/index.ts";
 
 /**
- * End of the last run that is known to have succeeded, if the job's history contains it. A stopped
- * run counts only if the lag is known, which proves that the source responded, and if the job was
- * not failing at that time.
+ * Returns the end of the last run that is known to have succeeded, if the job's history contains
+ * it. A stopped run counts only if the lag is known, which proves that the source responded, and if
+ * the job was not failing at that time.
  */
 export function lastSuccess({ history, lag_sec, failing_since }: Job): string | null {
   const isProven = ({ timestamp, type }: Job["history"][number]): boolean => {
@@ -16,8 +16,8 @@ export function lastSuccess({ history, lag_sec, failing_since }: Job): string | 
 }
 
 /**
- * Whether a server can be reached: false after a confirmed outage, null if it has not responded in
- * the last minutes.
+ * Whether a server can be reached: false during a confirmed outage; null during an unconfirmed
+ * outage, or if the server has no recent responses.
  */
 export function isReached({
   outage,
@@ -27,15 +27,15 @@ export function isReached({
   return latency === null ? null : true;
 }
 
-/** An address without scheme and final slash: `host/name`. */
+/** Returns an address without scheme and final slash: `host/name`. */
 export function shortAddress(address: string | null): string {
   if (address === null) return "?";
   return address.replace(/^https?:\/\//, "").replace(/\/$/, "");
 }
 
 /**
- * Fraction of the known changes that has been processed, from 0 to 1; undefined if their number is
- * unknown.
+ * Returns the fraction of the known changes that has been processed, from 0 to 1; `undefined` if
+ * their number is unknown.
  */
 export function progressOf({ info, pending }: Job): number | undefined {
   const checked = info?.revisions_checked;

@@ -1,6 +1,4 @@
-/**
- * A job in a long list, reduced to what its row shows, so that 100,000 of them fit into a browser.
- */
+/** A job, reduced to what its row in a long list shows, so that a browser can hold 100,000 jobs. */
 import type { Job, JobEvent } from "../../contract/index.ts";
 import { lastSuccess } from "./job-figures.ts";
 
@@ -53,7 +51,7 @@ export interface ChangedLines {
   readonly others: readonly JobEvent[];
 }
 
-/** Applies events, oldest first, to a list of jobs. A job may have had a different id before. */
+/** Applies events, oldest first, to a list of jobs. An event may change the id of its job. */
 export function linesAfter(lines: readonly JobLine[], events: readonly JobEvent[]): ChangedLines {
   const lastOf = new Map(events.map((event) => [event.id, event]));
   const idOf = new Map(events.map(({ id, former_id: former = id }) => [former, id]));

@@ -3,8 +3,8 @@ import { isJsonObject, printJson } from "../../base/index.ts";
 import { UNSEEN } from "./format.ts";
 
 /**
- * Formats a value as indented JSON, with escapes for invisible characters and those that change the
- * text direction.
+ * Formats a value as indented JSON. Escapes characters that are invisible or change the text
+ * direction.
  */
 export function visibleJson(value: unknown): string {
   return indented(value, "\n").replace(UNSEEN, (char) =>

@@ -8,8 +8,8 @@ const SECRET =
   /^(password|token|api_?key|(client_)?secret|client_assertion|headers|authorization|key_file_password)$/i;
 
 /**
- * The value with each secret replaced, including those in addresses. References to secrets are
- * kept, since they reveal nothing.
+ * Returns the value with each secret replaced, including those in addresses. References to secrets
+ * are kept, since they reveal nothing.
  */
 export function masked(value: unknown, name = ""): unknown {
   if (typeof value === "string") {

@@ -3,7 +3,7 @@
 /** Minimum part of a minute that yields a meaningful rate. */
 const SECONDS_MIN = 10;
 
-/** The rate in each minute; null if there are no counts or they cover too short a time. */
+/** Returns the rate in each minute; null if there are no counts or they cover too short a time. */
 export function perSecond<Minute extends { readonly seconds: number }>(
   minutes: readonly Minute[],
   countOf: (minute: Minute) => number | null,

@@ -17,7 +17,7 @@ export interface EndpointFields {
   readonly username: string;
   /** A password, token, key or client secret, depending on `login`. */
   readonly secret: string;
-  /** Client credentials of OAuth. Empty with any other login. */
+  /** Client credentials of OAuth. Empty for other kinds of login. */
   readonly tokenUrl: string;
   readonly clientId: string;
   readonly scope: string;
@@ -98,7 +98,7 @@ export class FieldError extends Error {
   override readonly name = "FieldError";
   /** Path of the document member, such as `source.auth`, or `id` or `database`. */
   readonly field: string;
-  /** Whether the value is only missing, which is not an error while the user types. */
+  /** Whether the value is missing. Missing values are not reported while the user types. */
   readonly isMissing: boolean;
 
   constructor(field: string, message: string, isMissing = false) {
@@ -108,7 +108,7 @@ export class FieldError extends Error {
   }
 }
 
-/** The valid members of a document, and the errors of the others by field. */
+/** The valid members of a document, and the errors of the invalid members by field. */
 export interface Made {
   readonly document: Document;
   readonly errors: ReadonlyMap<string, FieldError>;
@@ -248,7 +248,7 @@ const MEMBERS: readonly Member<FormFields>[] = [
   ...OPTION_MEMBERS,
 ];
 
-/** One of the members that select documents. */
+/** Defines a member that selects documents. */
 function selectionMember(
   kind: Exclude<SelectionKind, "all">,
   made: (text: string) => unknown,
@@ -260,7 +260,7 @@ function selectionMember(
   };
 }
 
-/** Size limits: larger revisions are not copied. */
+/** Defines a member with a size limit. Larger revisions are not copied. */
 function bytesMaxMember(
   name: "documents" | "attachments",
   textOf: (fields: OptionFields) => string,
@@ -281,8 +281,8 @@ function bytesMaxMember(
 }
 
 /**
- * Makes the members that a form supports. A member that the user did not change keeps its original
- * value, whatever it is.
+ * Returns makers of the members that a form supports. A member that the user did not change keeps
+ * its original value, even if the form cannot represent it.
  */
 export function makersOf<Fields>(
   members: readonly Member<Fields>[],
@@ -298,8 +298,8 @@ export function makersOf<Fields>(
 
 /**
  * Builds the document from the fields. `original` is the document that is edited or cloned. Its
- * members that the form does not support or the user did not change are preserved, and so are its
- * credentials where the login is `kept`.
+ * members that the form does not support or the user did not change are preserved, and so are the
+ * credentials of a side whose login is `kept`.
  */
 export function replicationOf(fields: FormFields, original: Document = {}): Made {
   const { database, id } = fields;
@@ -328,24 +328,24 @@ function isSame(one: unknown, other: unknown): boolean {
   return printJson(one) === printJson(other);
 }
 
-/** The fields with a trimmed database name and id. */
+/** Returns the fields with a trimmed database name and id. */
 export function withTrimmedName(fields: FormFields): FormFields {
   return { ...fields, database: fields.database.trim(), id: fields.id.trim() };
 }
 
-/** The part of a document that a clone keeps, without its identity. */
+/** Returns the part of a document that a clone keeps, without its identity. */
 export function cloneOf(document: Document): Document {
   const { _id, _rev, _attachments, owner: _owner, ...copied } = document;
   return copied;
 }
 
-/** The valid part of a document, for a check. Undefined if neither endpoint is valid. */
+/** Returns the valid part of a document, for a check; `undefined` if neither endpoint is valid. */
 export function draftOf({ document }: Made, id: string): Document | undefined {
   if (document.source === undefined && document.target === undefined) return undefined;
   return id === "" ? document : { ...document, _id: id };
 }
 
-/** The fields that represent options. */
+/** Returns the fields that represent options. */
 export function optionFieldsOf(document: Document): OptionFields {
   const { schedule } = document;
   const option = ({ name }: Option) =>
@@ -360,7 +360,7 @@ export function optionFieldsOf(document: Document): OptionFields {
   };
 }
 
-/** The fields that represent tags, labels, and the jobs to wait for. */
+/** Returns the fields that represent tags, labels, and the jobs to wait for. */
 export function jobFieldsOf({ tags, run_on: labels, after, pair }: Document): JobFields {
   const pairs = isJsonObject(tags) ? Object.entries(tags) : [];
   return {
@@ -371,7 +371,7 @@ export function jobFieldsOf({ tags, run_on: labels, after, pair }: Document): Jo
   };
 }
 
-/** The fields that represent the document. */
+/** Returns the fields that represent the document. */
 export function fieldsOf(document: Document, database: string, id: string): FormFields {
   const selection = SELECTIONS.find((kind) => kind !== "all" && document[kind] !== undefined);
   return {
@@ -395,8 +395,8 @@ export function fieldsOf(document: Document, database: string, id: string): Form
 const NAME_LENGTH_MAX = 60;
 
 /**
- * An id made from the addresses: `films-to-copy`, or with a host if both databases have the same
- * name. Empty as long as an address is missing or invalid.
+ * Returns an id made from the addresses: `films-to-copy`, or with a host if both databases have the
+ * same name. Empty as long as an address is missing or invalid.
  */
 export function idFor(source: string, target: string): string {
   const [from, to] = [placeOf(source), placeOf(target)];
@@ -406,11 +406,11 @@ export function idFor(source: string, target: string): string {
   return from.host === "" ? `${from.name}-to-${to.name}` : `${from.name}-from-${from.host}`;
 }
 
-/** Database and host of an address, with special characters replaced by hyphens. */
+/** Returns the database and host of an address, with special characters replaced by hyphens. */
 function placeOf(address: string): { readonly name: string; readonly host: string } | undefined {
   const typed = address.trim();
   const url = /^https?:/i.test(typed) && URL.canParse(typed) ? new URL(typed) : undefined;
-  // A text that might contain a password does not become a name.
+  // Text that might contain a password must not become part of an id.
   if (typed === "" || (url === undefined && /[@:?]/.test(typed))) return undefined;
   const path = url === undefined ? typed : decodedPath(url.pathname);
   const host = plainName(url?.hostname ?? "");
@@ -431,7 +431,7 @@ function plainName(text: string): string {
   return plain.replace(/^[-.]+|[-.]+$/g, "");
 }
 
-/** A shell command that sends the document, without its secrets. */
+/** Returns a shell command that sends the document, without its secrets. */
 export function curlCommand(address: string, document: Document): string {
   const body = visibleJson(masked(document));
   return [
@@ -516,7 +516,7 @@ function withoutMaskedUser(address: string): string {
   return scheme + address.slice(user.length);
 }
 
-/** The original endpoint, with the new address if it was edited. */
+/** Returns the original endpoint, with the new address if it was edited. */
 function keptEndpoint(side: string, address: string, original: unknown): unknown {
   if (address === masked(addressOfEndpoint(original))) return original;
   if (address.includes(MASK)) {
@@ -538,7 +538,7 @@ function addressOfEndpoint(endpoint: unknown): string {
   return isJsonObject(endpoint) && typeof endpoint.url === "string" ? endpoint.url : "";
 }
 
-/** Throws a FieldError. */
+/** Parses tags. Throws a FieldError. */
 function tagsOf(text: string): Document | undefined {
   const parts = partsOf(text);
   if (parts.length === 0) return undefined;
@@ -556,7 +556,7 @@ function partsOf(text: string): readonly string[] {
   return trimmed(text.split(","));
 }
 
-/** The lines of a text, without empty ones. */
+/** Returns the lines of a text that are not empty. */
 export function linesOf(text: string): readonly string[] {
   return trimmed(text.split("\n"));
 }
@@ -572,7 +572,7 @@ function selectedText(kind: SelectionKind, value: unknown): string {
   return typeof value === "string" ? value : visibleJson(value);
 }
 
-/** Text for a list of ids: one id per line, or JSON if an id contains line breaks or is empty. */
+/** Parses a list of ids: one id per line, or JSON if an id contains line breaks or is empty. */
 function idsOf(text: string): readonly string[] {
   if (text.trimStart().startsWith("[")) {
     try {
@@ -608,7 +608,10 @@ function sequenceText(sequence: unknown): string {
   return typeof sequence === "string" ? sequence : printJson(sequence);
 }
 
-/** Sequences are numbers, strings or lists, depending on the source. Throws a FieldError. */
+/**
+ * Parses a sequence, which is a number, string or list, depending on the source. Throws a
+ * FieldError.
+ */
 export function sequenceOf(text: string): unknown {
   const typed = text.trim();
   return /^(\[|(0|[1-9]\d*)$)/.test(typed) ? parsed("since_seq", typed) : typed;

@@ -130,7 +130,7 @@ function replaced(original: Body, made: Body, names: readonly string[]): Body {
   );
 }
 
-/** The fields that represent the rule. */
+/** Returns the fields that represent the rule. */
 export function ruleFieldsOf(body: Body): RuleFields {
   const { security, concurrency } = body;
   return {
@@ -153,12 +153,12 @@ function textOfLines(value: unknown): string {
   return Array.isArray(value) ? value.join("\n") : "";
 }
 
-/** The members of a rule without those that the node adds. */
+/** Returns the members of a rule without those that the node adds. */
 export function bodyOf({ name: _name, status: _status, ...body }: Rule): Body {
   return body;
 }
 
-/** The address of one side as given, or `undefined` if the rule does not contain it. */
+/** Returns the address of one side as given, or `undefined` if the rule does not contain it. */
 export function addressOfSide(rule: Rule, side: "source" | "target"): string | undefined {
   const { [side]: given } = rule;
   return given === undefined ? undefined : endpointFields(given).address;

@@ -9,8 +9,8 @@ export interface RunSeries {
 }
 
 /**
- * Each run is drawn as a constant level from start to end, with gaps between runs. `runs` is sorted
- * newest first.
+ * Returns the series of runs. Each run is a constant level from start to end, with gaps between
+ * runs. `runs` is sorted newest first.
  */
 export function seriesOf(runs: readonly JobRun[]): RunSeries {
   const times: number[] = [];
@@ -43,8 +43,8 @@ export interface LagSample {
 }
 
 /**
- * The lag at the end of each run, followed by later samples. `runs` is sorted newest first, `seen`
- * oldest first.
+ * Returns the lag at the end of each run, followed by later samples. `runs` is sorted newest first,
+ * `seen` oldest first.
  */
 export function lagsOf(
   runs: readonly Pick<JobRun, "end" | "lag_sec">[],

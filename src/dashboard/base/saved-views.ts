@@ -19,7 +19,7 @@ export const VIEW_NAME_LENGTH_MAX = 40;
 const LINK_LENGTH_MAX = 2_000;
 const TEXT_LENGTH_MAX = VIEWS_MAX * (LINK_LENGTH_MAX + VIEW_NAME_LENGTH_MAX + 100);
 
-/** Storage key. Users of the same browser do not see each other's views. */
+/** Returns the storage key, which depends on the user: users of one browser have separate views. */
 export function viewsKey(user: string | null): string {
   return `tandem.views.${user ?? ""}`;
 }

@@ -36,7 +36,7 @@ export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
   },
 };
 
-/** The kind of schedule that a document uses. */
+/** Returns the kind of schedule that a document uses. */
 export function scheduleKindOf(schedule: string): ScheduleKind {
   if (schedule.startsWith("every ")) return "every";
   if (schedule.startsWith("after ")) return "changes";

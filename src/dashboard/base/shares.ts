@@ -4,8 +4,8 @@ import type { GroupRow } from "../../contract/index.ts";
 type Sharing = Pick<GroupRow, "name" | "shares" | "jobs">;
 
 /**
- * Fraction of the slots, from 0 to 1, that a group gets if every group with jobs has more jobs than
- * slots; 0 for a group without jobs.
+ * Returns the fraction of the slots, from 0 to 1, that a group gets if every group with jobs has
+ * more jobs than slots; 0 for a group without jobs.
  */
 export function partOfSlots(name: string, groups: readonly Sharing[]): number {
   const active = groups.filter(({ jobs }) => jobs.running + jobs.pending > 0);

@@ -1,4 +1,4 @@
-/** Loading data from the node. */
+/** Loads data from the node. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 export interface Loaded<Value> {
@@ -10,8 +10,8 @@ export interface Loaded<Value> {
 }
 
 /**
- * Loads on the first render, when `key` changes, and on `reload`. Outdated requests are aborted,
- * and their results never shown.
+ * Loads a value on the first render, when `key` changes, and on `reload`. Outdated requests are
+ * aborted, and their results are never shown.
  */
 export function useLoaded<Value>(
   load: (signal: AbortSignal) => Promise<Value>,
@@ -63,7 +63,10 @@ export function useInterval(act: () => void, intervalMs: number): void {
   }, [intervalMs]);
 }
 
-/** A coalescing function: calls `act` once, `waitMs` after the first of a series of calls. */
+/**
+ * Returns a coalescing function, which calls `act` once, `waitMs` after the first of a series of
+ * calls.
+ */
 export function useSoon(act: () => void, waitMs: number): () => void {
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const latest = useRef(act);

@@ -1,4 +1,4 @@
-/** Whether the window is narrow, as on a phone, where lists come before everything else. */
+/** Whether the window is narrow, as on a phone. Lists then come before everything else. */
 import { useEffect, useState } from "preact/hooks";
 
 /** Must match the style sheets. */

@@ -31,7 +31,7 @@ export function useHand(): Hand {
   return { isAtWork, handlers: { onPointerMove: move, onFocusIn: move, onKeyDown: move } };
 }
 
-/** The rows in order, or in their previous order during an interaction. */
+/** Returns the rows in order, or in their previous order during an interaction. */
 export function useSteadyRows<Row>(
   rows: readonly Row[],
   keyOf: (row: Row) => string,
@@ -46,7 +46,7 @@ export function useSteadyRows<Row>(
   return shown;
 }
 
-/** The current value or, during an interaction, the previous one. */
+/** Returns the current value or, during an interaction, the previous one. */
 export function useSteady<Value>(value: Value, { isAtWork }: Hand): Value {
   const shown = useRef(value);
   if (!isAtWork) shown.current = value;

@@ -20,7 +20,7 @@ import { ShortList } from "./short-list.tsx";
 import { Foreign, Problem } from "./text.tsx";
 import { WhyField } from "./why-field.tsx";
 
-/** The command that undoes another. */
+/** For each command, the command that undoes it, if any. */
 const OPPOSITES: Readonly<Partial<Record<Command, Command>>> = { pause: "resume", resume: "pause" };
 
 export function CommandDialog({
@@ -167,13 +167,13 @@ async function previewOf(targets: Targets, signal: AbortSignal): Promise<Preview
   return { count, isExact, names: first.map(({ name }) => name) };
 }
 
-/** Label of the button that closes the dialog without a command. */
+/** Returns the label of the button that closes the dialog without a command. */
 function keepWords(count: number | undefined, isFinal = false): string {
   if (!isFinal) return "Close";
   return count === 1 ? "Keep it" : "Keep them";
 }
 
-/** Label of the button that runs the command, with the number of jobs. */
+/** Returns the label of the button that runs the command, with the number of jobs. */
 function actWords(verb: string, count: number | undefined): string {
   return count === undefined ? verb : `${verb} ${formatCount(count, "job")}`;
 }

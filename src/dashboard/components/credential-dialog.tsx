@@ -22,7 +22,7 @@ export function CredentialDialog({
   /** The account whose password was rejected. */
   login: { readonly host: string; readonly username: string };
   side: "source" | "target" | null;
-  /** Selects the jobs of the group. */
+  /** Selects the jobs of the failing group. */
   query: Query;
   onClose: (isDone: boolean) => void;
 }) {

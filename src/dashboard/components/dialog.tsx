@@ -26,8 +26,8 @@ export function Dialog({
         if (before instanceof HTMLElement) before.focus();
       });
   }, []);
-  // Prevents the browser from closing the dialog itself: the `close` event would follow only later,
-  // and input in between would be lost.
+  // Prevents the browser from closing the dialog itself: the `close` event would follow later, and
+  // input in between would be lost.
   const leave = (event: Event) => {
     if (!event.cancelable) return;
     event.preventDefault();

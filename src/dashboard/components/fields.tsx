@@ -7,7 +7,7 @@ import { Foreign } from "./text.tsx";
 
 const Errors = createContext<ReadonlyMap<string, string>>(new Map());
 
-/** Provides the errors of the fields inside, by field. */
+/** Provides the fields inside with their error messages, by field name. */
 export const FieldErrors = Errors.Provider;
 
 /**
@@ -67,7 +67,7 @@ interface FieldProps<Value> {
   /** Label, if it differs from that of the member. */
   readonly label?: string;
   readonly note?: string;
-  /** A member without a field of its own, whose errors are shown here. */
+  /** A member that has no field. Its errors are shown at this one. */
   readonly also?: string | undefined;
   readonly value: Value;
   readonly onChange: (value: Value) => void;

@@ -1,5 +1,5 @@
 /**
- * Text field of a filter whose value is part of the address. What is typed survives renders of the
+ * Text field of a filter whose value is part of the address. The typed text survives renders of the
  * page, and is committed, trimmed, when the user presses Enter or leaves the field.
  */
 import { useState } from "preact/hooks";

@@ -123,7 +123,7 @@ export function AfterField({
   );
 }
 
-/** Choice of the schedule. `onChange` gets an example of a newly chosen kind. */
+/** Choice of the schedule. When the user chooses another kind, `onChange` receives an example. */
 export function ScheduleFields({
   fields: { scheduleKind, schedule },
   onChange,

@@ -27,7 +27,7 @@ export function EndpointFinding({
 }: {
   side: "source" | "target";
   checked: Checked;
-  /** Lets the replication create a missing database. */
+  /** Called when the user asks to create the missing target. */
   onCreate?: () => void;
 }) {
   if (isChecking) return <Finding tone="">Checking…</Finding>;
@@ -80,15 +80,15 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
   );
 }
 
-/** Errors of single members, which are shown next to their fields. */
+/** Returns the errors of single members, which are shown next to their fields. */
 export function faultsOf({ faults, reason }: CheckedReplication): readonly string[] {
   if (faults.length > 0 || reason === null || fieldNamed(reason) === undefined) return faults;
   return [reason];
 }
 
-/** Errors without a field, and an existing job for the same replication. */
+/** Shows errors that belong to no field, and an existing job for the same replication. */
 export function OtherFindings({ checked: { found } }: { checked: Checked }) {
-  // Errors that belong to no field. All others are shown next to their fields.
+  // All other errors are shown next to their fields.
   const faults = found?.faults.filter((fault) => fieldNamed(fault) === undefined) ?? [];
   const job = found?.job ?? null;
   return (

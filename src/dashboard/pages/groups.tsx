@@ -99,7 +99,7 @@ function Row({
   onSave,
 }: {
   group: GroupRow;
-  /** Slot share, from 0 to 1. */
+  /** Fraction of the slots, from 0 to 1. */
   part: number;
   /** Shares as typed; absent unless they are being edited. */
   draft: string | undefined;
@@ -108,7 +108,7 @@ function Row({
   onSave: (shares: number) => void;
 }) {
   const { name, jobs, shares } = group;
-  // A group of jobs created by requests has no database by which its jobs could be listed.
+  // Jobs created by requests are grouped by user, so they cannot be listed by database.
   const isDatabase = !name.startsWith("user:");
   return (
     <tr>

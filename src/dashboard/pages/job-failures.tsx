@@ -33,7 +33,7 @@ export function JobFailures({
   isPaused: boolean;
   total: number;
   counts: readonly FailureCount[];
-  /** Whether the user is interacting with the list. */
+  /** Tracks whether the user is interacting with the list. */
   hand: Hand;
   reload: () => void;
 }) {

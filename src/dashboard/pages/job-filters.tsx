@@ -25,7 +25,9 @@ const CHOSEN = new Set<string>([
 
 const LABELS: ReadonlyMap<string, string> = new Map(TEXT_FILTERS);
 
-/** The list's URL with some query parameters changed. An empty value removes the parameter. */
+/**
+ * Returns the list's URL with some query parameters changed. An empty value removes the parameter.
+ */
 export function linkWith(query: Query, changes: Query): string {
   const kept = Object.entries({ ...query, ...changes }).filter(([, value]) => value !== "");
   return linkTo(["jobs"], Object.fromEntries(kept));

@@ -94,8 +94,8 @@ function Details({
   name: string;
   details: JobDetails;
   /**
-   * Whether the user is interacting with the failed documents. Content above them appears and
-   * disappears as the state of the job changes.
+   * Interaction with the failed documents. During it, `details` does not change, because content
+   * that appears above the documents would move them.
    */
   hand: Hand;
   reload: () => void;
@@ -225,7 +225,7 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
   );
 }
 
-/** Why a job waits for other jobs or for a node; undefined if it does not. */
+/** Returns the reason why a job waits for other jobs or for a node; `undefined` if it does not. */
 function waitReason({ held_back_by, info }: Job): string | undefined {
   if (held_back_by !== "after" && held_back_by !== "placement") return undefined;
   const reason = info?.error ?? info?.after;

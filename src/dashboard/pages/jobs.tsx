@@ -1,4 +1,4 @@
-/** All or matching jobs: a long list, with commands for selected ones. */
+/** List of all jobs, or of those that match filters, with commands for selected jobs. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { countJobs, filterPart, type Targets } from "../api/jobs.ts";
 import { COMMANDS, type Command, type Query } from "../api/types.ts";
@@ -324,7 +324,7 @@ function JobRow({
   );
 }
 
-/** Arrow keys move between rows, within a column. */
+/** Moves the focus to the same column of the next or previous row, for arrow keys. */
 function moveFocus(event: KeyboardEvent): void {
   const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
   const cell = (event.target as HTMLElement).closest("td");
@@ -339,7 +339,8 @@ function moveFocus(event: KeyboardEvent): void {
 }
 
 /**
- * Moves the focus from a row's link to that of the row `step` rows below; initially to the first.
+ * Moves the focus to the link of the row `step` rows below. If no row has the focus, the first
+ * row's link gets it.
  */
 function stepFocus(step: number): void {
   const rows = [...document.querySelectorAll<HTMLTableRowElement>(".jobs tbody tr")];

@@ -265,7 +265,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               fields={fields}
               onChange={(changed) => {
                 const { scheduleKind: kind = "none" } = changed;
-                // A time window makes the replication continuous, any other schedule makes it
+                // A time window makes the replication continuous; any other schedule makes it
                 // one-shot.
                 const continuous = kind === "none" ? fields.continuous : kind === "window";
                 change({ ...changed, continuous });
@@ -351,7 +351,7 @@ function errorsOf(
   return errors;
 }
 
-/** The field that an error of the node concerns, if any. */
+/** Returns the field that an error of the node concerns, if any. */
 function fieldOfError(error: unknown): string | undefined {
   if (!(error instanceof RequestError)) return undefined;
   return error.status === CONFLICT ? "id" : fieldNamed(error.message);

@@ -37,7 +37,7 @@ const SECURITY_WORDS: readonly (readonly [SecurityKind, string])[] = [
   ["created", "copied to targets created by the rule"],
   ["matching", "also copied to matching existing targets"],
 ];
-/** Fields outside the rule itself. */
+/** Names of form fields that are not members of the rule. */
 const NAME = "name";
 const JSON_FIELD = "json";
 

@@ -133,7 +133,7 @@ export function Way({ rule }: { rule: Rule }) {
   );
 }
 
-/** How many jobs of the rule match the filter, as a link to the list of them. */
+/** Number of the rule's jobs that match the filter, as a link to the list of these jobs. */
 export function Count({
   rule,
   count,

@@ -1,4 +1,7 @@
-/** The settings of the node that served the page, with defaults and differences; editable. */
+/**
+ * The settings of the node that served the page, with defaults and differences. Administrators can
+ * edit them.
+ */
 import { useRef, useState } from "preact/hooks";
 import type { SettingRow } from "../../contract/index.ts";
 import { defaultOf, readSettings, withUnit } from "../api/settings.ts";

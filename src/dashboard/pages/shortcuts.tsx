@@ -48,7 +48,7 @@ export function Shortcuts({ onStep }: { onStep: (step: number) => void }) {
   );
 }
 
-/** Whether the key belongs to a field or a dialog. */
+/** Whether a field has the focus or a dialog is open, so that keys are no shortcuts. */
 function isTyping(target: EventTarget | null): boolean {
   const element = target instanceof HTMLElement ? target : undefined;
   const isField = element?.matches("input:not([type=checkbox]), select, textarea") ?? false;

@@ -21,7 +21,7 @@ import { Rates } from "./rates.tsx";
 
 /** Minimum lag that counts as behind; a smaller lag may be about to disappear. */
 const BEHIND_SEC = "60";
-/** Reload interval for numbers without events. */
+/** Reload interval, for numbers whose changes cause no events. */
 const REFRESH_MS = 10_000;
 /** Minimum interval between reloads during many events. */
 const EVENTS_WAIT_MS = 1_500;
@@ -45,7 +45,7 @@ type Counts = Readonly<Record<keyof typeof LISTS, JobCount>>;
  * suffices.
  */
 const TILE_PAGES_MAX = 1;
-/** Caught-up jobs that occupy a slot. Parked jobs are counted separately, and added. */
+/** Caught-up jobs that occupy a slot. The number of parked jobs is added to theirs. */
 const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {
@@ -182,7 +182,7 @@ function Tile({
   value: JobCount;
   query: Query;
   note?: string;
-  /** A tile that is red unless its number is zero. */
+  /** Whether the tile is red unless its number is zero. */
   isBad?: boolean;
   isWarning?: boolean;
 }) {
@@ -369,7 +369,7 @@ function FailingRules({ page: { rules, total_rows: total } }: { page: RulesPage 
   );
 }
 
-/** Side and host of a group, as text. */
+/** Returns the side and host of a group, as text. */
 function placeOf({ side, host }: FailingGroup): string {
   if (side === null) return host ?? "no server";
   return `${host ?? "databases of this server"} (${side})`;

@@ -126,7 +126,7 @@ function withOlder(log: Log, start: Log, found: Log): Log {
 }
 
 /**
- * Prepends those entries of live events (`told`, oldest first) that are not in the log yet. Drops
+ * Prepends entries of live events (`told`, oldest first), unless they are in the log already. Drops
  * the oldest entries above `rowsMax`.
  */
 function withEntries(log: Log, told: readonly LogEntry[], rowsMax: number): Log {

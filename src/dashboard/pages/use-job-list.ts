@@ -69,7 +69,8 @@ export function useJobList(query: Query): JobList {
           bookmark: following,
           isRead: true,
           error: undefined,
-          // Reset by each read. `withEvents` counts new jobs only once all pages have been read.
+          // Reset by each read. `withEvents` does not count new jobs until all pages have been
+          // read.
           newCount: 0,
         }));
       } catch (error) {
@@ -112,7 +113,10 @@ export function useJobList(query: Query): JobList {
   return { ...shown, isLoading, more, reload };
 }
 
-/** A job stays in its place until the list is reloaded, so that nothing moves under the pointer. */
+/**
+ * Applies events. A job keeps its place until the list is reloaded, so that nothing moves under the
+ * pointer.
+ */
 function withEvents(state: ListState, events: readonly JobEvent[]): ListState {
   const { lines, goneCount, others } = linesAfter(state.jobs, events);
   const isWhole = state.bookmark === undefined && state.isRead;

@@ -1,6 +1,6 @@
 /**
- * The queue of RFC 007 for job types of the caller. Methods with a transaction run inside it, so a
- * job and other data of the store change together or not at all.
+ * The queue of RFC 007 for job types of the caller. Methods that receive a transaction run inside
+ * it, so a job and other data of the store change together or not at all.
  */
 import { abortWith, runTogether } from "../../base/index.ts";
 import {
@@ -24,32 +24,32 @@ import { type JobHandler, TypeRunner } from "./type-runner.ts";
 const LEASE_SEC = 10;
 const TIMEOUT_SEC = 60;
 const LIST_ROWS = 100;
-/** Subspace of a queue whose store belongs to the caller. */
+/** Default subspace of a queue in a store of the caller. */
 const QUEUE = Subspace.fromTuple(["couch-tandem", "jobs"]);
 
 export interface AddOptions {
   /** Due time in seconds since the epoch. Default: immediately. */
   readonly scheduledAtSec?: number;
-  /** Group in which the job shares workers with others. Default: none. */
+  /** Group whose share of the workers' time the job uses. Default: none. */
   readonly group?: string;
   /** Constant part of the job, stored separately from its data. A node seals it. */
   readonly request?: JobData;
 }
 
-/** A job held by the worker that accepted it; `lock` proves that. */
+/** A job held by the worker that accepted it. `lock` proves ownership. */
 export interface HeldJob extends JobName {
   readonly lock: string;
 }
 
 export interface AcceptedJobs {
   readonly jobs: readonly (Job & { readonly held: HeldJob })[];
-  /** Set if no job was due: fires when one enters the queue. Cancel it if it is not needed. */
+  /** Set if no job was due. Fires when a job enters the queue. Cancel it if it is not needed. */
   readonly enqueued: Watch | undefined;
   /** Time at which the first queued job becomes due, in seconds since the epoch. */
   readonly firstDueSec: number | undefined;
 }
 
-/** A change of a job. A job that finished or was removed ends the subscription. */
+/** A change of a job. The subscription ends when the job has finished or was removed. */
 export type JobChange =
   | { readonly kind: "changed"; readonly job: Job }
   | { readonly kind: "removed"; readonly name: JobName };
@@ -84,7 +84,7 @@ export function openQueue(store: Store, subspace: Subspace = QUEUE): JobQueue {
 export interface QueueParts extends StoreParts {
   readonly jobs: Jobs;
   readonly renewer: LeaseRenewer;
-  /** Whether the type belongs to the node. Its jobs cannot be changed here. */
+  /** Whether the type belongs to the node. Callers cannot change the jobs of such types. */
   readonly isReserved: (type: string) => boolean;
 }
 
@@ -111,12 +111,15 @@ export interface JobQueue {
   ): Promise<readonly Job[]>;
   /** Counts the jobs of a type, or of one of its groups. */
   counts(tx: ReadTransaction, type: string, group?: string): Promise<JobCountsOfState>;
-  /** Removes a job in any state; its holder is halted. Returns whether it existed. */
+  /**
+   * Removes a job in any state. A worker that runs it loses the lock. Returns whether the job
+   * existed.
+   */
   remove(tx: Transaction, name: JobName): Promise<boolean>;
   /**
    * Assigns up to `limit` jobs (default: 1) due at `dueBySec` (default: now) to the caller, which
-   * needs no worker. To keep a job, the caller must call `update` at intervals shorter than the
-   * timeout of the type. `run` does all this.
+   * need not be a worker. To keep a job, the caller must call `update` at intervals shorter than
+   * the timeout of the type. `run` does all this.
    */
   accept(
     tx: Transaction,
@@ -143,8 +146,8 @@ export interface JobQueue {
    */
   finish(tx: Transaction, held: HeldJob, data?: JobData): Promise<void>;
   /**
-   * Sets the shares of a group, from 1 to 1000 (default: 100), by which groups divide the time of
-   * workers.
+   * Sets the shares of a group, from 1 to 1000 (default: 100). The time of workers is divided among
+   * groups in proportion to their shares.
    */
   setShares(tx: Transaction, type: string, group: string, shares: number): Promise<void>;
   /** Limits the running jobs of a group, for all workers together; undefined for no limit. */
@@ -156,17 +159,17 @@ export interface JobQueue {
   ): Promise<void>;
   /**
    * Yields the job, and then its changes until it has finished or was removed. Several changes
-   * between two reads are one. Yields nothing if the job does not exist.
+   * between two reads are combined into one. Yields nothing if the job does not exist.
    */
   subscribe(name: JobName, options?: { readonly signal?: AbortSignal }): AsyncIterable<JobChange>;
   /**
    * Registers the types, and runs their jobs as a worker until the signal aborts. Also requeues
-   * jobs of these types whose holders are silent.
+   * jobs of these types whose workers send no heartbeats.
    */
   run(types: readonly JobHandler[], options: RunOptions): Promise<void>;
 }
 
-/** Implements the interface with the queue of a node. */
+/** Implements the interface with the job layer. */
 export class StoredJobQueue implements JobQueue {
   readonly #parts: QueueParts;
   readonly #jobs: Jobs;
@@ -340,7 +343,7 @@ export class StoredJobQueue implements JobQueue {
     }
   }
 
-  /** Throws a TypeError for a type of the node. */
+  /** Returns the type. Throws a TypeError if it belongs to the node. */
   #own(type: string): string {
     if (!this.#parts.isReserved(type)) return type;
     throw new TypeError(`job type ${type} is reserved for the node`);

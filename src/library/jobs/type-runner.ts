@@ -25,7 +25,7 @@ export interface JobHandler {
   readonly timeoutSec?: number;
   /** Jobs of the type that this worker runs concurrently. Default: 10. */
   readonly concurrency?: number;
-  /** Pause before a job whose run has failed runs again. Default: 60. */
+  /** Pause before a job runs again after a failed run. Default: 60. */
   readonly retrySec?: number;
   /**
    * Runs a job. When it returns, the job finishes with the returned data, unless `transact` has
@@ -41,8 +41,8 @@ export interface RunningJob extends Pick<Job, "type" | "id" | "data" | "group" |
   /** Aborts when the job is lost or the worker stops. `run` must then return or throw. */
   readonly signal: AbortSignal;
   /**
-   * Runs `body` in a transaction that fails if the job is lost, so that a run which was taken over
-   * writes nothing.
+   * Runs `body` in a transaction that fails if the job is lost, so that a run whose job was taken
+   * over writes nothing.
    */
   transact<T>(body: (tx: Transaction, job: JobInTransaction) => Promise<T>): Promise<T>;
 }
@@ -103,7 +103,7 @@ export class TypeRunner implements SlotlessJobType {
         await this.#transact((tx) => this.#jobs.finish(tx, held, data ?? undefined));
     } catch (error) {
       await this.#fail(error, held, stopped, state.isSettled).catch(() => {
-        // The activity monitor or another worker requeues the job.
+        // The activity monitor or another worker will requeue the job.
       });
     } finally {
       this.#meter.end(held);

@@ -20,7 +20,7 @@ export interface Expectations {
   readonly rejects: Rejections;
 }
 
-/** `what` names the case if it fails. */
+/** Expectations on a value. `what` is the message of a failure. */
 export function expect(actual: unknown, what?: string): Expectations {
   return {
     toBe: (expected) => assert.equal(actual, expected, what),
@@ -57,7 +57,7 @@ async function rejection(promise: unknown): Promise<unknown> {
   assert.fail("expected a rejection");
 }
 
-/** Bytes compare by content, whether an engine returns buffers or plain arrays. */
+/** Converts buffers to plain byte arrays, so that their contents are compared. */
 function plain(value: unknown): unknown {
   if (value instanceof Uint8Array) return new Uint8Array(value);
   if (Array.isArray(value)) return value.map(plain);

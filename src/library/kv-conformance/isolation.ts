@@ -33,7 +33,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
 
   /**
    * Returns the number of attempts of a transaction that no other transaction disturbs: one, or two
-   * if each body runs twice.
+   * if the store runs each body twice.
    */
   async function countAttempts(
     kv: KeyValueStore,

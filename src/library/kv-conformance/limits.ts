@@ -6,7 +6,7 @@ import type { Test } from "./features.ts";
 import { bytes, EVERYTHING, type Fixture, put, read } from "./fixture.ts";
 
 export function limitTests(fixture: () => Fixture, test: Test): void {
-  test("a key of 9,900 bytes is stored, one of more than 10,000 is refused", async () => {
+  test("a key of 9,900 bytes is stored, and a key of more than 10,000 bytes is refused", async () => {
     const largest = new Uint8Array(9_900).fill(1);
     await fixture().kv.transact(async (tx) => tx.set(largest, bytes("x")));
     expect(await fixture().peerKv.read((tx) => tx.get(largest))).toEqual(bytes("x"));

@@ -55,7 +55,9 @@ export async function carryOut(tx: Transaction, step: Step): Promise<string> {
   }
 }
 
-/** A key that begins with 0xff is after all keys of the test, and is not valid text. */
+/**
+ * Replaces a key that begins with 0xff: it is after all keys of the test, and is not valid text.
+ */
 function asText(key: Uint8Array): Uint8Array {
   return key[0] === 0xff ? bytes(OUTSIDE) : key;
 }

@@ -61,7 +61,7 @@ export function watchTests(fixture: () => Fixture, test: Test): void {
     await Promise.all(watches.map((watch) => watch.fired()));
   });
 
-  test("a signal ends waiting for a watch, and the caller can wait for the watch again", async () => {
+  test("an aborted signal ends a wait for a watch, and the caller can wait for the watch again", async () => {
     const watch = await arm();
     const controller = new AbortController();
     const waiting = watch.fired(controller.signal);

@@ -19,10 +19,10 @@ export interface LmdbPlace {
   readonly directory: string;
 }
 
-/** Requires the package `foundationdb`. */
+/** A FoundationDB cluster. Requires the package `foundationdb`. */
 export interface ClusterPlace {
   readonly kind: "foundationdb";
-  /** Default: FoundationDB's own default. */
+  /** Path of the cluster file. Default: FoundationDB's own default. */
   readonly clusterFile?: string;
   /** Prefix of every key. Default: the store has the cluster to itself. */
   readonly prefix?: string;
@@ -68,7 +68,7 @@ export function knownStore(store: StoreParts): Store {
   return store.kv;
 }
 
-/** Throws a TypeError for a store that this package has not opened. */
+/** Returns the parts of a store. Throws a TypeError if this package has not opened it. */
 export function partsOf(store: Store): StoreParts {
   const found = parts.get(store);
   if (found === undefined) throw new TypeError("expected a store of openKeyValueStore or openNode");

@@ -18,7 +18,7 @@ export interface NodeDatabases {
   get(name: string): NodeDatabase;
 }
 
-/** The rights of a caller in the node's own process, who may do everything. */
+/** The rights of a caller in the node's own process, which are unrestricted. */
 export const IN_PROCESS: Authority = {
   userName: null,
   vouched: { by: "process", roles: ["_admin"] },
@@ -27,7 +27,7 @@ export const IN_PROCESS: Authority = {
 
 const nodes = new WeakMap<object, OpenedNode>();
 
-/** The node of a database; undefined for any other object. */
+/** Returns the node of a database; `undefined` for any other object. */
 export function nodeOf(database: object): OpenedNode | undefined {
   return nodes.get(database);
 }

@@ -36,11 +36,11 @@ export interface ListenOptions {
 export interface TandemNode {
   /**
    * Answers a request to the API without a socket, like the global `fetch`. URLs may be relative.
-   * Without administrators in `config`, every request has their rights.
+   * Without administrators in `config`, every request has administrator rights.
    */
   readonly fetch: WebFetch;
   readonly databases: NodeDatabases;
-  /** The queue of the node, for other job types than its own. */
+  /** The queue of the node, for job types other than its own. */
   readonly jobs: JobQueue;
   /** The store of the node. Keys below the tuple `"tandem"` belong to the node. */
   readonly store: Store;
@@ -106,7 +106,8 @@ export async function openNode({
 }
 
 /**
- * Environment of this process without the variables for the command line, except those with keys.
+ * Returns the environment of this process without the command line's variables, except those with
+ * keys for secrets.
  */
 function environment(): Readonly<Record<string, string | undefined>> {
   const names = Object.keys(process.env).filter(

@@ -8,7 +8,7 @@ import type { Endpoint, ReplicationRun } from "../../replicator/index.ts";
 const PENDING_INTERVAL_MS = 2_000;
 /**
  * Time without changes after which a run counts as caught up although the source reports pending
- * changes, which the replication may not select.
+ * changes. These may be changes that the replication does not select.
  */
 const QUIET_MS = 1_000;
 
@@ -38,7 +38,7 @@ export class CaughtUp {
     this.#progressed.notify();
   }
 
-  /** Keeps the members current during the work of the run. Errors of the source are ignored. */
+  /** Keeps the public members current while `work` runs. Errors of the source are ignored. */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const over = new AbortController();
     const watching = this.#watch(over.signal);

@@ -39,7 +39,7 @@ export interface ComparedSides {
   readonly options: Replication["options"];
 }
 
-/** Returns the remaining differences, after the repair if requested. */
+/** Compares both sides and, if requested, repairs the target. Returns the last comparison. */
 export async function compareSides(
   { runtime, secrets }: Pick<Connections, "runtime" | "secrets">,
   { source, target, options }: ComparedSides,

@@ -45,7 +45,7 @@ export interface Connections {
   readonly fetch: Fetch;
   /** Bytes transferred so far. */
   readonly activity: Activity;
-  /** Secrets that were sent. */
+  /** Secrets sent so far, to be masked in output. */
   readonly secrets: SecretsInUse;
   open(replication: Replication, side: "source" | "target"): Endpoint;
   /** Opens a connection to a server, to list its databases. */
@@ -57,7 +57,7 @@ export interface ConnectionOptions {
   readonly userAgent: string;
   /** Called before a request is repeated. */
   readonly onRetry?: (failure: RetriedFailure) => void;
-  /** Overrides of the addresses of servers. */
+  /** Overrides of server addresses. */
   readonly connectTo?: readonly ConnectTo[];
 }
 

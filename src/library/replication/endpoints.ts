@@ -53,7 +53,7 @@ function nodeOfEndpoint(endpoint: ReplicationEndpoint): OpenedNode | undefined {
   return typeof endpoint === "object" ? nodeOf(endpoint) : undefined;
 }
 
-/** The endpoint as a member of a replication document. */
+/** Returns the endpoint as a member of a replication document. */
 function memberOf(side: "source" | "target", endpoint: ReplicationEndpoint): unknown {
   if (endpoint instanceof URL) return endpoint.href;
   if (typeof endpoint !== "object" || endpoint === null) return checked(side, endpoint);
@@ -62,7 +62,7 @@ function memberOf(side: "source" | "target", endpoint: ReplicationEndpoint): unk
   return { ...rest, url: checked(side, url instanceof URL ? url.href : url) };
 }
 
-/** Throws for the name of a database, which would need a node. */
+/** Returns a URL unchanged. Throws for the name of a database, which requires a node. */
 function checked(side: string, url: unknown): unknown {
   if (typeof url !== "string" || /^https?:\/\//i.test(url)) return url;
   throw new ReplicationInvalidError(
@@ -70,7 +70,7 @@ function checked(side: string, url: unknown): unknown {
   );
 }
 
-/** Whether a retry cannot succeed until the caller or an operator intervenes. */
+/** Whether retries are pointless until the caller or an operator intervenes. */
 export function isFinal(error: unknown): boolean {
   return (
     error instanceof ReplicationInvalidError ||

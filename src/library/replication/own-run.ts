@@ -31,7 +31,7 @@ export interface OwnRunParts {
   readonly failures: MemoryRunFailures;
   /** Context of the replication id if a side is a database of a node. */
   readonly ids?: ReplicationIdContext | undefined;
-  /** Called when the progress changes, including that of `caughtUp`. */
+  /** Called when the progress or `caughtUp` changes. */
   readonly onProgress?: () => void;
   /** Whether a one-shot run has to count its pending changes. Default: yes. */
   readonly isFollowed?: () => boolean;

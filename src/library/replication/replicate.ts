@@ -65,12 +65,12 @@ export function observedReplication(
     () => running.progress.end(),
     (error: unknown) => running.progress.end({ error }),
   );
-  // A promise without handlers, so that a failure that the caller ignores is reported by the
-  // runtime as an unhandled rejection.
+  // A promise without handlers: if the caller ignores a failure, the runtime reports an unhandled
+  // rejection.
   const shown = result.then((value) => value);
   return Object.assign(shown, {
     [Symbol.asyncIterator]: () => {
-      // The iteration reports a failure instead.
+      // The iteration reports a failure, so the rejection counts as handled.
       shown.catch(() => {});
       return running.progress.values();
     },
@@ -228,7 +228,7 @@ class RunningReplication {
   }
 }
 
-/** One run, once it is open. */
+/** A run that has been opened. */
 interface Attempt {
   opened: OwnRun | undefined;
 }

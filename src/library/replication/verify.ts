@@ -68,8 +68,8 @@ export function verify(
     () => progress.end(),
     (error: unknown) => progress.end({ error }),
   );
-  // A promise without handlers, so that a failure that the caller ignores is reported by the
-  // runtime as an unhandled rejection.
+  // A promise without handlers: if the caller ignores a failure, the runtime reports an unhandled
+  // rejection.
   const shown = result.then((value) => value);
   return Object.assign(shown, {
     [Symbol.asyncIterator]: () => {

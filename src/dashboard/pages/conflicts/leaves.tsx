@@ -82,7 +82,7 @@ function Value({ value }: { value: unknown }) {
   return <Foreign text={isCut ? `${text.slice(0, VALUE_LENGTH_MAX)}…` : text} />;
 }
 
-/** JSON of a member; `undefined` if the document does not have it. */
+/** Returns the JSON of a member; `undefined` if the document does not have it. */
 function printed(value: unknown): string | undefined {
   return value === undefined ? undefined : printJson(value);
 }

@@ -137,7 +137,7 @@ function Row({ edge, hosts }: { edge: TopologyEdge; hosts: ReadonlyMap<string, s
   );
 }
 
-/** Filters of the list of jobs that select the jobs of a database. */
+/** Query that lists the jobs of a database. */
 function placeOf(
   side: "source" | "target",
   name: string,
