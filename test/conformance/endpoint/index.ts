@@ -5,8 +5,8 @@
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
-  compareDatabases,
   type ChangedDocument,
+  compareDatabases,
   type Endpoint,
   isChange,
   type StreamedDocument,
