@@ -24,7 +24,7 @@ import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replic
 /**
  * Maximum duration of a short run. Before it writes a checkpoint, a short run reads the old one
  * again instead of requesting a commit: the old checkpoint shows that the database is the same and
- * contains the documents written (decision 250).
+ * contains the documents written.
  */
 const SHORT_RUN_MS_MAX = 10_000;
 

@@ -1,7 +1,7 @@
 /**
  * Position of a parked job. A run may resume there only if both databases are unchanged. Their
  * checkpoints prove this: a re-created database has none, and a restored database has an earlier
- * one (decision 250).
+ * one.
  */
 import { allTogether, OperationalError } from "../../base/index.ts";
 import { EndpointError, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";
