@@ -21,16 +21,18 @@ export interface AskedChanges {
 }
 
 export interface FeedOptions {
-  /** Longest silence of the server while nothing changes. */
+  /** Time for which the server may send nothing while nothing changes. */
   readonly timeoutMs: number;
   /**
-   * Whether a short response is expected, because a watcher has woken the run or the database has
-   * few documents. Only for a feed that ends.
+   * For a one-shot feed: whether a short response is expected, because a watcher has woken the run
+   * or the database has few documents.
    */
   readonly isShort: boolean;
 }
 
-/** Builds the request for a feed. `feed` contains the parameters that depend on its kind. */
+/**
+ * Builds the request for a feed. `feed` contains the parameters that depend on the kind of feed.
+ */
 export function askedChanges(
   { selection, winningRevisionsOnly }: ChangesRequest,
   since: SourceSequence,
@@ -58,8 +60,8 @@ export function askedChanges(
 }
 
 /**
- * Status codes of servers that cannot filter by document ids, at least in this kind of feed. All
- * changes are then read, and filtered here.
+ * Status codes of servers that cannot filter this kind of feed by document ids. In this case, all
+ * changes are read, and filtered locally.
  */
 const NOT_FILTERED: ReadonlySet<number> = new Set([400, 405, 501]);
 

@@ -111,7 +111,7 @@ export class HttpDocumentWriter implements EndpointWriter {
 
   /**
    * Returns the documents whose attachments match their digests, and adds the others to `failures`.
-   * A server would compute new digests for inlined bytes.
+   * The server cannot detect a mismatch, because it computes new digests for inlined bytes.
    */
   #sound(documents: readonly PlainDocument[], failures: WriteFailure[]): readonly PlainDocument[] {
     const { digests } = this.#parts.runtime;
@@ -192,15 +192,15 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
 }
 
 /**
- * Room reserved per document in addition to its approximate length: for parts that the length does
- * not include, and for a few multi-byte characters.
+ * Characters reserved per document in addition to its approximate length: for parts that the length
+ * does not include, and for a few multi-byte characters.
  */
 const MARGIN_CHARACTERS = 256;
 
 /**
  * Returns the rows of a `_bulk_docs` response that contain an error, or `undefined` if an element
- * is not a row or does not match the request. CouchDB returns rows only for errors. A server that
- * also confirms documents must confirm each one that it does not reject.
+ * is not a row or does not match the request. CouchDB returns rows only for errors. If a server
+ * also confirms documents, it must either confirm or reject each one.
  */
 function bulkFailures(
   documents: readonly PlainDocument[],
@@ -220,8 +220,8 @@ function bulkFailures(
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
     if (error === undefined) {
-      // A document is only confirmed if the row names the revision that was sent: the server may
-      // have assigned another one.
+      // A row confirms a document only if it names the revision that was sent: the server might
+      // have assigned a different revision.
       const written = revisions.filter((revision) => isWritten(row, String(id), revision));
       if (written.length === 0) return undefined;
       for (const revision of written) confirmed.add(keyOf(id, revision));

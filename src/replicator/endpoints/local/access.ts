@@ -1,4 +1,4 @@
-/** Access of a replication to a local database: as a user, with that user's current rights. */
+/** A replication's access to a local database, with the current rights of the job's owner. */
 
 import { errorCode, type Runtime } from "../../../base/index.ts";
 import {
