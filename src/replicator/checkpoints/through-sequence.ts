@@ -2,6 +2,7 @@
  * Tracks the sequence up to which all batches are finished, called through sequence in CouchDB
  * (`couch_replicator_scheduler_job`).
  *
+ *
  * Batches finish in any order, and sequences are opaque, so batches are numbered when they leave
  * the queue. The through sequence is that of the last batch before the first unfinished one. A
  * checkpoint may be written only at the through sequence.

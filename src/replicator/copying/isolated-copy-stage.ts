@@ -40,7 +40,7 @@ export class IsolatedCopyStage {
   }
 
   /**
-   * Copies the documents. Those that turn out to be suitable for bulk writing are added to
+   * Copies the documents. Documents that turn out to be suitable for bulk writing are added to
    * `writer`.
    */
   copy(

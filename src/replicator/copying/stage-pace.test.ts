@@ -22,12 +22,12 @@ test("allows enough batches for distant servers to keep the copiers busy, within
   expect(paceAfter(100, 300, 300).count).toBe(32);
 });
 
-test("at most doubles the number of batches within one round trip", () => {
+test("doubles the number of batches at most once per round trip", () => {
   expect(paceAfter(4, 305, 300).count).toBe(8);
   expect(paceAfter(12, 305, 300).count).toBe(16);
 });
 
-test("reduces the batches for a server that slows down, to no fewer than one per copier", () => {
+test("allows fewer batches for a server that slows down, but at least one per copier", () => {
   const pace = paceAfter(100, 305, 300);
   expect(pace.count).toBe(32);
   for (let number = 0; number < 32; number++) pace.answered(600, 300);

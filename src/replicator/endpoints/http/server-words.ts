@@ -39,7 +39,10 @@ export class ServerWords {
     if (this.#secrets.isRepeatedIn(value)) throw repeatsCredential(what);
   }
 
-  /** Returns the error in a response; an error without a name is named by its status. */
+  /**
+   * Returns the error in a response. If the response has no error name, the name is `http_`
+   * followed by the status.
+   */
   answer(status: number, text: string): ServerAnswer {
     const { error, reason } = parseObject(text) ?? {};
     return {

@@ -90,7 +90,10 @@ export class LocalAccess {
     throw new EndpointError("forbidden", "You are not allowed to access this db.");
   }
 
-  /** Throws if the job's document was replicated and the database is a system database. */
+  /**
+   * Throws if the owner's job came from a replicated document and the database is a system
+   * database.
+   */
   refuseSystemName(): void {
     if (this.#owner.isCopy !== true || !isSystemName(this.name)) return;
     throw new EndpointError("forbidden", COPIED);
