@@ -2,7 +2,6 @@
  * Earlier checkpoints of a log's session. If one side is restored to an earlier state, the next run
  * starts at the latest checkpoint that both logs contain.
  *
- *
  * A session can have a million checkpoints, so older ones are thinned out: checkpoint `n` is kept
  * until 2 × 2^z more have followed, where 2^z is the largest power of two that divides `n`. Which
  * checkpoints are kept depends only on their numbers. If two logs are `k` checkpoints apart, they

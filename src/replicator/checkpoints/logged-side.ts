@@ -98,7 +98,6 @@ export class LoggedSide {
    * the database at the start of the run. With `isShort`, sends no commit request to a server whose
    * acknowledged writes are durable.
    *
-   *
    * The commit and the read of the checkpoint run concurrently. If the database was re-created
    * between them, the checkpoint is missing, and the promise rejects.
    */

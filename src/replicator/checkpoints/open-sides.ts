@@ -2,11 +2,8 @@
  * Opens both sides at the start of a run: reads database information and replication logs.
  * Independent requests run concurrently, since a server might be distant:
  *
- *
  * 1. database information and log under the current id, for both sides
- *
  * 2. for the target: logs under older ids, or creation of a missing database; security objects
- *
  * 3. for the source: logs under older ids, if only the target has a log
  */
 import { allTogether } from "../../base/index.ts";

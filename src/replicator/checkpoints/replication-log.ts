@@ -185,7 +185,6 @@ function isSequence(value: unknown): boolean {
  * Returns the sequence up to which both sides have all changes, and the history up to this
  * sequence. `undefined` stands for a missing log.
  *
- *
  * Two logs of one session can differ because writing one of them failed, or because one database
  * was restored to an earlier state. Sequences do not show which log is earlier. CouchDB uses the
  * sequence in the source's log, so it never copies earlier changes that the target lacks.

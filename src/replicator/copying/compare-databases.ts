@@ -3,10 +3,8 @@
  * pages, and the other side is asked which of these leaves it lacks (`_revs_diff`). Memory is
  * limited to a page of changes, regardless of the databases' size.
  *
- *
  * If neither side lacks a leaf of the other, both have the same leaves. Otherwise a leaf of side A
  * would have a descendant on side B, and B would thus have a leaf that A lacks.
- *
  *
  * A document that changes during the comparison can be reported as a difference.
  */

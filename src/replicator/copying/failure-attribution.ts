@@ -2,7 +2,6 @@
  * Decides whether an error response or broken connection is due to the document in the request, or
  * to the server.
  *
- *
  * The document is responsible if the server then succeeds at the control request: a similar request
  * for an unrelated document. Some failures, such as those of validation functions, do not affect
  * control requests. An allowance therefore limits skipped documents: each skipped document reduces

@@ -3,7 +3,6 @@
  * source, because of a purge or a re-created database, from revisions that the source currently
  * does not deliver, for example because a cluster node or proxy is failing.
  *
- *
  * A revision is gone only if it is no longer in the source's changes, the source delivers all
  * leaves of the document, and no leaf descends from the revision. Each leaf is listed in the
  * changes, and is therefore copied independently.

@@ -1,12 +1,10 @@
 /**
  * Controls the number of concurrent batches in a stage of copying (reading or writing).
  *
- *
  * For nearby servers, the number is `worker_processes`. Requests to a distant server spend most of
  * their time in transit, at no cost to the server. More requests are therefore allowed, so that the
  * server processes `worker_processes` requests at a time (Little's law): if a request takes 310 ms,
  * of which 300 ms are transit, the server processes it for 1/31 of its time.
- *
  *
  * Requests queued at an overloaded server count as being processed. The number of batches therefore
  * decreases whenever a server becomes slower or asks for a pause, and the queue never exceeds that

@@ -3,7 +3,6 @@
  * ends with the last change at that time. A one-shot job therefore ends even if other clients keep
  * writing. The end is not detected by comparing sequences, because they need not be numeric.
  *
- *
  * Back-pressure: rows are read only as fast as they are copied. A response that breaks off is
  * requested again from its last row.
  */
