@@ -40,7 +40,7 @@ export class LoggedSide {
    * still exists.
    */
   #found: FoundLog | undefined;
-  /** Revision of the log stored under the current id; undefined if there is none. */
+  /** Revision of the log stored under the current id, if such a log exists. */
   #revision: string | undefined;
 
   constructor(name: LoggedSide["name"], { endpoint, info, log }: FoundSide, id: string) {

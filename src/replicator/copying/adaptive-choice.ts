@@ -43,7 +43,7 @@ export class AdaptiveChoice {
     this.#triedAtMs = nowMs;
   }
 
-  /** Whether the latest attempt was abandoned. */
+  /** Whether the latest attempt was abandoned, because it got no response. */
   get isGivenUp(): boolean {
     return this.#isGivenUp;
   }

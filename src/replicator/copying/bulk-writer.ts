@@ -2,9 +2,9 @@
  * Writes documents to the target in bulk once there are enough for a request. Attachments, if any,
  * are inline.
  *
- * One document may make the target fail for a whole batch, for example if a validation function
- * times out in CouchDB, or a proxy rejects a long body. A failed batch is therefore bisected down
- * to the responsible documents.
+ * A single document can make the target fail for a whole batch, for example if a validation
+ * function times out in CouchDB, or a proxy rejects a long body. A failed batch is therefore
+ * bisected down to the responsible documents.
  */
 import { type RefusedBatch, splitRefused } from "../../documents/index.ts";
 import {

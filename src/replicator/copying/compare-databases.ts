@@ -3,8 +3,8 @@
  * pages, and the other side is asked which of these leaves it lacks (`_revs_diff`). Memory is
  * limited to a page of changes, regardless of the databases' size.
  *
- * If neither side lacks a leaf of the other, both have the same leaves. Otherwise a leaf of side A
- * would have a descendant on side B, and B would thus have a leaf that A lacks.
+ * If neither side lacks a leaf of the other side, both have the same leaves. Otherwise, a leaf of
+ * side A would have a descendant on side B, and B would thus have a leaf that A lacks.
  *
  * A document that changes during the comparison can be reported as a difference.
  */
@@ -225,7 +225,10 @@ interface AttachmentOutline {
   readonly length: number | undefined;
 }
 
-/** Whether different digests may denote equal contents: a server may compress attachments. */
+/**
+ * Whether attachments with different digests can have equal contents, because servers can compress
+ * attachments.
+ */
 function mayBeStoredOtherwise(here: AttachmentOutline, there: AttachmentOutline): boolean {
   const isCompressed = here.encoding !== undefined || there.encoding !== undefined;
   return isCompressed && here.length === there.length;
@@ -252,7 +255,7 @@ async function readOutlines(
   return outlines;
 }
 
-/** Example: `doc 1-967a… flag.png is not on the target`. */
+/** Formats a difference for display. Example: `doc 1-967a… flag.png is not on the target`. */
 export function describeDifference({ id, revision, attachment, reason }: Difference): string {
   return [id, revision, ...(attachment === undefined ? [] : [attachment]), reason].join(" ");
 }

@@ -48,8 +48,8 @@ import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
- * Factor by which the estimated document length decreases per page. If the mean length on a page is
- * larger than the estimate, the mean becomes the estimate.
+ * Factor by which the estimated document length is multiplied after each page. If the mean length
+ * on a page is larger than the result, the mean becomes the estimate.
  */
 const LENGTH_DECAY = 0.9;
 /** Maximum size of the attachments inlined for one document, and for one bulk read. */
@@ -58,7 +58,9 @@ const SMALL_PAGE_BYTES = 1024 * 1024;
 /** CouchDB 3.5's thresholds for abandoning `_revs_diff` and bulk reads that are often useless. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
-/** Pauses between retries of failed documents by a job that must not skip them. */
+/**
+ * Minimum and maximum pause between retries of failed documents, for a job that must not skip them.
+ */
 const HOLD_PAUSE_MS = { min: 1000, max: 60_000 };
 
 /** Maximum number of characters shown from an invalid revision. */
@@ -386,7 +388,7 @@ export class BatchCopier {
 
   /**
    * Asks the target which revisions it lacks. Returns undefined if the request is not worthwhile,
-   * or if one of the documents might have made it fail.
+   * or if one of the documents might have made the request fail.
    */
   async #askMissing(
     revisions: ReadonlyMap<string, readonly string[]>,

@@ -66,7 +66,7 @@ export class FailureAttribution {
     });
   }
 
-  /** Records documents that were copied successfully. */
+  /** Increases the allowance by `count`, the number of documents that the server has processed. */
   succeeded(count: number): void {
     this.#allowance = Math.min(ALLOWANCE_MAX, this.#allowance + count);
   }

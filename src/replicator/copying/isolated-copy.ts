@@ -34,8 +34,8 @@ import { isOmitted, wireOf } from "./omitted.ts";
  */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 /**
- * Maximum pause between attempts. CouchDB allows five minutes, which is too long here: a run
- * without progress would count as stalled, and a failing run would count as healthy.
+ * Maximum pause between attempts. CouchDB allows five minutes. During such a long pause, a run
+ * would count as stalled, or a failing run would count as healthy.
  */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
 /**

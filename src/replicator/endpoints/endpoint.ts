@@ -18,8 +18,8 @@ import { isWellFormed, type WireDocument } from "../../protocol/index.ts";
 import type { Selection } from "../request/replication.ts";
 
 /**
- * A position in the source's changes feed: an opaque JSON value that is never ordered or parsed. 0
- * is the beginning of the feed.
+ * A position in the source's changes feed: an opaque JSON value whose content is never interpreted.
+ * 0 is the beginning of the feed.
  */
 export type SourceSequence = unknown;
 
@@ -68,8 +68,8 @@ export function isSameSequence(left: SourceSequence, right: SourceSequence): boo
 
 /**
  * Whether two sequences denote the same position of a feed. Nodes of a CouchDB cluster can encode
- * one position differently: such a sequence is the sum of all shards' sequences, followed by a
- * packed list (`g1AAAA…`) in any order. Only the sums of packed sequences are compared.
+ * one position differently: as the sum of all shards' sequences, followed by a packed list
+ * (`g1AAAA…`) whose order varies. Only the sums of packed sequences are compared.
  */
 export function isSamePosition(left: SourceSequence, right: SourceSequence): boolean {
   const [one, other] = [shardSum(left), shardSum(right)];
@@ -114,7 +114,7 @@ export interface ChangedDocument {
   readonly revisions: readonly string[];
   /** Whether all revisions of the document are deleted. */
   readonly isDeleted: boolean;
-  /** Length of the received row in bytes. Limits the size of the queue. */
+  /** Length of the received row in bytes, used to limit the size of the queue. */
   readonly sizeBytes: number;
 }
 
@@ -215,8 +215,8 @@ export type BulkReadResult =
   | { readonly kind: "separately"; readonly outlines?: readonly PlainDocument[] };
 
 /**
- * The bytes of one attachment as stored, in the order of the `follows` members in the document's
- * text.
+ * One attachment with its bytes as stored. Attachments are in the order of the `follows` members in
+ * the document's text.
  */
 export interface AttachmentStream {
   readonly name: string;
@@ -280,8 +280,8 @@ export interface EndpointReader {
     options?: ReadRevisionsOptions,
   ): Promise<readonly BulkReadResult[] | undefined>;
   /**
-   * Reads one revision, or the leaves that descend from it, and passes each to `consume`, with
-   * attachments. Returns false if the revision is missing.
+   * Reads one revision or, if it is not a leaf, the leaves that descend from it. Passes each of
+   * these documents, with its attachments, to `consume`. Returns false if the revision is missing.
    */
   readRevision(
     request: RevisionRequest,
@@ -303,8 +303,8 @@ export interface EndpointReader {
 
 export interface EndpointWriter {
   /**
-   * Writes replicated revisions. Returns those that were not accepted. `once`: sends the request
-   * only once, even if the server asks to retry it later.
+   * Writes replicated revisions. Returns a failure for each revision that was not accepted. `once`:
+   * sends the request only once, even if the server asks to retry it later.
    */
   writeDocuments(
     documents: readonly PlainDocument[],

@@ -71,14 +71,11 @@ export type SecretLookup = (
   | { readonly kind: "found"; readonly secret: string }
   | { readonly kind: "missing"; readonly reason: string };
 
-/** A run's requirements for its connections. */
+/** Options that a run sets for its connections. */
 export interface RunConnections {
   /** Records the transfers of the run, for detecting stalls. */
   readonly activity?: Activity;
-  /**
-   * Generation of the connections. If the number is higher than in the previous run, new
-   * connections are opened.
-   */
+  /** Generation of the connections. Connections of an earlier generation are not reused. */
   readonly generation?: number;
   /**
    * Performs work that can crash the node, such as parsing a long response. The store keeps a
@@ -235,8 +232,8 @@ export class Endpoints {
   #secret(reference: string, destination: SecretDestination): string {
     const found = this.#parts.lookUpSecret(reference, destination);
     if (found.kind === "missing") throw new EndpointError("secret_missing", found.reason);
-    // For a header with any other character, `fetch` would throw an error that contains the
-    // header's value.
+    // A secret with characters that are not allowed in a header would make `fetch` throw an error
+    // that contains the secret.
     if (/^[\t\x20-\x7e\x80-\xff]+$/.test(found.secret)) return found.secret;
     throw new EndpointError(
       "secret_missing",

@@ -4,10 +4,7 @@
  */
 
 interface NetworkError {
-  /**
-   * Whether a connection was established. In this case, the data sent might have caused the
-   * failure.
-   */
+  /** Whether a connection was established. If true, the data sent might have caused the failure. */
   readonly wasConnected: boolean;
   /** Whether the server as a whole is unreachable, so that other jobs would fail as well. */
   readonly isOutage: boolean;

@@ -33,8 +33,8 @@ export function suspicionOf(error: unknown): Suspicion | undefined {
 }
 
 /**
- * Whether one of many documents in a request might have caused its failure: a 5xx response, or a
- * response that broke off.
+ * Whether the failure of a request for many documents might be due to one of them. True for a 5xx
+ * response, and for a response that broke off.
  */
 export function mayConcernOne(error: unknown): boolean {
   const suspicion = suspicionOf(error);
@@ -48,8 +48,8 @@ export function mayConcernOne(error: unknown): boolean {
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
 /**
- * Whether one of many documents in a `_revs_diff` request might have caused its failure. Unlike
- * other requests (`mayConcernOne`), a `_revs_diff` request can be rejected as a whole.
+ * Whether the failure of a `_revs_diff` request for many documents might be due to one of them.
+ * Unlike other requests (`mayConcernOne`), a `_revs_diff` request can be rejected as a whole.
  */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);

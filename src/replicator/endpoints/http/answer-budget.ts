@@ -1,7 +1,7 @@
 /**
  * Limits for each kind of response of a peer: its length, and its number of JSON values. Both
  * limits are enforced while the response is read and scanned, before anything is built from it. A
- * hostile peer can fail only its own job.
+ * hostile peer can therefore make only its own job fail.
  */
 
 const KIB = 1024;

@@ -60,8 +60,8 @@ export function askedChanges(
 }
 
 /**
- * Status codes of servers that cannot filter this kind of feed by document ids. In this case, all
- * changes are read, and filtered locally.
+ * Status codes of servers that cannot filter this kind of feed by document ids. All changes are
+ * then read, and filtered locally.
  */
 const NOT_FILTERED: ReadonlySet<number> = new Set([400, 405, 501]);
 
@@ -82,12 +82,12 @@ export function chooser(wanted: Selection): (changes: Changes) => Changes {
 }
 
 /**
- * Values of `reason` with which CouchDB and PouchDB Server report a missing database, as opposed to
- * a missing filter.
+ * Matches the `reason` with which CouchDB and PouchDB Server report a missing database, as opposed
+ * to a missing filter.
  */
 const NO_DATABASE = /database does not exist|no_db_file/i;
 
-/** Returns the error for a response of `_changes` that has no rows. */
+/** Returns the error for an error response to a `_changes` request. */
 export function changesFailed(
   requests: HttpRequests,
   path: string,

@@ -24,7 +24,7 @@ import type { ServerWords } from "./server-words.ts";
 
 /**
  * Error names by status code, for a `_bulk_docs` request that a server rejects as a whole, although
- * a single document may be the cause. A name is used only if the response contains none.
+ * a single document may be the cause. Used only if the response contains no error name.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
@@ -135,7 +135,8 @@ export class HttpDocumentWriter implements EndpointWriter {
 }
 
 /**
- * Parses a document. Returns `undefined` for an invalid document, so that the target rejects it.
+ * Parses a document. Returns `undefined` for an invalid document, which is left for the target to
+ * reject.
  */
 function readWire(document: PlainDocument): WireDocument | undefined {
   try {
@@ -147,7 +148,8 @@ function readWire(document: PlainDocument): WireDocument | undefined {
 }
 
 /**
- * Whether a response confirms this revision of this document. CouchDB writes hashes in lower case.
+ * Whether a response confirms this revision of this document. Letter case is ignored, because
+ * CouchDB changes hashes to lower case.
  */
 function isWritten(
   answer: Record<string, unknown> | undefined,
@@ -198,9 +200,9 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
 const MARGIN_CHARACTERS = 256;
 
 /**
- * Returns the rows of a `_bulk_docs` response that contain an error, or `undefined` if an element
- * is not a row or does not match the request. CouchDB returns rows only for errors. If a server
- * also confirms documents, it must either confirm or reject each one.
+ * Returns the failures reported in a `_bulk_docs` response, or `undefined` if an element is not a
+ * row or does not match the request. CouchDB returns rows only for errors. If a server also
+ * confirms documents, it must either confirm or reject each one.
  */
 function bulkFailures(
   documents: readonly PlainDocument[],

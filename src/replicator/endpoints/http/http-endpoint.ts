@@ -336,7 +336,8 @@ export class HttpEndpoint implements Endpoint {
     if (response.status === TIMED_OUT || isFailed || isOther) {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
     }
-    // Some services no longer support this call, because every acknowledged write is durable.
+    // Some services no longer support `_ensure_full_commit`, because every acknowledged write is
+    // durable.
     return (await this.info(signal)).instanceStartTime;
   }
 }

@@ -38,7 +38,7 @@ export interface ServerUpdates {
 /** A page of database names in byte order, starting after a given name. */
 export interface NamesPage {
   readonly names: readonly string[];
-  /** Whether there may be more names. */
+  /** Whether more names might follow. */
   readonly hasMore: boolean;
 }
 
@@ -106,8 +106,8 @@ export class HttpServer {
   }
 
   /**
-   * Returns the updates after `since`. If there are none, waits for the next update, up to a time
-   * limit.
+   * Returns the updates after `since`. If nothing has changed, waits for the next update, up to a
+   * time limit.
    */
   async updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {
     const from = typeof since === "string" ? since : JSON.stringify(since);
@@ -158,10 +158,7 @@ export class HttpServer {
     return status === 200 && asObject(json) !== undefined ? text : undefined;
   }
 
-  /**
-   * Returns the update sequences of up to a hundred databases. The number of requests is that
-   * returned by `requestCount`.
-   */
+  /** Returns the update sequences of up to a hundred databases. Sends `requestCount` requests. */
   async sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences> {
     if (this.#hasDatabasesInfo) {
       const found = await this.#databasesInfo(names, signal);

@@ -277,7 +277,7 @@ function idOf(id: string | undefined): string {
   return id;
 }
 
-/** Version vector that Sync Gateway 4 adds to documents, and that CouchDB refuses. */
+/** Version vector that Sync Gateway 4 adds to documents, and that CouchDB rejects. */
 const VERSION_VECTOR = "_cv";
 
 async function readDocument(

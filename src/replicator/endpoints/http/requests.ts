@@ -66,7 +66,9 @@ const MISREAD_LENGTH_MAX = 200;
 /** Paths of changes feeds. Their responses may be delayed until something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
-/** Maximum wait for a write in progress when a node stops or gives a slot to another job. */
+/**
+ * Maximum wait for a write in progress when a node stops or gives the job's slot to another job.
+ */
 const STOP_MS_MAX = 5000;
 
 /**
@@ -113,10 +115,7 @@ export interface HttpRequestsParts {
   readonly userAgent: string;
   /** Measures the transfers of the run that sends the requests. */
   readonly activity?: Activity | undefined;
-  /**
-   * Generation of the connections. If the number is higher than in the previous run, new
-   * connections are opened.
-   */
+  /** Generation of the connections. Connections of an earlier generation are not reused. */
   readonly generation?: number | undefined;
   /** Records work on long responses. If absent, such work is not recorded. */
   readonly during?: Hazardous | undefined;
@@ -163,7 +162,7 @@ export type Begun<T> =
 /** Options for reading a complete response: its limits, and how to scan it. */
 interface Whole {
   readonly budget: AnswerBudget;
-  /** How to scan the response. If absent, it is parsed as a whole. */
+  /** How to scan the response. If absent, the response is parsed as a whole. */
   readonly outline?: Outline;
 }
 
@@ -271,8 +270,8 @@ export class HttpRequests {
   }
 
   /**
-   * Removes secrets from the error of a request. The server may have repeated one in a redirect
-   * URL.
+   * Removes secrets from the error of a request, because the server might have repeated a secret in
+   * a redirect URL.
    */
   #withoutSecrets(error: unknown): unknown {
     if (!(error instanceof RequestFailedError)) return error;
@@ -435,7 +434,7 @@ export class HttpRequests {
 
   /**
    * Performs work on a response to this path. Work on a long response is recorded, so that the
-   * job's next run detects if it crashed the node.
+   * job's next run detects whether the work crashed the node.
    */
   #process<T>({ length }: Uint8Array, path: string, perform: () => Promise<T>): Promise<T> {
     const { during } = this.#parts;
@@ -465,7 +464,7 @@ export class HttpRequests {
     return response;
   }
 
-  /** Sends a request without retries, because its body can be read only once. */
+  /** Sends a request without retries, because the body of the request can be read only once. */
   sendOnce(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
     return this.#once(this.#request(method, path, parts));
   }
@@ -494,7 +493,10 @@ export class HttpRequests {
     throw new EndpointError("max_backoff", reason);
   }
 
-  /** Returns the error for a 401 or 403: CouchDB's reason, followed by the server's response. */
+  /**
+   * Returns the error for a response with status 401 or 403. It consists of CouchDB's reason,
+   * followed by the server's response.
+   */
   refused(status: number, text: string): EndpointError {
     const { words } = this;
     const place = `unauthorized to access or create database ${this.shownUrl}`;
@@ -516,8 +518,8 @@ export class HttpRequests {
   }
 
   /**
-   * Returns the error for a success status with unexpected content, such as a login page, or the
-   * response for a different path.
+   * Returns the error for a response with a success status but unexpected content, such as a login
+   * page, or the response for a different path.
    */
   misread(
     error: string,

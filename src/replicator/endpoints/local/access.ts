@@ -34,11 +34,11 @@ export interface LocalEndpointParts {
   /** Filters in design documents. */
   readonly functions: DesignFunctions;
   /**
-   * Returns the current rights of a directory user, or undefined if there is no such user. The name
-   * is null for clients of a server without administrators.
+   * Returns the current rights of a directory user, or undefined if there is no such user.
+   * `userName` is null for clients of a server without administrators.
    */
   readonly resolveUser: (userName: string | null) => Promise<SecuritySubject | undefined>;
-  /** Limits for written documents. Read at each use, so that changed settings apply. */
+  /** Limits for documents to be written. Read at each use, so that changed settings apply. */
   readonly documentLimits: {
     /** Maximum size of a document (`max_document_size`). */
     readonly documentBytesMax: number;

@@ -68,7 +68,7 @@ export async function* readLocalChanges(
   }
 }
 
-/** Returns the selected ids, if they are few. */
+/** Returns the selected ids; undefined if there are too many to look up individually. */
 function fewIds({ selection }: ChangesRequest): readonly string[] | undefined {
   if (selection.kind !== "doc-ids") return undefined;
   const ids = [...new Set(selection.ids)];
