@@ -74,8 +74,9 @@ export class Checkpoints {
   /**
    * Makes the writes to both sides durable, then writes the log to both sides. Rejects if a
    * database was re-created after the start of the run, because it might lack copied documents.
-   * With `isShort`, no commit is requested from a server whose acknowledged writes are durable, and
-   * the server can verify its database and write the log in one request.
+   * With `isShort`, no commit is requested from a server whose acknowledged writes are durable. If
+   * this server also supports `continueLog`, it verifies its database and writes the log in one
+   * request.
    */
   async write(
     log: ReplicationLog,
@@ -117,7 +118,7 @@ export class Checkpoints {
   }
 }
 
-/** Throws if `changed` is not empty: the databases of these sides have changed. */
+/** Throws if the database of any side has changed. `changed` contains these sides. */
 function assertSame(changed: readonly LoggedSide[]): void {
   if (changed.length === 0) return;
   const names = changed.map(({ name }) => name).join(" and ");

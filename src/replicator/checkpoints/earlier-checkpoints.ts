@@ -42,7 +42,7 @@ export function earlierCheckpoints(
   return bounded([{ number, seq: last }, ...kept]);
 }
 
-/** Parses a log member from an untrusted source. */
+/** Parses the earlier checkpoints in a log from an untrusted source. */
 export function parseEarlierCheckpoints(
   json: unknown,
   isSequence: (value: unknown) => boolean,

@@ -114,8 +114,8 @@ export class LoggedSide {
       throw new EndpointError("checkpoint_commit_failure", reason);
     }
     this.#found = undefined;
-    // If another run has replaced the log, its log does not prove that this run's writes are in the
-    // database, so request a commit even if writes are durable.
+    // If another run has replaced the log, the stored log does not prove that this run's writes are
+    // in the database, so request a commit even if acknowledged writes are durable.
     const isOther = log.revision !== found.revision || log.body !== found.body;
     return isDurable && isOther ? this.#commit(signal) : isSame;
   }

@@ -111,8 +111,8 @@ async function settled(
 
 /**
  * Requests the target's database information and log. Returns undefined if the target must be
- * created. The target is not created without this check: if it exists, the account need not have
- * the permission to create databases.
+ * created. This request comes before any attempt to create the target, because an account that
+ * writes to an existing target need not have the permission to create databases.
  */
 async function askTarget(
   { target, replication, ids }: OpenSidesParts,

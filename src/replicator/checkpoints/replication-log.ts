@@ -52,7 +52,7 @@ export interface ReplicationLog {
   readonly earlier_checkpoints?: readonly EarlierCheckpoint[];
   readonly replication_id_version?: number;
   readonly history?: readonly ReplicationLogEntry[];
-  /** Like CouchDB, the following members are written only for replications by document ids. */
+  /** The following members are written only for replications by document ids, as in CouchDB. */
   readonly start_time?: string;
   readonly end_time?: string;
   readonly docs_read?: number;

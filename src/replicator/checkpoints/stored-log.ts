@@ -20,16 +20,12 @@ export interface FoundSide {
 /** Stands for an unknown creation time (CouchDB 3.5). It counts as equal to any other time. */
 export const UNKNOWN_START_TIME = "0";
 
-/**
- * Whether equal creation times prove that a database was not re-created; false for an unknown time.
- */
+/** Whether two creation times prove that the database is the same; false for an unknown time. */
 export function isSurelySame(before: string, now: string): boolean {
   return before === now && now !== UNKNOWN_START_TIME;
 }
 
-/**
- * Whether the creation times allow that the database was not re-created; true for an unknown time.
- */
+/** Whether two creation times can belong to the same database; true if either time is unknown. */
 export function mayBeSame(before: string, now: string | undefined): boolean {
   return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
 }

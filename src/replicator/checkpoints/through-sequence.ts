@@ -1,5 +1,5 @@
 /**
- * Tracks the sequence up to which all batches are finished, called through sequence in CouchDB
+ * Tracks the sequence up to which all batches are finished. CouchDB calls it the through sequence
  * (`couch_replicator_scheduler_job`).
  *
  * Batches finish in any order, and sequences are opaque, so batches are numbered when they leave

@@ -209,7 +209,7 @@ export class FailureLists {
         this.#keys.failure.range({ baseId, idBytes: keyIdOf(id) }),
       )) {
         const failure = decodeFailure(value);
-        // Compare whole ids, because other ids may have the same prefix in their keys.
+        // Compare whole ids, because other ids can have the same prefix in their keys.
         if (failure.id === id) found.push(failure);
       }
     }

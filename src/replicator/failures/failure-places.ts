@@ -64,8 +64,8 @@ export class FailurePlaces {
   }
 
   /**
-   * Records the place unless the error already has one: the innermost call comes first. For
-   * example, errors of the target pass through the source's streams.
+   * Records the place, unless a place is already recorded for the error. The innermost call is
+   * recorded first: for example, errors of the target pass through the source's streams.
    */
   #note(error: unknown, place: FailurePlace): void {
     if (error instanceof Error && !this.#places.has(error)) this.#places.set(error, place);
@@ -80,7 +80,7 @@ type Method = {
     : never;
 }[keyof Calls];
 
-/** The phase of a run by method of an endpoint, its reader or its writer. */
+/** Phase of the run by the method that is called on an endpoint, its reader or its writer. */
 const PHASES: Readonly<Record<Method, FailurePhase>> = {
   create: "open",
   info: "open",

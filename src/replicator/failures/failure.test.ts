@@ -65,7 +65,7 @@ test.each([
   ["PROXY_407", "the proxy requires other credentials (407)"],
   ["PROXY_503", "the proxy responded with 503"],
   ["UND_ERR_SOCKS5_VERSION", "the proxy does not speak SOCKS 5 (UND_ERR_SOCKS5_VERSION)"],
-])("locates %s of a proxy at the proxy", async (cause, sentence) => {
+])("locates the proxy error %s at the proxy", async (cause, sentence) => {
   const details = { method: "GET", url: "http://host/db", cause, proxy: "socks5://p:9" };
   const failed = new RequestFailedError({ ...details, isFaultOfProxy: true });
   const places = new FailurePlaces();

@@ -15,7 +15,7 @@ import { changeCount, readChanges } from "./read-changes.ts";
 /** Maximum size of the queued changes, in bytes per copier, as in CouchDB. */
 const QUEUE_BYTES_PER_COPIER = 102_400;
 /**
- * Whether reading of a batch overlaps with writing of others, by kind of source. Not worthwhile for
+ * Whether batches are read while others are written, by kind of source. This is not worthwhile for
  * our own store: its reads are so fast that the limit on concurrent writes also limits the number
  * of batches.
  */

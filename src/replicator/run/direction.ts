@@ -44,7 +44,10 @@ export async function watchFilter(
   }
 }
 
-/** Copies the security object again whenever it changes. It is not part of the changes feed. */
+/**
+ * Copies the security object again whenever it changes, because the object is not part of the
+ * changes feed.
+ */
 export async function followSecurity(
   clock: Clock,
   run: ReplicationRun,

@@ -21,14 +21,17 @@ export class HazardRecord {
     this.#parts = parts;
   }
 
-  /** Loads the stored record, unless an operator's decision (number `decision`) has cleared it. */
+  /**
+   * Loads the stored record. `decision` is the number of the last operator's decision; if it
+   * differs from the number in the record, the decision has cleared the record.
+   */
   load(stored: Hazard, decision: number): void {
     this.#hazard = stored.decision === decision ? stored : { ...NO_HAZARD, decision };
   }
 
   /**
-   * If the node that last ran the job crashed, counts the crash once. Returns the failure of the
-   * job if it must be quarantined. Called once, after `load` and before the run.
+   * If a node crashed during hazardous work of the job, counts the crash. Returns the failure of
+   * the job if it must be quarantined. Called once, after `load` and before the run.
    */
   async findQuarantine(): Promise<ReplicationFailure | undefined> {
     const { kv, write } = this.#parts;

@@ -1,6 +1,6 @@
 /**
- * A replication job held by this node: its data, and all writes to them. Each write verifies the
- * job's lock in the queue, and throws `JOBS_HALTED` if the lock is lost.
+ * A replication job held by this node, with the job data and all writes of the job. Each write
+ * verifies the job's lock in the queue, and throws `JOBS_HALTED` if the lock is lost.
  */
 import { assert, errorCode, Notifier, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
@@ -170,7 +170,7 @@ export class HeldReplication {
     this.#activityTimeoutSec = parts.config.activityTimeoutSec;
   }
 
-  /** The current job data: those last stored, with changes that the next write stores. */
+  /** The current job data, including changes that the next write will store. */
   get data(): ReplicationJobData {
     return this.#data;
   }
@@ -218,7 +218,7 @@ export class HeldReplication {
     const { sinceMs, pending } = this.#backlog.stored ?? {};
     if (sinceMs === undefined) return undefined;
     // The stored number of changes cannot be used after a restart at another position. It cannot be
-    // used for a pair either, because it includes both directions.
+    // used for a pair either, because the number includes both directions.
     const isOfRun = this.restartAt === undefined && this.#data.replication?.pair !== true;
     return { sinceMs, pending: isOfRun ? pending : undefined };
   }

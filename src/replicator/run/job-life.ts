@@ -14,8 +14,8 @@ import { RateMeter } from "./rate-meter.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
 /**
- * Interval between requests for the number of pending changes. They are expensive for the source
- * (CouchDB 3.5: 30 s).
+ * Interval between requests for the number of pending changes, which are expensive for the source.
+ * CouchDB 3.5 also uses 30 s.
  */
 const PENDING_INTERVAL_MS = 30_000;
 /** Delay before the first request for the number of pending changes. */
@@ -144,7 +144,8 @@ export async function showLife(
     const end = (): void => over.abort(new Error("Wait cancelled: its result is no longer needed"));
     ended.addEventListener("abort", end, { once: true });
     if (ended.aborted) end();
-    // One call of `fired` serves all pauses, because each call leaves a registration on the watch.
+    // `fired` is called only once for all pauses, because each call leaves a registration on the
+    // watch.
     const called = watch.fired(over.signal).then(end, end);
     try {
       while (!over.signal.aborted) {

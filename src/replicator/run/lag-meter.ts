@@ -87,8 +87,8 @@ export class LagMeter {
   announced(arrivedCount: number, pending: number | undefined, nowMs: number): void {
     this.#isKnown = true;
     const count = Math.max(this.#readCount, arrivedCount + (pending ?? 0));
-    // A mark can exceed the source's count, because some of its changes were superseded or do not
-    // match the filter.
+    // A mark can exceed the source's count, because some of the changes that the mark counts were
+    // superseded or do not match the filter.
     for (const mark of this.#marks) mark.count = Math.min(mark.count, count);
     this.#forgetArrived();
     this.#learn(count, nowMs);

@@ -57,7 +57,10 @@ import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from ".
 import { afterStalls, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
-/** Abort reason, created once because creating an error is expensive. */
+/**
+ * Abort reason for tasks of a run that has ended. Created once, because creating an error is
+ * expensive.
+ */
 const OVER = new Error("The run has ended");
 /**
  * Maximum number of job updates per second on a node. With more jobs, each job is updated less
@@ -109,8 +112,8 @@ export class ReplicationJob {
   #directions: readonly Direction[] = [];
   #places: readonly FailurePlaces[] = [];
   /**
-   * Secrets of this job. The secrets of other jobs are not masked: otherwise, a server could detect
-   * from the masks which of its guesses are right.
+   * Secrets of this job. The secrets of other jobs are not masked: otherwise, a server could guess
+   * secrets, and see from the masking which guesses are right.
    */
   readonly #secrets = new SecretsInUse();
   /** Ending determined by the run itself: caught up, outside its schedule, or a duplicate. */
@@ -145,9 +148,9 @@ export class ReplicationJob {
   }
 
   /**
-   * Runs the job after `delayMs`, and returns it to the queue. If the store rejects writes, retries
-   * the return until `leaving` aborts. Rejects only if the store fails. In this case, the job
-   * returns to the queue after the activity timeout.
+   * Runs the job after `delayMs`, and returns it to the queue. While the store rejects writes, the
+   * return is retried until `leaving` aborts. Rejects only if the store fails. In this case, the
+   * job returns to the queue after the activity timeout.
    */
   async run(signal: AbortSignal, leaving: AbortSignal, delayMs = 0): Promise<void> {
     const before = this.#job.data;
@@ -486,8 +489,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the positions at which a job resumes that was woken by a watcher, and whether its run
-   * ends once it has caught up.
+   * For a job that a watcher has woken, returns the positions at which it resumes, and whether its
+   * run ends once it has caught up.
    */
   #parked(before: ReplicationJobData): RunPlace {
     const { runtime, config } = this.#job.parts;

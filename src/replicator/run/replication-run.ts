@@ -80,7 +80,9 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
    * Called after both sides have responded, before copying begins. Can reject to prevent copying.
    */
   readonly mayCopy?: () => Promise<void>;
-  /** Whether the job created the target. If absent, it counts as not created. */
+  /**
+   * Whether the job created the target. If absent, the job counts as not having created the target.
+   */
   readonly targetOrigin?: TargetOrigin;
   /** Meter for the lag of the run, if the caller needs the lag. */
   readonly lag?: LagMeter;
@@ -147,7 +149,7 @@ export class ReplicationRun {
     });
   }
 
-  /** Whether the common checkpoint is known. The progress is meaningless before. */
+  /** Whether the common checkpoint is known. Until then, the progress is meaningless. */
   get hasBegun(): boolean {
     return this.#begun;
   }
@@ -386,8 +388,8 @@ export class ReplicationRun {
   async #lookBack(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { failures, restartAt } = this.#parts;
     const { checkpoints } = this.#checkpoints;
-    // A run that resumes a parked job has no logs yet. Its checkpoint checks whether failed
-    // documents are missing from the list.
+    // A run that resumes a parked job has not read the logs. When it writes a checkpoint, it checks
+    // whether failed documents are missing from the list.
     if (checkpoints === undefined || restartAt !== undefined) return;
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;

@@ -29,7 +29,7 @@ export function scheduledEnding(
 
 /**
  * Returns the ending of a job that was due within its scheduled hours but is now outside of them.
- * Returns undefined if the job may run, also if an operator scheduled it outside its hours.
+ * Returns undefined if the job may run. A job that an operator scheduled outside its hours may run.
  */
 export function missedHours(
   replication: Replication,

@@ -14,7 +14,9 @@ import type { ReplicationRun } from "./replication-run.ts";
 const LOOK_MS_MIN = 1000;
 /** Maximum required idle time while all slots of the node are in use. */
 const QUIET_MS_CROWDED = 1000;
-/** Maximum polling interval of an idle run, so that it detects when all slots are in use. */
+/**
+ * Maximum polling interval of an idle run, so that the run soon detects when all slots are in use.
+ */
 const LOOK_MS_MAX = 2000;
 /**
  * If a job is woken within this time after it was parked, its source is busy. Waking a job takes
@@ -26,9 +28,9 @@ const BUSY_MS = 5000;
 const OFF_MS = 10_000;
 
 /**
- * Whether a job can be parked, because a watcher can detect that it has work. A watcher cannot do
- * this for a user's filter, whose code can change without a change of the source. Jobs without
- * checkpoints cannot be parked either, because each run would start over.
+ * Whether a job can be parked, that is, whether a watcher can detect that it has work. A watcher
+ * cannot do this for a user's filter, whose code can change without a change of the source. Jobs
+ * without checkpoints cannot be parked either, because each run would start over.
  */
 export function canPark(digests: Digests, replication: Replication): boolean {
   const schedule = scheduleOf(replication);
