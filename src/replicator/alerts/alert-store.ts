@@ -1,4 +1,4 @@
-/** Stores waiting alerts, ongoing breaches, and which node currently sends alerts. */
+/** Stores waiting alerts, ongoing breaches, and the lease of the node that sends alerts. */
 import { assert } from "../../base/index.ts";
 import {
   type Key,
@@ -29,9 +29,9 @@ import {
 export interface AlertTurn {
   /** Id of the node that holds the lease, if any. */
   readonly holder: string | undefined;
-  /** End of the lease unless extended (ms since the epoch). */
+  /** End of the lease, unless it is extended (ms since the epoch). */
   readonly untilMs: number;
-  /** The last job event processed, if any. */
+  /** Id of the last job event processed, if any. */
   readonly cursor: string | undefined;
 }
 
@@ -68,7 +68,10 @@ export class AlertStore {
     tx.set(this.#keys.alertTurn.key({}), value);
   }
 
-  /** Returns the breach, if any, of each job or rule, in the order of `jobIds`. */
+  /**
+   * Returns the breaches of the jobs or rules `jobIds`, in the same order; undefined for a job or
+   * rule without a breach of this kind.
+   */
   async breaches(
     tx: ReadTransaction,
     kind: BreachKind,

@@ -1,4 +1,4 @@
-/** Requests test alerts, and reports the state of deliveries, for operators on any node. */
+/** Requests test alerts, and reports the state of deliveries. Used by operators on any node. */
 import { type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
 import type { KeyValueStore, Subspace } from "../../kv/index.ts";
 import { type AlertState, NO_CAUSE } from "./alert.ts";
@@ -24,7 +24,10 @@ export class AlertTests {
     this.#store = new AlertStore(parts.subspace);
   }
 
-  /** Returns the state of deliveries, and the number of waiting alerts, counted up to a limit. */
+  /**
+   * Returns the state of deliveries and the number of waiting alerts, which is counted up to a
+   * limit.
+   */
   state(): Promise<AlertState & { readonly waitingCount: number }> {
     return this.#parts.kv.read(async (tx) => {
       const waiting = await this.#store.waiting(tx, COUNTED_MAX);
@@ -33,8 +36,8 @@ export class AlertTests {
   }
 
   /**
-   * Lets the sending node deliver a test alert. Returns the receiver's error, if any; "unsent" if
-   * no node has sent the alert in time.
+   * Queues a test alert, and waits until the node with the lease has sent it. Returns the
+   * receiver's error, if any, or "unsent" if no node has sent the alert in time.
    */
   async send(signal: AbortSignal): Promise<{ readonly error: string | undefined } | "unsent"> {
     const { runtime, kv } = this.#parts;

@@ -1,10 +1,11 @@
 /**
- * Derives alerts from job events. One node does this for the cluster; the store records its lease.
+ * Derives alerts from job events. One node does this for the whole cluster; its lease is recorded
+ * in the store.
  *
  * The event log shows when a job starts or stops failing, stalling or having failed documents, and
- * when it ends. Alerts are written in the transaction that records the last event processed, so
- * each breach is reported once. Growing lags, and changes made while the log was not followed, are
- * found by checking the lists of jobs instead.
+ * when it ends. Alerts are written in the same transaction as the id of the last event processed,
+ * so each breach is reported only once. Two things are found in the lists of jobs instead: growing
+ * lags, and changes made while the log was not followed.
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import type { JobChangeName } from "../../contract/index.ts";
@@ -38,27 +39,27 @@ import { AlertStore, type WaitingAlert } from "./alert-store.ts";
 
 /** Maximum number of waiting alerts that are read to form a group. */
 const GROUPED_MAX = 1_000;
-/** Events, jobs or breaches processed per transaction. */
+/** Maximum number of events, jobs or breaches processed per transaction. */
 const PAGE_ROWS_MAX = 200;
 /**
- * Maximum remaining time of a valid lease. A lease with more time left was stored before a clock
- * was set back, and has no effect.
+ * Maximum remaining time of a valid lease. A lease with more time left has no effect: it was stored
+ * before a clock was set back.
  */
 const TURN_MS_MAX = 3_600_000;
 /**
- * Fraction of the lag threshold below which a breach is resolved, so that fluctuations are not
- * reported.
+ * Fraction of the lag threshold below which a breach is resolved. It is less than 1, so that
+ * fluctuations around the threshold are not reported.
  */
 const RESOLVED_LAG_RATIO = 1 / 2;
 
 /** Alert settings. Read at each use, so that changes take effect immediately. */
 export interface AlertWatchSettings {
   readonly kinds: readonly AlertKind[];
-  /** Lag above which a job is in breach, in seconds. */
+  /** Lag threshold in seconds. A job with a longer lag is in breach. */
   readonly lagSec: number;
 }
 
-/** Names of the tags that alerts include. Read at each use. */
+/** Names of the tags included in alerts. Read at each use. */
 export interface AlertTagSettings {
   readonly metricTags: readonly string[];
 }
@@ -76,7 +77,7 @@ export interface AlertWatchParts {
   readonly reportsRules: (tx: ReadTransaction) => Promise<boolean>;
 }
 
-/** Events that begin and end a breach. */
+/** For each kind of breach, the events that begin and end the breach. */
 const BREACH_CHANGES: readonly (readonly [JobBreachKind, JobChangeName, JobChangeName])[] = [
   ["failing", "failing", "recovered"],
   ["stalled", "stalling", "moving"],
@@ -99,7 +100,7 @@ export class AlertWatch {
   readonly #keys: ReplicatorKeys;
   readonly #store: AlertStore;
   readonly #self: string;
-  /** Rules that no node was following at the last comparison. */
+  /** Rules that were not followed by any node at the last comparison. */
   #unfollowed: ReadonlySet<string> = new Set();
 
   constructor(parts: AlertWatchParts) {
@@ -110,7 +111,8 @@ export class AlertWatch {
   }
 
   /**
-   * Acquires the lease (`taken`) or extends it (`held`). Returns `others` if another node has it.
+   * Acquires the lease (`taken`) or extends it (`held`). Returns `others` if another node holds the
+   * lease.
    */
   takeTurn(turnMs: number): Promise<"held" | "taken" | "others"> {
     const nowMs = this.#parts.runtime.clock.nowMs();
@@ -136,7 +138,7 @@ export class AlertWatch {
     });
   }
 
-  /** Processes the next events. */
+  /** Processes the next page of events. */
   async follow(): Promise<Followed> {
     const { events } = this.#parts;
     const followed = await this.#inTurn(async (tx): Promise<Followed> => {
@@ -155,20 +157,20 @@ export class AlertWatch {
     return followed ?? "lost";
   }
 
-  /** Reconciles all breaches with the lists of jobs and rules. */
+  /** Reconciles all breaches with the current lists of jobs and rules. */
   async compareAll(): Promise<void> {
     for (const kind of JOB_BREACH_KINDS) await this.#compare(kind);
     await this.#compareRules();
   }
 
-  /** Reconciles breaches that begin without an event: those of lags and of rules. */
+  /** Reconciles the breaches that begin without an event, which are those of lags and rules. */
   async compareSilent(): Promise<void> {
     await this.#compare("lag");
     await this.#compareRules();
   }
 
   /**
-   * Returns the oldest waiting alert that is not held back (`isHeld`), with all other waiting
+   * Returns the oldest waiting alert for which `isHeld` is false, together with all other waiting
    * alerts of its group.
    */
   async nextGroup(isHeld: (alert: Alert) => boolean): Promise<readonly WaitingAlert[]> {
@@ -179,7 +181,9 @@ export class AlertWatch {
     return waiting.filter(({ alert }) => alertGroup(alert) === group);
   }
 
-  /** Removes alerts that the receiver has accepted or rejected for good. */
+  /**
+   * Removes alerts that the receiver has accepted or permanently rejected, and records the outcome.
+   */
   async settle(alerts: readonly WaitingAlert[], outcome: DeliveryOutcome): Promise<void> {
     await this.#transact(async (tx) => {
       this.#store.remove(tx, alerts);
@@ -187,9 +191,7 @@ export class AlertWatch {
     });
   }
 
-  /**
-   * Records a failed delivery. The alerts remain waiting, except test alerts, which are removed.
-   */
+  /** Records a failed delivery. Test alerts are removed; all other alerts continue to wait. */
   async failed(alerts: readonly WaitingAlert[], error: string): Promise<void> {
     await this.#transact(async (tx) => {
       const tests = alerts.filter(({ alert }) => alert.kind === "test");
@@ -270,7 +272,10 @@ export class AlertWatch {
     this.#append(tx, { kind, status: "resolved", breachId, jobId, timeMs, sinceMs, cause });
   }
 
-  /** Queues an alert for sending. Returns its id; undefined if alerts of this kind are disabled. */
+  /**
+   * Queues an alert for sending. Returns the id of the alert, or undefined if alerts of this kind
+   * are disabled.
+   */
   #append(
     tx: Transaction,
     alert: Omit<Alert, "id" | "breachId" | "kind"> &
@@ -289,15 +294,15 @@ export class AlertWatch {
     await this.#resolveOthers(kind, nowMs);
   }
 
-  /** Reconciles the breaches of rules with the rules that cannot list their source. */
+  /** Reconciles the breaches of rules with the rules that currently cannot list their source. */
   async #compareRules(): Promise<void> {
     const { settings, rules, runtime } = this.#parts;
     const kind = "rule_failing";
     if (!settings.kinds.includes(kind)) return;
     const failures = await rules.failures();
     const unfollowed = [...failures].flatMap(([name, of]) => (of === UNFOLLOWED ? [name] : []));
-    // Report an unfollowed rule only at the second comparison: shortly after this node has started,
-    // its worker may not have registered yet.
+    // Do not report an unfollowed rule before the second comparison: shortly after this node has
+    // started, its worker might not have registered yet.
     const fresh = unfollowed.filter((name) => !this.#unfollowed.has(name));
     this.#unfollowed = new Set(unfollowed);
     const nowMs = runtime.clock.nowMs();
@@ -382,8 +387,8 @@ export class AlertWatch {
   }
 
   /**
-   * Returns the cause to store with an alert: the job's rule and tags and, with `hasFailed`, the
-   * cause of the failure.
+   * Returns the cause to store with an alert: the job's rule and tags. If `hasFailed` is true, also
+   * the class and place of the failure.
    */
   #cause(jobId: string, status: JobStatus | undefined, hasFailed: boolean): AlertCause {
     const { class: failureClass, place } = (hasFailed ? status?.failing : undefined) ?? {};
@@ -402,7 +407,7 @@ export class AlertWatch {
   }
 
   /**
-   * Runs `body` in a transaction, if this node holds the lease. Otherwise writes nothing, and
+   * Runs `body` in a transaction if this node holds the lease. Otherwise, writes nothing and
    * returns undefined.
    */
   #inTurn<T>(body: (tx: Transaction) => Promise<T>): Promise<T | undefined> {

@@ -1,12 +1,12 @@
 /**
- * An alert: a notification about a job or a rule, sent once. A breach begins with a firing alert
- * and ends with a resolved one. The end of a job is not a breach.
+ * An alert: a notification about a job or a rule, which is sent once. A breach begins with a
+ * `firing` alert and ends with a `resolved` alert. The end of a job is not a breach.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, type TupleItem, unpackTuple } from "../../kv/index.ts";
 
 /**
- * - failing: no successful run since a failed one
+ * - failing: a run has failed, and none has succeeded since
  * - stalled: the last runs made no progress
  * - left_behind: documents were not copied
  * - lag: a change has been pending for longer than the limit
@@ -29,12 +29,12 @@ export const JOB_BREACH_KINDS = ALERT_KINDS.filter(
   (kind) => kind !== "finished" && kind !== "rule_failing",
 );
 
-/** The cause of an alert, by which alerts are grouped. Members are undefined if unknown. */
+/** The cause of an alert. Alerts with the same cause are grouped. Unknown members are undefined. */
 export interface AlertCause {
   readonly class: string | undefined;
   readonly side: string | undefined;
   readonly host: string | undefined;
-  /** Uuid of the rule that created the job. */
+  /** UUID of the rule that created the job. */
   readonly rule: string | undefined;
   /** The configured tags of the job or rule, as `name:value`. */
   readonly tags: readonly string[];
@@ -49,17 +49,20 @@ export const NO_CAUSE: AlertCause = {
 };
 
 export interface Alert {
-  /** 32 hex digits, by which receivers detect duplicates. */
+  /** Id of 32 hex digits. Receivers use it to detect duplicates. */
   readonly id: string;
-  /** `test`: an alert that an operator has requested, and that is not about a job. */
+  /** Kind of the alert. `test`: an operator has requested the alert, and it is not about a job. */
   readonly kind: AlertKind | "test";
-  /** `completed` and `failed` are statuses of alerts of the kind `finished`. */
+  /** `completed` and `failed` are used only for alerts of the kind `finished`. */
   readonly status: "firing" | "resolved" | "completed" | "failed";
-  /** Id of the alert that began the breach; may be the id of this alert. */
+  /**
+   * Id of the alert that began the breach. It is this alert's own id if this alert began the
+   * breach.
+   */
   readonly breachId: string;
   /** Id of the job, or name of the rule. */
   readonly jobId: string;
-  /** Time of detection (ms since the epoch). */
+  /** Time of the event or comparison that caused the alert (ms since the epoch). */
   readonly timeMs: number;
   /** Start of the breach (ms since the epoch). */
   readonly sinceMs: number;
@@ -72,7 +75,7 @@ export interface Breach {
   readonly cause: AlertCause;
 }
 
-/** Returns the key by which an alert is grouped. Alerts with the same key are sent together. */
+/** Returns the key of an alert's group. Alerts with the same key are sent together. */
 export function alertGroup({ kind, status, cause }: Alert): string {
   return JSON.stringify([
     kind,
@@ -94,7 +97,7 @@ export function encodeAlert(alert: Alert): Uint8Array {
   return packTuple([FORMAT, id, kind, status, breachId, jobId, ...times, ...causeItems(cause)]);
 }
 
-/** Decodes an alert. Alerts of older versions have neither a start nor a cause. */
+/** Decodes an alert. Alerts written by older versions have neither a start nor a cause. */
 export function decodeAlert(value: Uint8Array): Alert {
   const [format, id, kind, status, breachId, jobId, timeMs, sinceMs, ...cause] = unpackTuple(value);
   assert(format === FORMAT, "An alert must have a supported format version");
@@ -122,7 +125,7 @@ export function decodeBreach(value: Uint8Array): Breach {
 
 /**
  * Encodes a cause as the last elements of a tuple. The tags come last, because older versions
- * ignore additional elements.
+ * ignore additional elements at the end.
  */
 function causeItems({ class: failureClass, side, host, rule, tags }: AlertCause): TupleItem[] {
   return [failureClass ?? null, side ?? null, host ?? null, rule ?? null, ...tags];
@@ -135,21 +138,21 @@ function causeOf(items: readonly TupleItem[]): AlertCause {
   return { class: failureClass, side, host, rule, tags: known };
 }
 
-/** Outcome of the last deliveries, for operators. */
+/** Outcome of the most recent deliveries, for operators. */
 export interface AlertState {
   readonly sentMs: number | undefined;
-  /** Number of alerts that the receiver has rejected for good. */
+  /** Number of alerts that the receiver has permanently rejected. */
   readonly rejectedCount: number;
   /** The last failed delivery. Cleared when a delivery succeeds. */
   readonly failure: AlertFailure | undefined;
-  /** The last test alert and, if it was not accepted, the error. */
+  /** The last test alert, with the error if it was not accepted. */
   readonly test: { readonly id: string; readonly error: string | undefined } | undefined;
 }
 
 export interface AlertFailure {
   readonly timeMs: number;
   readonly error: string;
-  /** Whether the receiver rejected the alerts (4xx). Rejected alerts are dropped. */
+  /** Whether the receiver rejected the alerts with a 4xx status. Rejected alerts are dropped. */
   readonly isRejected: boolean;
 }
 

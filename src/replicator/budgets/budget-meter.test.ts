@@ -2,7 +2,9 @@ import { expect, test } from "vitest";
 import { createSystemRuntime } from "../../host/index.ts";
 import { BudgetMeter } from "./budget-meter.ts";
 
-/** Creates a meter whose reservations can be used immediately, and records their amounts. */
+/**
+ * Creates a meter whose reservations can be used immediately. Also returns the reserved amounts.
+ */
 function openMeter(perSec: number) {
   const reserved: number[] = [];
   const meter = new BudgetMeter({
@@ -17,7 +19,7 @@ function openMeter(perSec: number) {
   return { meter, reserved };
 }
 
-test("spends only what is reserved, and reserves a tenth of a second ahead", async () => {
+test("spends only reserved amounts, and reserves enough for a tenth of a second", async () => {
   const { meter, reserved } = openMeter(20);
   const { signal } = new AbortController();
   await meter.spend(1, signal);

@@ -1,26 +1,26 @@
 /**
  * One limit of a budget, as used by a node. The store contains one timeline per limit (a leaky
- * bucket, or GCRA, ITU-T I.371). Each reservation takes the interval that its amount needs at the
- * current rate, and may be used from the start of that interval. Nodes therefore need not
- * communicate with each other, and together never exceed the rate.
+ * bucket, or GCRA, ITU-T I.371). Each reservation occupies the interval that its amount takes at
+ * the current rate, and can be spent from the start of that interval. All nodes together therefore
+ * never exceed the rate, although they do not communicate with each other.
  *
- * A busy node reserves a tenth of a second ahead: an exhausted limit costs ten short transactions a
- * second per node.
+ * A busy node reserves enough for a tenth of a second at a time, so an exhausted limit costs ten
+ * short transactions per second and node.
  */
 import { abortable, type Clock, Semaphore } from "../../base/index.ts";
 
-/** Time for which one reservation suffices at the current rate. */
+/** Minimum time for which a reservation suffices at the current rate. */
 const RESERVATION_SEC = 0.1;
 
 export interface BudgetMeterParts {
   readonly clock: Clock;
   /** Rate per second; undefined if the limit was removed. */
   readonly rate: () => number | undefined;
-  /** Reserves the next interval for this amount. Returns its start (wall-clock ms). */
+  /** Reserves the next interval for `amount`. Returns the start of the interval (wall-clock ms). */
   readonly reserve: (amount: number) => Promise<number>;
   /**
-   * Returns a signal that aborts when budgets change. Reservations that cannot be used yet are then
-   * dropped.
+   * Returns a signal that aborts when budgets change. When it aborts, reservations that cannot be
+   * spent yet are dropped.
    */
   readonly changed: () => AbortSignal;
 }
@@ -36,8 +36,8 @@ export class BudgetMeter {
   }
 
   /**
-   * Waits until the amount may be spent. Calls are served in order of arrival. Rejects with
-   * `signal.reason`.
+   * Waits until `amount` can be spent, and spends it. Calls are served in order of arrival. If
+   * `signal` aborts, rejects with its reason.
    */
   spend(amount: number, signal: AbortSignal): Promise<void> {
     const spent = this.#turn.run(async () => {

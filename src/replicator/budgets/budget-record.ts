@@ -18,7 +18,7 @@ export function decodeBudget(value: Uint8Array): Budget {
   return JSON.parse(utf8Decode(text)) as Budget;
 }
 
-/** Encodes the end of the reserved part of the timeline (ms since the epoch). */
+/** Encodes the time up to which the timeline is reserved (ms since the epoch). */
 export function encodeReservedUntil(timeMs: number): Uint8Array {
   return packTuple([FORMAT, Math.ceil(timeMs)]);
 }

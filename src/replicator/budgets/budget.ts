@@ -1,7 +1,8 @@
 /**
- * Endpoint budgets: cluster-wide limits on the requests to a server. A budget applies to a host
- * (`example.com`, `example.com:5984`) or to one account on a host (`alice@example.com`), which is a
- * user or an OAuth client. A request must comply with both budgets.
+ * Endpoint budgets: cluster-wide limits for the requests to a server. A budget applies to a host
+ * (`example.com`, `example.com:5984`), or to one account on a host (`alice@example.com`). The
+ * account is a user or an OAuth client. A request must comply with both the host's and the
+ * account's budget.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { BudgetUnit } from "../../http-client/index.ts";
@@ -12,7 +13,7 @@ import type { EndpointAddress } from "../request/replication.ts";
 
 export type BudgetDirection = "read" | "write";
 
-/** Limits per second; unlimited if absent. */
+/** Limits per second by unit. A missing unit is unlimited. */
 export type BudgetRates = Readonly<Partial<Record<BudgetUnit, number>>>;
 
 export interface Budget {
@@ -20,7 +21,7 @@ export interface Budget {
   readonly write: BudgetRates;
 }
 
-/** Thrown for an invalid budget; `reason` names the field. */
+/** Thrown for an invalid budget. `reason` names the invalid field. */
 export class BudgetInvalidError extends OperationalError {
   override readonly name = "BudgetInvalidError";
   readonly reason: string;
@@ -33,8 +34,8 @@ export class BudgetInvalidError extends OperationalError {
 
 const BYTES_PER_MEGABYTE = 1_000_000;
 /**
- * Members of `read` and `write`: name, unit of the limit, and factor for converting the value to
- * this unit.
+ * Members of `read` and `write`: field name, unit of the limit, and factor that converts the
+ * field's value to this unit.
  */
 const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number])[] = [
   ["requests_per_sec", "requests", 1],
@@ -42,13 +43,16 @@ const FIELDS: readonly (readonly [field: string, unit: BudgetUnit, size: number]
   ["megabytes_per_sec", "bytes", BYTES_PER_MEGABYTE],
 ];
 /**
- * Pattern of budget names. An account must not contain a colon, which separates user name and
- * password in a URL.
+ * Pattern of budget names. An account must not contain a colon, which separates the user name from
+ * the password in a URL.
  */
 const NAME = /^(?:[^@:/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const NAME_LENGTH_MAX = 500;
 
-/** Returns the possible names of budgets for an endpoint; empty for local databases. */
+/**
+ * Returns the names of the budgets that apply to an endpoint, if they exist; empty for local
+ * databases.
+ */
 export function budgetNames(address: EndpointAddress): readonly string[] {
   if (address.kind === "local") return [];
   const { host } = endpointUrl(address);
@@ -56,7 +60,10 @@ export function budgetNames(address: EndpointAddress): readonly string[] {
   return account === undefined ? [host] : [host, `${account}@${host}`];
 }
 
-/** Normalizes a budget's name; hosts are case-insensitive. Throws a BudgetInvalidError. */
+/**
+ * Normalizes the name of a budget, because hosts are case-insensitive. Throws a BudgetInvalidError
+ * if the name is invalid.
+ */
 export function parseBudgetName(text: string): string {
   if (!NAME.test(text) || text.length > NAME_LENGTH_MAX) {
     throw new BudgetInvalidError(
@@ -80,7 +87,7 @@ export function parseBudget(members: Readonly<Record<string, unknown>>): Budget 
   return { read: parseRates("read", members.read), write: parseRates("write", members.write) };
 }
 
-/** Formats a budget as accepted by `parseBudget`. */
+/** Formats a budget in the form that `parseBudget` accepts. */
 export function budgetView({
   read,
   write,

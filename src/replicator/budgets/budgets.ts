@@ -1,4 +1,7 @@
-/** Stores the budgets of the cluster. Every node watches them, and all nodes share each budget. */
+/**
+ * Stores the budgets of the cluster. Each budget limits the requests of all nodes together, and
+ * every node watches for changes of budgets.
+ */
 import { assert, OperationalError, type Runtime } from "../../base/index.ts";
 import type { BudgetUnit, EndpointSpending, Spending } from "../../http-client/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
@@ -13,13 +16,13 @@ import {
   encodeReservedUntil,
 } from "./budget-record.ts";
 
-/** Maximum number of budgets. Limited because they are read in one transaction. */
+/** Maximum number of budgets, because all budgets are read in one transaction. */
 const BUDGETS_MAX = 1000;
-/** Maximum burst: the capacity that accumulates in this time while the budget is unused. */
+/** Time for which unused capacity accumulates. It limits the size of a burst. */
 const BURST_MS = 100;
 /**
- * Maximum time by which reservations may extend into the future. Later ones were written by a
- * process whose clock was ahead, and are ignored.
+ * Maximum time by which reservations can extend into the future. A later reservation was written by
+ * a process whose clock was ahead, and is ignored.
  */
 const RESERVED_AHEAD_MS_MAX = 600_000;
 
@@ -64,8 +67,8 @@ export class Budgets {
   }
 
   /**
-   * Sets a budget for all nodes, or removes it if `undefined`. Returns whether there was a budget
-   * before.
+   * Sets a budget for all nodes, or removes it if `budget` is undefined. Returns whether the budget
+   * existed before.
    */
   async set(name: string, budget: Budget | undefined): Promise<boolean> {
     const parsed = parseBudgetName(name);
@@ -77,14 +80,17 @@ export class Budgets {
       }
       if (budget === undefined) tx.clear(key);
       else tx.set(key, encodeBudget(budget));
-      // Drop existing reservations: they were made at the previous rate, and would delay new ones.
+      // Drop existing reservations: they were made at the previous rate, and would delay new
+      // reservations.
       tx.clearRange(this.#keys.budgetReservation.range({ name: parsed }));
       tx.add(this.#keys.budgetsChanged.key({}), 1n);
       return existed;
     });
   }
 
-  /** Follows changes of budgets until aborted. No limit applies before the first read. */
+  /**
+   * Watches for changes of budgets until `signal` aborts. No limits apply before the first read.
+   */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       const { known, watch } = await this.#kv.transact(async (tx) => ({
@@ -157,8 +163,8 @@ export class Budgets {
         tx.set(key, encodeReservedUntil(beginsAtMs + (amount / perSec) * 1000));
         return beginsAtMs;
       },
-      // A commit of unknown outcome may be repeated: at worst, an interval is reserved and never
-      // used.
+      // A commit with an unknown outcome can be repeated: in the worst case, an interval is
+      // reserved but never used.
       { whenUnknown: "retry" },
     );
   }

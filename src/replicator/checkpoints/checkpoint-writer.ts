@@ -1,7 +1,7 @@
 /**
- * Writes the checkpoints of a run. Usually the run has read the logs of both sides at its start,
- * and each checkpoint replaces them (`checkpoints.ts`). A run that resumes a parked job has not
- * read the logs; its first checkpoint verifies them (`continue-logs.ts`).
+ * Writes the checkpoints of a run. Usually, the run has read the logs of both sides at its start,
+ * and each checkpoint replaces these logs (`checkpoints.ts`). A run that resumes a parked job has
+ * not read the logs; its first checkpoint verifies them (`continue-logs.ts`).
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import { type Endpoint, isSameSequence, type SourceSequence } from "../endpoints/endpoint.ts";
@@ -22,9 +22,9 @@ import {
 import { nextLog, type ReplicationLog, type ReplicationLogEntry } from "./replication-log.ts";
 
 /**
- * Maximum duration of a short run. Before it writes a checkpoint, a short run reads the old one
- * again instead of requesting a commit: the old checkpoint shows that the database is the same and
- * contains the documents written.
+ * Maximum duration of a short run. Before a short run writes a checkpoint, it reads the old
+ * checkpoint instead of requesting a commit. If the old checkpoint still exists, the database was
+ * not re-created and contains the documents written.
  */
 const SHORT_RUN_MS_MAX = 10_000;
 
@@ -34,13 +34,13 @@ export interface CheckpointWriterParts {
   readonly target: Endpoint;
   readonly replication: Replication;
   readonly ids: Pick<ReplicationId, "baseId">;
-  /** Called before writing checkpoints. Throws if the run may no longer write. */
+  /** Called before checkpoints are written. Throws if the run has lost the permission to write. */
   readonly mayWrite: () => Promise<void>;
   readonly failures: Pick<RunFailures, "isWhole">;
   readonly ownCheckpoint: OwnCheckpointStore;
   /**
-   * Position at which the job was parked; undefined if it was not parked, or if the run must read
-   * the logs of both sides.
+   * Position at which the job was parked. Undefined if the job was not parked, or if the run must
+   * read the logs of both sides.
    */
   readonly parkedAt?: ParkedPlace | undefined;
 }
@@ -75,36 +75,38 @@ export class CheckpointWriter {
   }
 
   /**
-   * Sequence of the last checkpoint that this run has written, or else the sequence at which the
-   * run started.
+   * Sequence of the last checkpoint that this run wrote; before the first checkpoint, the sequence
+   * at which the run started.
    */
   get committed(): SourceSequence {
     return this.#committed;
   }
 
   /**
-   * The last log that this run has written, if any. The log stored on an endpoint may also contain
-   * the history of earlier runs.
+   * The last log that this run wrote, if any. The log stored on an endpoint can also contain the
+   * history of earlier runs.
    */
   get log(): ReplicationLog | undefined {
     return this.#log;
   }
 
-  /** Logs found on both sides, if already read. */
+  /** Logs found on both sides; undefined if not yet read. */
   get checkpoints(): Checkpoints | undefined {
     return this.#checkpoints;
   }
 
   /**
-   * Starts a new session. The session id of a failed attempt must not be used again, because its
-   * log may have been written to one side only.
+   * Starts a new session. The session id of a failed attempt must not be used again, because the
+   * log of that attempt might have been written to one side only.
    */
   startOver(): void {
     this.#sessionId = randomHex(this.#parts.runtime.random);
     this.#log = undefined;
   }
 
-  /** Sets the start sequence of the run. `checkpoints` is undefined when resuming a parked job. */
+  /**
+   * Sets the start sequence of the run. `checkpoints` is undefined if the run resumes a parked job.
+   */
   begin(start: SourceSequence, checkpoints: Checkpoints | undefined): void {
     this.#start = start;
     this.#committed = start;
@@ -112,14 +114,16 @@ export class CheckpointWriter {
   }
 
   /**
-   * Writes a checkpoint (`through_seq`) to both sides if the through sequence has advanced. When
-   * resuming a parked job, rejects with a ParkedPlaceLostError if the databases have changed.
+   * If the through sequence has advanced, writes it as a checkpoint to both sides (`through_seq`).
+   * If the run resumes a parked job and the databases have changed, rejects with a
+   * ParkedPlaceLostError.
    */
   async write(signal: AbortSignal): Promise<void> {
     const { replication, parkedAt } = this.#parts;
     const { through } = this.#reached();
     const isDue = replication.options.useCheckpoints && through !== this.#committed;
-    // Nothing to write or verify: writing the last checkpoint has verified the databases.
+    // There is nothing to write or verify: the last write of a checkpoint has verified the
+    // databases.
     if (!isDue && this.#log !== undefined) return;
     if (isDue && this.#checkpoints === undefined && parkedAt !== undefined) {
       return this.#continueLogs(parkedAt, through, signal);
@@ -132,19 +136,22 @@ export class CheckpointWriter {
     this.#recorded(log, through);
   }
 
-  /** Writes a checkpoint at the replication's interval until `copied` aborts. */
+  /** Writes checkpoints at the replication's interval until `copied` aborts. */
   async writeRegularly(copied: AbortSignal, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#parts.runtime;
     const intervalMs = this.#parts.replication.options.checkpointIntervalMs;
     while (!copied.aborted) {
-      // Sleep for 75 to 100 % of the interval, to spread jobs that started together.
+      // Sleep for 75 to 100 % of the interval, so that jobs started together spread out.
       await clock.sleep(intervalMs * (0.75 + random.ratio() / 4), copied).catch(() => {});
       signal.throwIfAborted();
       if (!copied.aborted) await this.write(signal);
     }
   }
 
-  /** Writes the through sequence to both sides if they still have the parked job's logs. */
+  /**
+   * Writes the through sequence to both sides if both still have the logs from when the job was
+   * parked.
+   */
   async #continueLogs(
     parkedAt: ParkedPlace,
     through: SourceSequence,
@@ -160,8 +167,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Reads the logs of the parked job. Throws a ParkedPlaceLostError if the run must not resume from
-   * the parked position.
+   * Reads both sides' logs of the parked job. Throws a ParkedPlaceLostError if the run must not
+   * resume at the parked position.
    */
   async #askParked(signal: AbortSignal): Promise<Checkpoints> {
     const { parkedAt } = this.#parts;
@@ -175,7 +182,7 @@ export class CheckpointWriter {
   }
 
   /**
-   * Whether the job was parked at the start sequence of the replication, and thus before its first
+   * Whether the job was parked at the start sequence of the replication, that is, before its first
    * checkpoint.
    */
   #isBeginning({ sequence }: ParkedPlace): boolean {

@@ -24,7 +24,7 @@ export class Checkpoints {
   readonly ancestry: CommonAncestry;
   /** The source's log at the start of the run. */
   readonly sourceLog: ReplicationLog | undefined;
-  /** Whether earlier runs may have skipped failed documents. */
+  /** Whether earlier runs might have skipped failed documents. */
   readonly passedFailures: boolean;
   readonly #sides: Sides;
   readonly #own: OwnCheckpointStore;
@@ -59,7 +59,7 @@ export class Checkpoints {
     return new Checkpoints({ source, target }, isCurrent ? ownCopy.log : source.log, own);
   }
 
-  /** Whether both sides have the log of a run that ended exactly at `sequence`. */
+  /** Whether both sides have the log of a run that ended at exactly `sequence`. */
   isAt(sequence: SourceSequence): boolean {
     const { source, target } = this.#sides;
     const found = this.ancestry.sequence;
@@ -72,10 +72,11 @@ export class Checkpoints {
   }
 
   /**
-   * Makes the writes to both sides durable, then writes the log to both. Rejects if a database was
-   * re-created after the start of the run, because it may lack copied documents. With `isShort`, no
-   * commit is requested from a server whose acknowledged writes are durable. Such a server may
-   * verify its database and write the log in one request.
+   * Makes the writes to both sides durable, then writes the log to both sides. Rejects if a
+   * database was re-created after the start of the run, because it might lack copied documents.
+   * With `isShort`, no commit is requested from a server whose acknowledged writes are durable. If
+   * this server also supports `continueLog`, it verifies its database and writes the log in one
+   * request.
    */
   async write(
     log: ReplicationLog,
@@ -117,7 +118,7 @@ export class Checkpoints {
   }
 }
 
-/** Throws if any side's database has changed. */
+/** Throws if the database of any side has changed. `changed` contains these sides. */
 function assertSame(changed: readonly LoggedSide[]): void {
   if (changed.length === 0) return;
   const names = changed.map(({ name }) => name).join(" and ");

@@ -1,8 +1,8 @@
 /**
  * Checkpoint of a run that resumed a parked job. Each side must still have the last log of the
  * parked job. The new log consists of this run's entry, followed by the history of the stored log
- * (decision 297). A Tandem server does this in one request; on other servers, the stored log is
- * read first.
+ * (decision 297). A Tandem server prepends the entry to its stored log in one request. On other
+ * servers, the stored log is read first.
  */
 import { type JsonText, runTogether } from "../../base/index.ts";
 import type { Endpoint, StartTimes } from "../endpoints/endpoint.ts";
@@ -19,17 +19,17 @@ interface ContinueParts {
 interface ContinueOptions {
   /** Creation times of the databases when the job was parked. */
   readonly startTimes: StartTimes;
-  /** Whether the job was parked without a checkpoint, since there was nothing to copy. */
+  /** Whether the job was parked without a checkpoint, because there was nothing to copy. */
   readonly isBeginning: boolean;
   /** Whether to skip the commit on servers whose acknowledged writes are durable. */
   readonly isShort: boolean;
 }
 
 /**
- * Writes `log` to both sides. Its history contains only this run's entry; the history stored on
- * each side is appended to it. Throws a ParkedPlaceLostError if the log stored on a side does not
- * end where this run's entry begins, or if a side's database was replaced. The other side may
- * already have been written; the next run then finds the common ancestry.
+ * Writes `log` to both sides. The history of `log` contains only this run's entry; each side's
+ * stored history is appended to it. Throws a ParkedPlaceLostError if the log stored on a side does
+ * not end where this run's entry begins, or if a side's database was replaced. If the other side
+ * has already been written at this point, the next run finds the common ancestry.
  */
 export async function continueLogs(
   { source, target, ids }: ContinueParts,
@@ -81,7 +81,7 @@ async function rewriteLog(
   return (await writeLog(endpoint, written, signal)) !== undefined;
 }
 
-/** Whether the database certainly has this creation time. */
+/** Whether the database is known to have this creation time. */
 async function isFrom(
   startTime: string,
   endpoint: Endpoint,

@@ -35,7 +35,7 @@ test("two logs k checkpoints apart share a checkpoint less than 2k before the en
   }
 });
 
-test("keeps twenty checkpoints of a long session, but only the last if sequences are long", () => {
+test("keeps twenty checkpoints of a long session, but only the last one if sequences are long", () => {
   const last = 2 ** 30 - 1;
   const earlier = Array.from({ length: 29 }, (_, level) => ({
     number: last + 1 - 2 ** (level + 1),

@@ -2,23 +2,23 @@
  * Earlier checkpoints of a log's session. If one side is restored to an earlier state, the next run
  * starts at the latest checkpoint that both logs contain.
  *
- * A session may have a million checkpoints, so older ones are thinned out: checkpoint `n` is kept
+ * A session can have a million checkpoints, so older ones are thinned out: checkpoint `n` is kept
  * until 2 × 2^z more have followed, where 2^z is the largest power of two that divides `n`. Which
- * checkpoints are kept depends only on these numbers, so two logs that are `k` checkpoints apart
- * share a checkpoint less than 2k before the end of the older log, or they share the start of the
- * session.
+ * checkpoints are kept depends only on their numbers. If two logs are `k` checkpoints apart, they
+ * therefore share a checkpoint less than 2k before the end of the older log, or they share the
+ * start of the session.
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 
 export interface EarlierCheckpoint {
-  /** Number within the session, from 1. */
+  /** Number of the checkpoint within the session, starting at 1. */
   readonly number: number;
   readonly seq: SourceSequence;
 }
 
 /**
- * Maximum number of earlier checkpoints. A session has this many after a million checkpoints, which
- * takes about a year at one checkpoint per thirty seconds.
+ * Maximum number of earlier checkpoints. A session reaches this number after a million checkpoints,
+ * which takes about a year at one checkpoint per thirty seconds.
  */
 const CHECKPOINTS_MAX = 20;
 /**
@@ -42,7 +42,7 @@ export function earlierCheckpoints(
   return bounded([{ number, seq: last }, ...kept]);
 }
 
-/** Parses a log member from an untrusted source. */
+/** Parses the earlier checkpoints in a log from an untrusted source. */
 export function parseEarlierCheckpoints(
   json: unknown,
   isSequence: (value: unknown) => boolean,

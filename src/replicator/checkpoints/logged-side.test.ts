@@ -6,7 +6,7 @@ import { UNKNOWN_START_TIME } from "./stored-log.ts";
 const ID = "_local/log";
 const { signal } = new AbortController();
 
-/** Creates one side of a run whose endpoint has no log yet. Counts commit requests. */
+/** Creates one side of a run whose endpoint has no log yet. Counts the commit requests. */
 function openSide({ instanceStartTime = "1" } = {}) {
   const state = {
     log: undefined as { revision: string; body: string } | undefined,
@@ -34,7 +34,7 @@ function openSide({ instanceStartTime = "1" } = {}) {
 }
 
 describe("writing a log", () => {
-  test("replaces the log that the same run wrote before", async () => {
+  test("replaces the log that the same run wrote previously", async () => {
     const { side, state } = openSide();
     await side.write('{"a":1}', signal);
     await side.write('{"a":2}', signal);

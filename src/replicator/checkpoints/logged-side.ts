@@ -1,7 +1,8 @@
 /**
- * One side of a run with its replication log, read at the start and replaced later. A Tandem server
- * continues a log in one request: between Tandem servers, a job of ten documents sends 9.5 requests
- * on average instead of 12 (`bench/replication/short-jobs.mjs`).
+ * One side of a run with its replication log, which is read at the start of the run and replaced by
+ * each checkpoint. A Tandem server can continue its log in one request. Between Tandem servers,
+ * this reduces the requests of a job of ten documents from 12 to 9.5 on average
+ * (`bench/replication/short-jobs.mjs`).
  */
 import { allTogether, errorCode, type JsonText } from "../../base/index.ts";
 import {
@@ -20,7 +21,7 @@ import {
   writeLog,
 } from "./stored-log.ts";
 
-/** A log that the endpoint writes with the stored history appended (`Endpoint.continueLog`). */
+/** A log to be written with `Endpoint.continueLog`, which appends the stored history. */
 export interface Continuation {
   readonly body: JsonText;
   readonly options: { readonly madeAt?: string };
@@ -35,10 +36,11 @@ export class LoggedSide {
   readonly #endpoint: Endpoint;
   readonly #id: string;
   /**
-   * The log found at the start. Cleared once a checkpoint has confirmed that the log still exists.
+   * The log found at the start of the run. Cleared when a checkpoint has confirmed that the log
+   * still exists.
    */
   #found: FoundLog | undefined;
-  /** Revision of the log stored under the current id, if there is one. */
+  /** Revision of the log stored under the current id, if such a log exists. */
   #revision: string | undefined;
 
   constructor(name: LoggedSide["name"], { endpoint, info, log }: FoundSide, id: string) {
@@ -58,8 +60,8 @@ export class LoggedSide {
 
   /**
    * Returns the request that writes `log` and also verifies the database (decision 297). Returns
-   * undefined if the endpoint does not support this or may acknowledge non-durable writes, or if it
-   * has a log that this run does not continue.
+   * undefined if the endpoint does not support such requests, if it might acknowledge writes before
+   * they are durable, or if it has a log that this run does not continue.
    */
   continuation(log: ReplicationLog): Continuation | undefined {
     const [entry, ...earlier] = log.history ?? [];
@@ -69,8 +71,9 @@ export class LoggedSide {
       if (!this.hasLog || !this.#endsAt(entry.start_last_seq)) return undefined;
       return { body: JSON.stringify({ ...log, history: [entry] }), options: {} };
     }
-    // Undefined in two cases: an earlier write has already verified this side, or the history comes
-    // from the local copy of the source's log, so that the source has no log with this history.
+    // There are two cases. If this side has a log, an earlier write has already verified the
+    // database. Otherwise, the history comes from the local copy of the source's log, and the
+    // source has no log with this history.
     if (this.hasLog || earlier.length > 0) return undefined;
     const madeAt = this.instanceStartTime;
     return madeAt === UNKNOWN_START_TIME
@@ -79,8 +82,8 @@ export class LoggedSide {
   }
 
   /**
-   * Writes a log with `continueLog`. If this returns false, the caller must verify the database and
-   * write the log in separate requests.
+   * Writes a log with `continueLog`. Returns false if the log was not written: the caller must then
+   * verify the database and write the log in separate requests.
    */
   async continue({ body, options }: Continuation, signal: AbortSignal): Promise<boolean> {
     const written = await this.#endpoint.continueLog(this.#id, body, signal, options);
@@ -91,12 +94,12 @@ export class LoggedSide {
   }
 
   /**
-   * Makes the writes to this side durable. Returns false if its database is known to differ from
-   * the one at the start of the run. With `isShort`, sends no commit request to a server whose
+   * Makes the writes to this side durable. Returns false if the database is known to differ from
+   * the database at the start of the run. With `isShort`, sends no commit request to a server whose
    * acknowledged writes are durable.
    *
-   * The commit and the read of the checkpoint are concurrent. If the database was re-created
-   * between them, the checkpoint is missing, and the call rejects.
+   * The commit and the read of the checkpoint run concurrently. If the database was re-created
+   * between them, the checkpoint is missing, and the promise rejects.
    */
   async makeDurable(isShort: boolean, signal: AbortSignal): Promise<boolean> {
     const found = this.#found;
@@ -111,13 +114,13 @@ export class LoggedSide {
       throw new EndpointError("checkpoint_commit_failure", reason);
     }
     this.#found = undefined;
-    // If another run has replaced the log, its presence does not prove that this run's writes are
-    // in the database, so commit after all.
+    // If another run has replaced the log, the stored log does not prove that this run's writes are
+    // in the database, so request a commit even if acknowledged writes are durable.
     const isOther = log.revision !== found.revision || log.body !== found.body;
     return isDurable && isOther ? this.#commit(signal) : isSame;
   }
 
-  /** Replaces the last known log. Rejects if a different log is stored. */
+  /** Replaces the last known log. Rejects if the stored log is a different one. */
   async write(body: JsonText, signal: AbortSignal): Promise<void> {
     const endpoint = this.#endpoint;
     const parent = this.#revision;
@@ -131,8 +134,8 @@ export class LoggedSide {
   }
 
   /**
-   * Records a written log. If the creation time is unknown, the next checkpoint verifies that this
-   * log still exists.
+   * Remembers the log that was written. If the creation time is unknown, the next checkpoint
+   * verifies that this log still exists.
    */
   #wrote(revision: string, body: JsonText): void {
     this.#revision = revision;
@@ -150,10 +153,7 @@ export class LoggedSide {
     return mayBeSame(this.instanceStartTime, startTime);
   }
 
-  /**
-   * Returns the value that `asking` resolves to, and reports an endpoint's error as a failed
-   * commit.
-   */
+  /** Returns the value of `asking`, and reports an error of the endpoint as a failed commit. */
   async #asCommit<T>(asking: Promise<T>, signal: AbortSignal): Promise<T> {
     try {
       return await asking;

@@ -1,10 +1,10 @@
 /**
- * Opens both sides at the start of a run: database information and replication logs. Independent
- * requests are concurrent, since a server may be distant:
+ * Opens both sides at the start of a run: reads database information and replication logs.
+ * Independent requests run concurrently, since a server might be distant:
  *
- *   1. database information and log under the current id, for both sides
- *   2. for the target: logs under older ids, or creation of a missing database; security objects
- *   3. for the source: logs under older ids, if only the target has a log
+ * 1. database information and log under the current id, for both sides
+ * 2. for the target: logs under older ids, or creation of a missing database; security objects
+ * 3. for the source: logs under older ids, if only the target has a log
  */
 import { allTogether } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type EndpointInfo } from "../endpoints/endpoint.ts";
@@ -34,15 +34,15 @@ export interface OpenSidesParts {
   /** Called when the target exists, before anything is written to it. */
   readonly prepareTarget: (signal: AbortSignal) => Promise<void>;
   /**
-   * Called if the target has no log under the current id, which suggests that this run is a first,
-   * complete copy.
+   * Called if the target has no log under the current id. In this case, the run is probably a
+   * first, complete copy.
    */
   readonly expectNoLog: () => Promise<void>;
 }
 
 export interface OpenSides {
   readonly checkpoints: Checkpoints;
-  /** Whether the target had no documents. */
+  /** Whether the target had no documents when it was opened. */
   readonly isTargetEmpty: boolean;
 }
 
@@ -60,7 +60,7 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
     },
     (taskSignal) =>
       askTarget(parts, taskSignal).catch(async (error: unknown) => {
-        // Wait for the source. If both sides fail, the error of the source is reported, so that
+        // Wait for the source first: if both sides fail, the source's error is reported, so that
         // repeated attempts report the same error.
         await asking;
         throw error;
@@ -74,7 +74,7 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
   return { checkpoints, isTargetEmpty: target.info.isEmpty };
 }
 
-/** Requests database information, and the log under the current id. */
+/** Requests the database information of an endpoint, and its log under the current id. */
 export function askSide(
   endpoint: Endpoint,
   baseId: string,
@@ -83,7 +83,10 @@ export function askSide(
   return settled(endpoint, endpoint.info(signal), readLog(endpoint, baseId, signal));
 }
 
-/** Like `askSide`, but for a source. The account need not have the permission to read its log. */
+/**
+ * Like `askSide`, but for a source. If the account may not read the source's log, the source counts
+ * as having no log.
+ */
 export function askSource(
   source: Endpoint,
   baseId: string,
@@ -93,7 +96,7 @@ export function askSource(
   return settled(source, info, readLog(source, baseId, signal).catch(noneIfReadOnly));
 }
 
-/** Combines the results of both requests to an endpoint. */
+/** Combines the results of the two requests to an endpoint. */
 async function settled(
   endpoint: Endpoint,
   infoAsked: Promise<EndpointInfo>,
@@ -108,8 +111,8 @@ async function settled(
 
 /**
  * Requests the target's database information and log. Returns undefined if the target must be
- * created. `create` is not tried first: if the target exists, the account need not have the
- * permission to create databases.
+ * created. This request comes before any attempt to create the target, because an account that
+ * writes to an existing target need not have the permission to create databases.
  */
 async function askTarget(
   { target, replication, ids }: OpenSidesParts,
@@ -125,7 +128,7 @@ async function askTarget(
 
 /**
  * Creates the target if it is missing. Returns the target with its log. If there is no log under
- * the current id, older ids are tried.
+ * the current id, looks for a log under the older ids.
  */
 async function settleTarget(
   { target, replication, ids, noteTarget, prepareTarget }: OpenSidesParts,
@@ -142,8 +145,8 @@ async function settleTarget(
     ]);
     return { endpoint: target, info, log: undefined };
   }
-  // An empty target needs no older logs: starting from the beginning is correct, and saves a
-  // request for each older id.
+  // For an empty target, older logs are not needed: starting from the beginning is correct, and
+  // saves a request for each older id.
   const olderIds = there.log === undefined && !there.info.isEmpty ? ids.olderBaseIds : [];
   const [older] = await allTogether(signal, [
     (taskSignal) => readOlderLog(target, olderIds, taskSignal),
@@ -152,9 +155,7 @@ async function settleTarget(
   return { ...there, log: there.log ?? older };
 }
 
-/**
- * Returns the source. If only the target has a log, the source's log is read under its older ids.
- */
+/** Returns the source. If only the target has a log, reads the source's log under the older ids. */
 async function withOlderLog(
   source: AskedSide,
   target: AskedSide,

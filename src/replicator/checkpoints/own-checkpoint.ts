@@ -1,6 +1,6 @@
 /**
  * Local copy of a source's replication log, for read-only sources. To detect whether the target has
- * changed, a run compares the target's log with this copy instead of the source's log.
+ * changed, a run compares the target's log with this copy instead of a log on the source.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import {
@@ -15,7 +15,7 @@ import type { ReplicationLog } from "./replication-log.ts";
 
 export interface OwnCheckpoint {
   readonly log: ReplicationLog;
-  /** Creation time of the source; a re-created database has a different one. */
+  /** Creation time of the source. It differs if the source was re-created. */
   readonly sourceStartTime: string;
 }
 

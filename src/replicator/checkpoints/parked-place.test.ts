@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import type { Endpoint } from "../endpoints/endpoint.ts";
 import { findAtBeginning } from "./parked-place.ts";
 
-/** Creates an endpoint without checkpoints. */
+/** Creates an endpoint without checkpoints whose database has this creation time. */
 function madeAt(instanceStartTime: string): Endpoint {
   const info = async () => ({ instanceStartTime, updateSequence: 1 });
   return { info, readLocal: async () => undefined } as unknown as Endpoint;
@@ -28,7 +28,7 @@ test.each([
       const startTimes = { source: "1", target: "2", ...(unknown && { [unknown]: "0" }) };
       const parked = { sequence: 0, statistics: {} as never, startTimes };
       const found = await findAtBeginning(parts, parked, new AbortController().signal);
-      // If the creation time of a database is unknown, the database may have been re-created.
+      // If the creation time of a database is unknown, the database might have been re-created.
       expect([unknown, found !== undefined]).toEqual([unknown, isFound && unknown === undefined]);
     }
   },

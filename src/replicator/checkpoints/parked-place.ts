@@ -1,7 +1,7 @@
 /**
- * Position of a parked job. A run may resume there only if both databases are unchanged. Their
- * checkpoints prove this: a re-created database has none, and a restored database has an earlier
- * one.
+ * Position of a parked job. A run is allowed to resume at this position only if both databases are
+ * unchanged. Their checkpoints prove this: a re-created database has no checkpoint, and a restored
+ * database has an earlier one.
  */
 import { allTogether, OperationalError } from "../../base/index.ts";
 import { EndpointError, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";
@@ -11,7 +11,7 @@ import { askSide, askSource, isMissing, type OpenSidesParts } from "./open-sides
 import type { OwnCheckpoint } from "./own-checkpoint.ts";
 import { isSurelySame, noneIfReadOnly, readLog } from "./stored-log.ts";
 
-/** Last checkpoint with its statistics, and the creation times of both databases. */
+/** The last checkpoint with its statistics, and the creation times of both databases. */
 export interface ParkedPlace {
   readonly sequence: SourceSequence;
   readonly statistics: ReplicationStatistics;
@@ -30,7 +30,7 @@ export class ParkedPlaceLostError extends OperationalError {
   }
 }
 
-/** Whether a failure may be due to a changed database. */
+/** Whether a changed database might be the reason for a failure. */
 export function isPlaceLost(error: unknown): boolean {
   if (error instanceof ParkedPlaceLostError || isMissing(error)) return true;
   const status = error instanceof EndpointError ? error.answer?.status : undefined;
@@ -42,9 +42,9 @@ type AskedParts = Pick<OpenSidesParts, "source" | "target" | "ownCheckpoint"> & 
 };
 
 /**
- * Returns the parked job's checkpoints. Returns undefined if a side has no checkpoint or a
- * different one, because its database must have changed. `ownCopy` is the local copy of the log of
- * a read-only source.
+ * Returns the parked job's checkpoints. Returns undefined if a side's checkpoint is missing or
+ * different, because the database must have changed. `ownCopy` is the local copy of the log of a
+ * read-only source.
  */
 export async function findParked(
   { source, target, ids, ownCheckpoint }: AskedParts,
@@ -69,7 +69,10 @@ export async function findParked(
   return checkpoints.isAt(sequence) ? checkpoints : undefined;
 }
 
-/** Returns logs for a job parked without a checkpoint; undefined if a database may have changed. */
+/**
+ * Returns the checkpoints of a job that was parked without a checkpoint; undefined if a database
+ * might have changed.
+ */
 export async function findAtBeginning(
   { source, target, ids, ownCheckpoint }: AskedParts,
   { startTimes }: ParkedPlace,

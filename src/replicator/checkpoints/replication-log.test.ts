@@ -32,7 +32,7 @@ test("starts from the beginning if a side has no log", () => {
   });
 });
 
-test("resumes where a session ended if both sides recorded the same end", () => {
+test("resumes at the end of a session if both sides recorded the same end", () => {
   const log = { session_id: "b", source_last_seq: "9-x", history: [entry("b", "9-x")] };
   expect(commonAncestry(log, log)).toEqual({ sequence: "9-x", history: log.history });
 });
@@ -58,7 +58,7 @@ describe("a session that ends at a different position in each log", () => {
     expect(commonAncestry(behind, at(30, 20))).toEqual({ sequence: 20, history: behind.history });
   });
 
-  test("resumes at the latest position in both logs", () => {
+  test("resumes at the latest position that both logs contain", () => {
     const behind = at(20, 15);
     expect(commonAncestry(at(40, 30, 20, 15), behind)).toEqual({
       sequence: 20,

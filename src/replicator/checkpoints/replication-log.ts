@@ -1,7 +1,7 @@
 /**
- * The replication log: the `_local` document on each side that records a replication's progress
- * (CouchDB's replication protocol, "Find Common Ancestry"). Pure: parses logs, and computes the
- * common ancestry and the next log.
+ * The replication log: the `_local` document on each side that records the progress of a
+ * replication (CouchDB's replication protocol, "Find Common Ancestry"). The functions are pure:
+ * they parse logs, and compute the common ancestry and the next log.
  */
 import {
   hasJsonNumber,
@@ -52,7 +52,7 @@ export interface ReplicationLog {
   readonly earlier_checkpoints?: readonly EarlierCheckpoint[];
   readonly replication_id_version?: number;
   readonly history?: readonly ReplicationLogEntry[];
-  /** As in CouchDB, the following members are only written for replications by document ids. */
+  /** The following members are written only for replications by document ids, as in CouchDB. */
   readonly start_time?: string;
   readonly end_time?: string;
   readonly docs_read?: number;
@@ -60,7 +60,7 @@ export interface ReplicationLog {
   readonly doc_write_failures?: number;
 }
 
-/** Start of a run, and the history of earlier runs. */
+/** The position at which a run starts, and the history of earlier runs. */
 export interface CommonAncestry {
   readonly sequence: SourceSequence;
   readonly history: readonly ReplicationLogEntry[];
@@ -68,7 +68,7 @@ export interface CommonAncestry {
 
 const NOTHING: CommonAncestry = { sequence: 0, history: [] };
 
-/** Parses a `_local` document from an untrusted source. Skips anything invalid. */
+/** Parses a `_local` document from an untrusted source. Invalid members are skipped. */
 export function parseReplicationLog(text: JsonText): ReplicationLog | undefined {
   const log = withExactSequences(asMembers(JSON.parse(text)), text);
   const { replication_id_version, history } = log;
@@ -87,7 +87,7 @@ export function parseReplicationLog(text: JsonText): ReplicationLog | undefined 
   };
 }
 
-/** Restores sequences whose numbers `JSON.parse` has changed. */
+/** Restores sequences whose numbers were changed by `JSON.parse`. */
 function withExactSequences(log: Members, text: JsonText): Members {
   if (keepsForm(text) || jsonKind(text) !== "object") return log;
   const exact: Record<string, unknown> = {};
@@ -158,8 +158,9 @@ function countOf(value: unknown): number {
 }
 
 /**
- * Converts a parsed sequence to the form in which runs compare and send it: JSON text if it
- * contains numbers that JavaScript would change, as in `parseSequence`; otherwise the value itself.
+ * Converts a parsed sequence to the form in which runs compare and send it. If the sequence
+ * contains numbers that JavaScript would change, this form is JSON text, as in `parseSequence`;
+ * otherwise it is the value itself.
  */
 function sequenceOf(value: unknown): SourceSequence {
   try {
@@ -181,12 +182,12 @@ function isSequence(value: unknown): boolean {
 }
 
 /**
- * Returns the sequence up to which both sides have all changes, and the history up to there.
- * `undefined` stands for a missing log.
+ * Returns the sequence up to which both sides have all changes, and the history up to this
+ * sequence. `undefined` stands for a missing log.
  *
- * The two logs of one session may differ, because writing one of them failed, or because one
- * database was restored to an earlier state. Sequences do not show which log is earlier. CouchDB
- * uses the sequence in the source's log, and so never copies earlier changes that the target lacks.
+ * Two logs of one session can differ because writing one of them failed, or because one database
+ * was restored to an earlier state. Sequences do not show which log is earlier. CouchDB uses the
+ * sequence in the source's log, so it never copies earlier changes that the target lacks.
  */
 export function commonAncestry(
   source: ReplicationLog | undefined,
@@ -217,8 +218,8 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
   );
   if (common !== undefined) {
     const ending = [source, target].find((log) => isSameSequence(log.source_last_seq, common));
-    // If neither log ends at the common position, the source's first history entry belongs to this
-    // session and ends later, so it is dropped.
+    // If neither log ends at the common position, drop the source's first history entry, which
+    // belongs to this session and ends after the common position.
     return { sequence: common, history: ending?.history ?? source.history?.slice(1) ?? [] };
   }
   const [[head, ...earlier], [headAtTarget]] = [source.history ?? [], target.history ?? []];
@@ -234,8 +235,8 @@ function placesOf(log: ReplicationLog): readonly SourceSequence[] {
 }
 
 /**
- * Returns the common position of two entries of one session: their end if it is equal, else their
- * common start. `earlier` contains the entries before them.
+ * Returns the common position of two entries of one session: their end if it is the same, otherwise
+ * their common start. `earlier` contains the history before the entries.
  */
 function placeOfEntries(
   one: ReplicationLogEntry,
@@ -271,12 +272,12 @@ export interface RecordedRun {
   readonly throughSequence: SourceSequence;
   /**
    * Earlier checkpoints of the same session, as computed by `earlierCheckpoints`; empty for the
-   * first one.
+   * first checkpoint.
    */
   readonly earlierCheckpoints: readonly EarlierCheckpoint[];
   readonly statistics: ReplicationStatistics;
   /**
-   * The history at the start of the run. A run adds only one entry, even if it writes several
+   * The history at the start of the run. A run adds a single entry, even if it writes several
    * checkpoints.
    */
   readonly earlier: readonly ReplicationLogEntry[];
@@ -322,7 +323,7 @@ export function nextLog(run: RecordedRun): ReplicationLog {
   };
 }
 
-/** Whether the history is a single entry that ends where the log does. */
+/** Whether the history is a single entry that ends at the log's own sequence. */
 export function isOfOneRun({ session_id, source_last_seq, history = [] }: ReplicationLog): boolean {
   const [entry, ...earlier] = history;
   return (
@@ -334,9 +335,9 @@ export function isOfOneRun({ session_id, source_last_seq, history = [] }: Replic
 }
 
 /**
- * Returns the log that replaces `stored`. Returns undefined if `stored` is not a log, or if it was
- * written by another run and does not end where `next` begins. The history of `next` must contain
- * only the entry of its own run.
+ * Returns the log that replaces `stored`. Returns undefined if `stored` is not a log, or if another
+ * run wrote it and it does not end where `next` begins. The history of `next` must contain only the
+ * entry of its own run.
  */
 export function continuedLog(stored: JsonText, next: ReplicationLog): ReplicationLog | undefined {
   const before = parseReplicationLog(stored);

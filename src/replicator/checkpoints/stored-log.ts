@@ -17,15 +17,15 @@ export interface FoundSide {
   readonly log: FoundLog | undefined;
 }
 
-/** Represents an unknown creation time (CouchDB 3.5). Compares equal to any other time. */
+/** Stands for an unknown creation time (CouchDB 3.5). It counts as equal to any other time. */
 export const UNKNOWN_START_TIME = "0";
 
-/** Whether a database is certainly unchanged; false for an unknown creation time. */
+/** Whether two creation times prove that the database is the same; false for an unknown time. */
 export function isSurelySame(before: string, now: string): boolean {
   return before === now && now !== UNKNOWN_START_TIME;
 }
 
-/** Whether a database may be unchanged, judging by its creation time. */
+/** Whether two creation times can belong to the same database; true if either time is unknown. */
 export function mayBeSame(before: string, now: string | undefined): boolean {
   return before === now || before === UNKNOWN_START_TIME || now === UNKNOWN_START_TIME;
 }
@@ -40,14 +40,17 @@ export async function readLog(
   return stored && { id, revision: stored.revision, body: stored.body };
 }
 
-/** Whether the account may read the endpoint's documents, but not use its `_local` documents. */
+/**
+ * Whether the account is allowed to read the endpoint's documents, but not to use its `_local`
+ * documents.
+ */
 export function isReadOnly(error: unknown): boolean {
   return error instanceof EndpointError && error.error === "read_only";
 }
 
 /**
- * Returns undefined for a source whose `_local` documents the account may not read; the node stores
- * the log of such a source. Throws any other error.
+ * Returns undefined if the account may not read the source's `_local` documents; the node then
+ * stores the log of the source. Throws any other error.
  */
 export function noneIfReadOnly(error: unknown): undefined {
   if (!isReadOnly(error)) throw error;
@@ -63,7 +66,8 @@ export interface WrittenLog {
 }
 
 /**
- * Replaces the last known log. Returns the new revision, or undefined if a different log is stored.
+ * Replaces the last known log. Returns the new revision, or undefined if the stored log is a
+ * different one.
  */
 export async function writeLog(
   endpoint: Endpoint,
@@ -72,12 +76,12 @@ export async function writeLog(
 ): Promise<string | undefined> {
   const written = await endpoint.writeLocal(id, body, parent, signal, madeAt);
   if (written !== undefined) return written;
-  // The response may have been lost, so check whether the stored log is the one written here.
+  // The response might have been lost, so check whether the stored log is `body`.
   const current = await endpoint.readLocal(id, signal);
   return current !== undefined && sameJson(current.body, body) ? current.revision : undefined;
 }
 
-/** Returns the first existing log among these ids. */
+/** Returns the first log that exists under these ids. */
 export async function readOlderLog(
   endpoint: Endpoint,
   ids: readonly string[],

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ThroughSequence } from "./through-sequence.ts";
 
-test("batches that finish out of order advance the through sequence only once all earlier ones have finished", () => {
+test("a batch that finishes out of order advances the through sequence only once all earlier batches have finished", () => {
   const sequence = new ThroughSequence(0);
   const [first, second, third] = ["a", "b", "c"].map((text) => sequence.start(text));
   sequence.finish(third as number);
@@ -14,7 +14,7 @@ test("batches that finish out of order advance the through sequence only once al
   expect(sequence.highest).toBe("c");
 });
 
-test("the through sequence ends right before the first unfinished batch", () => {
+test("the through sequence is that of the last batch before the first unfinished one", () => {
   fc.assert(
     fc.property(fc.shuffledSubarray([...Array(12).keys()], { minLength: 12 }), (order) => {
       const sequence = new ThroughSequence(-1);

@@ -1,5 +1,5 @@
 /**
- * Tracks the sequence up to which all batches are finished, called through sequence in CouchDB
+ * Tracks the sequence up to which all batches are finished. CouchDB calls it the through sequence
  * (`couch_replicator_scheduler_job`).
  *
  * Batches finish in any order, and sequences are opaque, so batches are numbered when they leave
@@ -43,8 +43,8 @@ export class ThroughSequence {
   }
 
   /**
-   * Starts a batch of `count` changes ending at `sequence`. Returns the batch number to pass to
-   * `finish`.
+   * Starts a batch of `count` changes that ends at `sequence`. Returns the batch number, which is
+   * later passed to `finish`.
    */
   start(sequence: SourceSequence, count = 0): number {
     this.#highest = sequence;
@@ -53,8 +53,8 @@ export class ThroughSequence {
   }
 
   /**
-   * Finishes a batch whose revisions are all on the target or on the list of failures. Returns the
-   * number of changes by which the through sequence advances.
+   * Marks a batch as finished: all its revisions are on the target or on the list of failures.
+   * Returns the number of changes by which the through sequence advances.
    */
   finish(number: number): number {
     const batch = this.#open[number - this.#firstNumber];

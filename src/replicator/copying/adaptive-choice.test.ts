@@ -21,7 +21,7 @@ test("decides by the latest results whether to repeat a request", () => {
   expect(afterUses(10, 0, afterUses(10, 10)).isWorthwhile(0)).toBe(false);
 });
 
-test("skips a request immediately after it has got no response", () => {
+test("skips a request immediately after one attempt without a response", () => {
   const choice = new AdaptiveChoice(BULK_GET);
   expect(choice.isGivenUp).toBe(false);
   choice.giveUp(0);

@@ -1,7 +1,7 @@
 /**
- * Decides whether an optional request, which may save other requests, is worth its cost. The
- * decision is based on an exponential moving average of the share of useless results (CouchDB 3.5,
- * `couch_replicator_worker`). A skipped request is tried again after a while.
+ * Decides whether an optional request, which might save other requests, is worth its cost. The
+ * decision is based on an exponential moving average of the share of useless results, as in CouchDB
+ * 3.5 (`couch_replicator_worker`). A skipped request is tried again after `RETRY_AFTER_MS`.
  */
 
 /** Time after which a skipped request is tried again. */
@@ -10,7 +10,7 @@ const RETRY_AFTER_MS = 37_000;
 export interface AdaptiveChoiceLimits {
   /** Weight of the latest request in the average. */
   readonly decay: number;
-  /** Maximum average share of useless results at which the request is still made. */
+  /** Maximum average share of useless results. Above it, the request is skipped. */
   readonly vainRatioMax: number;
 }
 
@@ -43,12 +43,12 @@ export class AdaptiveChoice {
     this.#triedAtMs = nowMs;
   }
 
-  /** Whether the latest attempt was abandoned. */
+  /** Whether the latest attempt was abandoned, because it got no response. */
   get isGivenUp(): boolean {
     return this.#isGivenUp;
   }
 
-  /** Abandons a request that gets no response. The request is tried again after a while. */
+  /** Abandons a request that got no response. It is tried again after `RETRY_AFTER_MS`. */
   giveUp(nowMs: number): void {
     this.expectVain(nowMs);
     this.#isGivenUp = true;

@@ -1,6 +1,6 @@
 /**
- * Collects the outcome of a batch: revisions that failed, and revisions on the list of failures
- * that have now arrived.
+ * Collects the outcome of a batch: revisions that failed, and listed failures whose revisions have
+ * now arrived.
  */
 import type { SecretsInUse } from "../../http-client/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";
@@ -17,7 +17,7 @@ export interface BatchObserver {
 }
 
 export class BatchOutcome {
-  /** Whether the whole batch is on the list of failures. */
+  /** Whether the batch consists of revisions on the list of failures. */
   readonly isRetry: boolean;
   readonly #log: RunFailures;
   readonly #secrets: BatchObserver["secrets"];
@@ -41,7 +41,7 @@ export class BatchOutcome {
     }
   }
 
-  /** Records that the document is on the target, including all its ancestor revisions. */
+  /** Records that the target has the document's revision and all its ancestors. */
   written(document: Pick<PlainDocument | StreamedDocument, "id" | "text">): void {
     const { id } = document;
     if (!this.#log.has(id)) return;
@@ -56,8 +56,8 @@ export class BatchOutcome {
   }
 
   /**
-   * Records the outcome of a batch. `asked` contains all revisions of the batch; those that did not
-   * fail are on the target.
+   * Records the outcome of a batch. `asked` contains all revisions of the batch. The revisions that
+   * did not fail are on the target.
    */
   async record(asked: ReadonlyMap<string, readonly string[]>): Promise<void> {
     const failed = new Set(this.#failed.map(({ id, revision }) => JSON.stringify([id, revision])));

@@ -15,7 +15,8 @@ const { signal } = new AbortController();
 const BROKEN = { status: 500, error: "internal_server_error", reason: "badmatch" };
 
 /**
- * Creates a target that fails batches with certain documents and, after `breakDown`, every request.
+ * Creates a target. Batches that contain a guilty document fail. After `breakDown`, all requests
+ * fail.
  */
 function openTarget(isGuilty: (id: string) => boolean) {
   const writes: string[][] = [];

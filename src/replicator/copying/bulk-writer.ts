@@ -2,9 +2,9 @@
  * Writes documents to the target in bulk once there are enough for a request. Attachments, if any,
  * are inline.
  *
- * One document may make the target fail for a whole batch, for example if a validation function
- * times out in CouchDB, or a proxy rejects a long body. A failed batch is therefore bisected down
- * to the responsible documents.
+ * A single document can make the target fail for a whole batch, for example if a validation
+ * function times out in CouchDB, or a proxy rejects a long body. A failed batch is therefore
+ * bisected down to the responsible documents.
  */
 import { type RefusedBatch, splitRefused } from "../../documents/index.ts";
 import {
@@ -47,7 +47,7 @@ export class BulkWriter {
     return this.#length;
   }
 
-  /** Adds the document if it fits into the next write. Returns false if it was not added. */
+  /** Adds the document if it fits into the next write. Returns false if it does not fit. */
   tryAdd(document: PlainDocument): boolean {
     const isFirst = this.#documents.length === 0;
     if (!isFirst && this.#length + document.length > WRITE_BYTES_MAX) return false;
@@ -66,7 +66,7 @@ export class BulkWriter {
     this.#length = 0;
     if (documents.length === 0) return;
     for (const unwritten of await this.#write(documents, signal)) {
-      // Check first whether the target fails for every document, in which case bisecting is
+      // Check first whether the target fails for every document. In this case, bisecting is
       // pointless.
       await this.#parts.attribution.examine(unwritten.cause, signal);
       await splitRefused(unwritten, {
@@ -79,7 +79,7 @@ export class BulkWriter {
   }
 
   /**
-   * Writes documents, and records which were accepted or rejected. Returns the documents that were
+   * Writes documents, and records the accepted and rejected ones. Returns the documents that were
    * neither accepted nor rejected, grouped by their error.
    */
   async #write(
@@ -113,7 +113,7 @@ export class BulkWriter {
     const isListed = this.#observer.failures.has(id);
     const answer = await this.#parts.attribution.passOver(error, isListed, signal);
     // The target has just answered the control request, so one more attempt shows whether the
-    // document is responsible. Earlier attempts may have failed because of the target.
+    // document is responsible. The target might have caused the earlier failures.
     const isGuilty = isListed || (await this.#write([document], signal)).length > 0;
     if (!isGuilty) return;
     this.#outcome.failed("write", [{ id, revision: namedRevision(document.text), ...answer }]);

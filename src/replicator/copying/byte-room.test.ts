@@ -26,7 +26,7 @@ test("a reservation that exceeds the remaining bytes waits, and so do all later 
   expect(admitted).toEqual(["first", "second", "third"]);
 });
 
-test("resizing a reservation releases bytes, or takes them from the next one", async () => {
+test("resizing a reservation releases bytes to the next reservation, or delays it", async () => {
   const { admitted, take } = opened(10);
   const first = await take("first", 8);
   first.resize(2);

@@ -1,12 +1,12 @@
 /**
- * Compares all leaf revisions and attachments of two databases. Memory is bounded by a page of
- * changes, regardless of the databases' size: each side's changes are read in pages, and the other
- * side is asked which leaves it lacks (`_revs_diff`).
+ * Compares all leaf revisions and attachments of two databases. Each side's changes are read in
+ * pages, and the other side is asked which of these leaves it lacks (`_revs_diff`). Memory is
+ * limited to a page of changes, regardless of the databases' size.
  *
- * If neither side lacks a leaf of the other, both have the same leaves. Otherwise a leaf of side A
- * would have a descendant on side B, and B would thus have a leaf that A lacks.
+ * If neither side lacks a leaf of the other side, both have the same leaves. Otherwise, a leaf of
+ * side A would have a descendant on side B, and B would thus have a leaf that A lacks.
  *
- * A document that changes during the comparison may be reported as a difference.
+ * A document that changes during the comparison can be reported as a difference.
  */
 import { runTogether } from "../../base/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";
@@ -18,9 +18,12 @@ import {
 } from "../endpoints/endpoint.ts";
 import type { RevisionsOfDocument } from "./copy-batch.ts";
 
-/** Documents per `_revs_diff` request. */
+/** Maximum number of documents per `_revs_diff` request. */
 const QUESTION_ROWS_MAX = 500;
-/** Desired size of a bulk read, from which the number of documents of the next read is computed. */
+/**
+ * Target length of a bulk read, in characters. It determines the number of documents of the next
+ * bulk read.
+ */
 const READ_LENGTH_MAX = 2_000_000;
 const READ_ROWS_FIRST = 100;
 const READ_ROWS_MAX = 500;
@@ -222,7 +225,10 @@ interface AttachmentOutline {
   readonly length: number | undefined;
 }
 
-/** Whether different digests may denote equal contents: a server may compress attachments. */
+/**
+ * Whether attachments with different digests can have equal contents, because servers can compress
+ * attachments.
+ */
 function mayBeStoredOtherwise(here: AttachmentOutline, there: AttachmentOutline): boolean {
   const isCompressed = here.encoding !== undefined || there.encoding !== undefined;
   return isCompressed && here.length === there.length;
@@ -249,7 +255,7 @@ async function readOutlines(
   return outlines;
 }
 
-/** Example: `doc 1-967a… flag.png is not on the target`. */
+/** Formats a difference for display. Example: `doc 1-967a… flag.png is not on the target`. */
 export function describeDifference({ id, revision, attachment, reason }: Difference): string {
   return [id, revision, ...(attachment === undefined ? [] : [attachment]), reason].join(" ");
 }

@@ -1,16 +1,20 @@
 /** Streams attachments from source to target, and attributes failures to one side. */
 import type { AttachmentStream } from "../endpoints/endpoint.ts";
 
-/** Thrown if the source aborted an attachment while it was being written to the target. */
+/**
+ * Thrown if the source failed to deliver an attachment while it was being written to the target.
+ */
 export class AttachmentsBroken extends Error {
   constructor(cause: unknown) {
     super("The source aborted an attachment", { cause });
   }
 }
 
-/** Wraps attachments, recording the source's first error. Errors of the consumer do not count. */
+/**
+ * Wraps attachments, and records the source's first error. Errors of the consumer are not recorded.
+ */
 export class AttachmentReading implements AsyncIterable<AttachmentStream> {
-  /** First error of the source, if any. */
+  /** The source's first error, if any. */
   failure: unknown;
   readonly #attachments: AsyncIterable<AttachmentStream>;
 

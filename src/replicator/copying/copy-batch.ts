@@ -41,12 +41,15 @@ import { type CopierParts, IsolatedCopy, isDesignDocument } from "./isolated-cop
 import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 
-/** Initial and maximum number of revisions per bulk read. Document sizes are unknown at first. */
+/**
+ * Initial and maximum number of revisions per bulk read. The initial number is lower because
+ * document sizes are still unknown.
+ */
 const BULK_ROWS_FIRST = 100;
 const BULK_ROWS_MAX = 500;
 /**
- * Factor by which the estimated document length decreases per page. If the mean length on a page is
- * larger than the estimate, the mean becomes the estimate.
+ * Factor by which the estimated document length is multiplied after each page. If the mean length
+ * on a page is larger than the result, the mean becomes the estimate.
  */
 const LENGTH_DECAY = 0.9;
 /** Maximum size of the attachments inlined for one document, and for one bulk read. */
@@ -55,7 +58,9 @@ const SMALL_PAGE_BYTES = 1024 * 1024;
 /** CouchDB 3.5's thresholds for abandoning `_revs_diff` and bulk reads that are often useless. */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
-/** Pauses between retries of failed documents by a job that must not skip them. */
+/**
+ * Minimum and maximum pause between retries of failed documents, for a job that must not skip them.
+ */
 const HOLD_PAUSE_MS = { min: 1000, max: 60_000 };
 
 /** Maximum number of characters shown from an invalid revision. */
@@ -80,9 +85,12 @@ export class BatchCopier {
   readonly #observer: BatchObserver;
   readonly #sourceAttribution: FailureAttribution;
   readonly #targetAttribution: FailureAttribution;
-  /** Copies documents individually. Shared by all copiers of the job. */
+  /** Copies documents individually. All copiers of the job share this stage. */
   readonly #isolated: IsolatedCopyStage;
-  /** The target. The durations of its writes determine the pace of the writing stage. */
+  /**
+   * The target, wrapped so that the durations of writes adjust the concurrency of the writing
+   * stage.
+   */
   readonly #timedTarget: Pick<EndpointWriter, "writeDocuments">;
   readonly #revisionsDifference = new AdaptiveChoice(REVISIONS_DIFFERENCE_LIMITS);
   readonly #bulkGet = new AdaptiveChoice(BULK_GET_LIMITS);
@@ -123,10 +131,9 @@ export class BatchCopier {
   }
 
   /**
-   * Copies missing revisions of `changes`, within the copiers' limits. When it resolves, every
-   * revision is on the target or, if the job skips failures, on the list of failures. With the
-   * other failure policies, failures are retried indefinitely (`hold`), or the first one is thrown
-   * (`crash`).
+   * Copies missing revisions of `changes`, within the copiers' limits. If the job skips failures,
+   * every revision is on the target or on the list of failures when the promise resolves. With the
+   * policy `hold`, failures are retried indefinitely; with `crash`, the first failure is thrown.
    */
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     const failures = await inSpan(
@@ -164,8 +171,8 @@ export class BatchCopier {
   }
 
   /**
-   * Copies missing revisions of `changes`, and adds failures to the list of failures. Not subject
-   * to the copiers' limits.
+   * Copies missing revisions of `changes`, and adds failures to the list of failures. The copiers'
+   * limits do not apply.
    */
   tryOnce(
     changes: readonly RevisionsOfDocument[],
@@ -175,8 +182,8 @@ export class BatchCopier {
   }
 
   /**
-   * Retries revisions on the list of failures once. Those that no longer exist on the source are
-   * removed from the list.
+   * Retries revisions on the list of failures once. Revisions that no longer exist on the source
+   * are removed from the list.
    */
   async retry(listed: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     await this.#tryOnce(listed, this.governor.retryTurns, signal, { isRetry: true });
@@ -210,7 +217,7 @@ export class BatchCopier {
       }
       const changed = this.#withoutInvalidRevisions(id, named, outcome);
       if (changed.length === 0) continue;
-      // A document may occur in several rows of a batch, but must occur only once in the request.
+      // A document can occur in several rows of a batch, but must occur only once in the request.
       const before = revisions.get(id) ?? [];
       const isSingle = before.length === 0 && changed.length === 1;
       revisions.set(id, isSingle ? changed : [...new Set([...before, ...changed])]);
@@ -260,7 +267,10 @@ export class BatchCopier {
     }
   }
 
-  /** Copies documents with inlined attachments. Returns those that must be read individually. */
+  /**
+   * Copies documents with inlined attachments. Returns the requests for documents that must be read
+   * individually.
+   */
   async #copySmall(
     small: readonly SmallRequest[],
     outcome: BatchOutcome,
@@ -330,7 +340,7 @@ export class BatchCopier {
   }
 
   /**
-   * Records as failures the revisions that cannot be copied. CouchDB does not record them: it only
+   * Records a failure for each revision that cannot be copied. CouchDB records no failure: it
    * counts a document whose id is too long, and crashes on an invalid revision.
    */
   #passOver(
@@ -348,7 +358,7 @@ export class BatchCopier {
 
   /**
    * Returns the revisions that the target lacks. If the target has lacked almost all revisions so
-   * far, sends no request, and assumes that all of these are missing.
+   * far, sends no request, and assumes that all of `revisions` are missing.
    */
   async #missing(
     revisions: ReadonlyMap<string, readonly string[]>,
@@ -378,7 +388,7 @@ export class BatchCopier {
 
   /**
    * Asks the target which revisions it lacks. Returns undefined if the request is not worthwhile,
-   * or if it failed, possibly because of one of the documents.
+   * or if one of the documents might have made the request fail.
    */
   async #askMissing(
     revisions: ReadonlyMap<string, readonly string[]>,
@@ -401,7 +411,7 @@ export class BatchCopier {
     }
   }
 
-  /** Reads the documents that can be read in bulk. Returns the requests for the others. */
+  /** Reads the documents that can be read in bulk. Returns the requests for all other documents. */
   async #readInBulk(
     requests: readonly RevisionRequest[],
     writer: BulkWriter,
@@ -416,7 +426,7 @@ export class BatchCopier {
     const small: SmallRequest[] = [];
     for (let start = 0; start < inBulk.length; ) {
       const page = inBulk.slice(start, start + this.#bulkRowCount);
-      // If the source failed to answer the last bulk read, send this read without retries.
+      // If the source did not respond to the last bulk read, send this read without retries.
       const once = this.#bulkGet.isGivenUp;
       const results = await this.#read(this.#source, () =>
         this.#source.reader.readRevisions(page, signal, { once }),
@@ -438,7 +448,10 @@ export class BatchCopier {
     return { alone, small };
   }
 
-  /** Reads documents with inlined attachments. Returns those that must be read individually. */
+  /**
+   * Reads documents with inlined attachments. Returns the requests for documents that must be read
+   * individually.
+   */
   async #readSmall(
     page: readonly SmallRequest[],
     writer: BulkWriter,
@@ -468,8 +481,8 @@ export class BatchCopier {
   }
 
   /**
-   * Adds the documents in the response to a bulk read to the writer. Returns the requests for all
-   * others, separated into documents with small attachments only and the rest.
+   * Passes the documents in the response to a bulk read to the writer. Returns the requests for all
+   * other documents: those that have only small attachments, and the rest.
    */
   async #passOn(
     page: readonly RevisionRequest[],
@@ -523,15 +536,15 @@ export class BatchCopier {
 }
 
 /**
- * Requests for which a bulk read without attachments has returned no document. They are sent
- * individually or, if the attachments are small, in bulk with inlined attachments.
+ * Requests for which a bulk read without attachments returned no document. The requests in `small`
+ * are sent in bulk with inlined attachments, and those in `alone` individually.
  */
 interface Unread {
   readonly alone: readonly RevisionRequest[];
   readonly small: readonly SmallRequest[];
 }
 
-/** A document with small attachments, to be inlined. */
+/** Request for a document with small attachments, which are inlined. */
 interface SmallRequest {
   readonly request: RevisionRequest;
   readonly byteCount: number;
@@ -544,9 +557,9 @@ const SMALL_SIZES: BatchSizes<SmallRequest> = {
 };
 
 /**
- * Returns the total size of a document's attachments, or undefined if they cannot be inlined,
- * because they are too large, the target may already have some of them, or one is compressed. A
- * compressed attachment would not be inlined in its stored form.
+ * Returns the total size of a document's attachments, or undefined if they cannot be inlined. The
+ * reasons are that they are too large, the target might already have some of them, or one is
+ * compressed and would not be inlined in its stored form.
  */
 function smallBytes(
   { ancestors }: RevisionRequest,

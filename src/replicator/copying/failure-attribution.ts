@@ -2,11 +2,11 @@
  * Decides whether an error response or broken connection is due to the document in the request, or
  * to the server.
  *
- * The document is responsible if the server then succeeds at a similar, unrelated request: the
- * control request. Some failures, such as those of validation functions, do not affect control
- * requests. An allowance therefore limits skipped documents: each skipped document reduces it by
- * one, and each success increases it by one. When the allowance is used up, the server is held
- * responsible, and the run ends as if the server were unreachable.
+ * The document is responsible if the server then succeeds at the control request: a similar request
+ * for an unrelated document. Some failures, such as those of validation functions, do not affect
+ * control requests. An allowance therefore limits skipped documents: each skipped document reduces
+ * it by one, and each success increases it by one. When the allowance is used up, the server is
+ * held responsible, and the run ends as if the server were unreachable.
  */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/endpoint.ts";
@@ -36,8 +36,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Attributes failures of reads. The control request is combined with one for database
-   * information, because a source that cannot read any document may report all of them as missing.
+   * Attributes failures of reads. A source that cannot read any document might report all documents
+   * as missing, so the control request is combined with a request for database information.
    */
   static ofSource(source: Endpoint): FailureAttribution {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };
@@ -48,8 +48,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Attributes failures of writes. The control request writes a `_local` document: this fails if
-   * the disk is full, for example.
+   * Attributes failures of writes. The control request writes a `_local` document, because this
+   * write also fails if, for example, the disk is full.
    */
   static ofTarget(target: Endpoint): FailureAttribution {
     return new FailureAttribution(async (signal) => {
@@ -59,14 +59,14 @@ export class FailureAttribution {
       } catch (error) {
         const status = error instanceof EndpointError ? error.answer?.status : undefined;
         if (status === undefined || !FORBIDDEN.has(status)) throw error;
-        // The account may be allowed to write all documents but `_local` ones, so try another
-        // request.
+        // The account might be allowed to write all documents except `_local` documents, so try
+        // another request.
         await target.info(signal);
       }
     });
   }
 
-  /** Records successful documents. */
+  /** Increases the allowance by `count`, the number of documents that the server has processed. */
   succeeded(count: number): void {
     this.#allowance = Math.min(ALLOWANCE_MAX, this.#allowance + count);
   }
@@ -87,7 +87,7 @@ export class FailureAttribution {
   }
 
   /**
-   * Returns the failure that is recorded for a document, or throws `error` if the server is
+   * Returns the failure to record for a skipped document. Throws `error` if the server is
    * responsible. Documents already on the list of failures do not reduce the allowance.
    */
   async passOver(

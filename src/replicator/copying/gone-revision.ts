@@ -1,10 +1,11 @@
 /**
- * Examines revisions on the list of failures. Distinguishes those that no longer exist on the
- * source, because of a purge or a re-created database, from those that the source currently does
- * not deliver. A revision that is not delivered may still exist, since a cluster node or proxy may
- * be failing. The revision is gone only if the source no longer announces it but does deliver all
- * leaves of the document, and no leaf descends from the revision. The leaves have their own row in
- * the changes, and are copied independently.
+ * Examines revisions on the list of failures. Distinguishes revisions that no longer exist on the
+ * source, because of a purge or a re-created database, from revisions that the source currently
+ * does not deliver, for example because a cluster node or proxy is failing.
+ *
+ * A revision is gone only if it is no longer in the source's changes, the source delivers all
+ * leaves of the document, and no leaf descends from the revision. Each leaf is listed in the
+ * changes, and is therefore copied independently.
  */
 import { append, errorCode, OperationalError } from "../../base/index.ts";
 import { formatRevision, parseRevision } from "../../protocol/index.ts";
@@ -57,8 +58,8 @@ async function announcedLeaves(
 }
 
 /**
- * Whether the source has `leaf` or a descendant of `leaf`, and `revision` is not an ancestor of the
- * leaf found.
+ * Whether the source delivers `leaf` or a descendant of `leaf`, and `revision` is not an ancestor
+ * of the delivered revision.
  */
 async function isOfAnotherBranch(
   source: Endpoint,

@@ -1,6 +1,6 @@
 /**
- * Governs the concurrency of a job's copying: the number of batches in progress, the requests in
- * each stage of a batch, and the bytes held between reading and writing.
+ * Governs the concurrency of a job's copying: the number of batches in progress, the number of
+ * requests in each stage of a batch, and the bytes held between reading and writing.
  */
 import { type Clock, Semaphore } from "../../base/index.ts";
 import type { ReplicationOptions } from "../../contract/index.ts";
@@ -11,7 +11,7 @@ import { StagePace, type StagePaceLimits } from "./stage-pace.ts";
 /** Maximum total size of documents read but not yet written. */
 const ROOM_BYTES_MAX = 256 * 1024 * 1024;
 
-/** Limits that the reading and writing of a batch have to observe. */
+/** Limits for reading and writing a batch. */
 export interface CopyTurns {
   readonly reading: Pick<Stage, "run">;
   readonly writing: Pick<Stage, "run">;
@@ -29,7 +29,9 @@ export class Governor {
   /** Limits the number of batches in progress. */
   readonly batches: Semaphore;
   readonly copierTurns: CopyTurns;
-  /** Limits for retries, which do not wait for copiers. */
+  /**
+   * Limits for retries. Only the bytes held are limited, so that retries do not wait for copiers.
+   */
   readonly retryTurns: CopyTurns;
 
   /** `readsAhead`: whether reading of the next batches overlaps with writing. */

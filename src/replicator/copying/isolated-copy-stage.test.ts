@@ -37,7 +37,9 @@ function openStage(textLength: number) {
         NONE,
         new AbortController().signal,
       ),
-    /** Number of documents in progress, once all that can start have started. */
+    /**
+     * Returns the number of documents in progress, after all documents that can start have started.
+     */
     async count(): Promise<number> {
       await new Promise((resolve) => setImmediate(resolve));
       return underWay.length;
@@ -58,7 +60,7 @@ test("limits the number of individual copies in all batches to the allowed numbe
   await copying;
 });
 
-test("fewer documents are copied concurrently once they are known to be long", async () => {
+test("copies fewer documents concurrently once they are known to be long", async () => {
   const stage = openStage(8 * MEBIBYTE);
   const copying = stage.copy(28);
   expect(await stage.count()).toBe(20);

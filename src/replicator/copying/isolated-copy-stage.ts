@@ -1,8 +1,7 @@
 /**
- * Copies documents individually and concurrently, across all batches of a job. The number of
- * concurrent copies is at most `http_connections` for nearby servers. It is larger for distant
- * servers, so that a distant server processes as many documents at a time as a nearby one
- * (`stage-pace.ts`).
+ * Copies documents individually and concurrently, across all batches of a job. For nearby servers,
+ * the maximum number of concurrent copies is `http_connections`. For distant servers, it is higher,
+ * so that a distant server processes as many documents at a time as a nearby one (`stage-pace.ts`).
  *
  * Each copy in progress holds the text of its document, and attachment data in the buffers of two
  * connections. The total is bounded.
@@ -19,7 +18,7 @@ import type { IsolatedCopy } from "./isolated-copy.ts";
 const STREAM_BYTES = 256 * 1024;
 /** Memory budget: enough for 160 short documents, or 128 documents with 64 KiB of text each. */
 const ROOM_BYTES = 40 * 1024 * 1024;
-/** Factor by which the estimated text length decreases with each shorter document. */
+/** Factor by which the estimated text length is multiplied after each shorter document. */
 const LENGTH_DECAY = 0.98;
 
 export interface IsolatedCopyStageParts {
@@ -40,7 +39,7 @@ export class IsolatedCopyStage {
   }
 
   /**
-   * Copies the documents. Those that turn out to be suitable for bulk writing are added to
+   * Copies the documents. Documents that turn out to be suitable for bulk writing are added to
    * `writer`.
    */
   copy(

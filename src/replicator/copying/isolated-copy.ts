@@ -28,15 +28,18 @@ import type { FailureAttribution } from "./failure-attribution.ts";
 import { isGone } from "./gone-revision.ts";
 import { isOmitted, wireOf } from "./omitted.ts";
 
-/** First pause before a failed document is read again; quadrupled each time, as in CouchDB. */
+/**
+ * First pause before a failed document is read again. The pause is quadrupled after each attempt,
+ * as in CouchDB.
+ */
 const DOCUMENT_PAUSE_MS_FIRST = 1000;
 /**
- * Maximum pause between attempts. CouchDB allows five minutes, which would exceed the time after
- * which a run counts as stalled, and the time after which it counts as healthy.
+ * Maximum pause between attempts. CouchDB allows five minutes. During such a long pause, a run
+ * would count as stalled, or a failing run would count as healthy.
  */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
 /**
- * Maximum number of further attempts after error responses. Retries of single requests are not
+ * Maximum number of additional attempts after error responses. Retries of single requests are not
  * included.
  */
 const ANSWERED_REPEATS_MAX = 2;
@@ -53,8 +56,8 @@ const MISSING_STUB = {
 };
 
 /**
- * Result of one attempt. `plain` documents still have to be written in bulk. After `doubtful-stub`,
- * the document has not been written.
+ * Result of one attempt. `copied`: the documents in `plain` still have to be written in bulk.
+ * `doubtful-stub`: the document was not written.
  */
 type Attempt =
   | { readonly kind: "copied"; readonly plain: readonly PlainDocument[] }
@@ -70,7 +73,7 @@ export interface CopierParts {
   readonly omissions?: Omissions | undefined;
   /** Limits for single documents. Read at each use, so that changed settings apply. */
   readonly copyLimits: CopyLimits;
-  /** Whether reading and writing batches overlap even for nearby servers. False by default. */
+  /** Whether reading overlaps with writing even for nearby servers. False by default. */
   readonly readsAhead?: boolean;
   /** Whether the target is known to be empty. False by default. */
   readonly lacksAll?: boolean;
@@ -107,8 +110,8 @@ export class IsolatedCopy {
   }
 
   /**
-   * Reads and writes one revision. A retry repeats both, because a stream of attachments cannot be
-   * read twice. `onText` receives the length of buffered text.
+   * Reads and writes one revision. Each attempt repeats both, because a stream of attachments
+   * cannot be read twice. Calls `onText` with the length of the buffered text.
    */
   async copy(
     request: RevisionRequest,
@@ -126,13 +129,13 @@ export class IsolatedCopy {
           : attempt.kind !== "doubtful-stub" &&
             (await this.#afterMissing(journey, attempt.kind, signal));
       if (isOver) return;
-      // A repeated attempt includes all attachments, since the first attempt may have omitted some
-      // that the target lacks.
+      // A repeated attempt includes all attachments, since the first attempt might have omitted
+      // attachments that the target lacks.
       const all = { ...journey, request: { ...request, ancestors: [] } };
       attempt = await this.#tryIsolated(all, signal);
     }
-    // Documents for bulk writing are added outside the attempts, because a failed bulk write may be
-    // due to another document.
+    // Documents for bulk writing are added after the attempts, because another document might make
+    // the bulk write fail.
     for (const document of attempt.plain) await writer.add(document, signal);
     this.#observer.count({ docsRead: attempt.plain.length });
   }
@@ -154,7 +157,8 @@ export class IsolatedCopy {
   }
 
   /**
-   * Waits for the next attempt, or skips the document. Returns true if the document is finished.
+   * Waits for the next attempt, or skips the document. Returns true if no further attempt is
+   * needed.
    */
   async #afterFailure(
     journey: Journey,
@@ -169,8 +173,7 @@ export class IsolatedCopy {
     }
     const kind = suspicionOf(error)?.kind;
     const isAnswered = kind === "answered";
-    // Do not try again: the request has already been repeated for the maximum time without a
-    // response.
+    // Do not try again: the request was already repeated for the maximum time without a response.
     const isHanging = kind === "unanswered" && side === "source";
     const isTriedOut = journey.failureCount >= this.#parts.options.retriesPerRequest;
     if (isAnswered ? isLast(journey) : isHanging || isTriedOut) {
@@ -191,8 +194,9 @@ export class IsolatedCopy {
     signal: AbortSignal,
   ): Promise<void> {
     const { sourceAttribution, targetAttribution } = this.#parts;
-    // At the last attempt, `#writeIsolated` attributes error responses of the target. If it throws
-    // an error response, the target is responsible, not the document.
+    // At the last attempt, `#writeIsolated` already sends the control request after an error
+    // response of the target. If it throws this response, the target is responsible, not the
+    // document.
     if (isAnswered && side === "target") throw error;
     const attribution = side === "target" ? targetAttribution : sourceAttribution;
     const why = await attribution.passOver(error, isListed, signal);
@@ -201,7 +205,7 @@ export class IsolatedCopy {
 
   /**
    * Waits for another attempt, or skips a document that is missing for the second time. Returns
-   * true if the document is finished.
+   * true if no further attempt is needed.
    */
   async #afterMissing(
     journey: Journey,
@@ -215,15 +219,15 @@ export class IsolatedCopy {
       return false;
     }
     // The target again lacks an attachment that the source did not send. CouchDB would fail the
-    // whole job, at every run.
+    // whole job in every run.
     if (kind === "missing-stub") {
       this.#fail("write", request, MISSING_STUB, batch);
       return true;
     }
-    // Throws if the database was deleted, which makes every document missing.
+    // Throws if the database was deleted. In this case, every document is missing.
     await sourceAttribution.examine(undefined, signal);
-    // A retry without a recorded failure removes the document from the list, so record a failure
-    // unless the document is gone.
+    // If a retry records no failure, the document is removed from the list. Therefore record a
+    // failure, unless the document no longer exists on the source.
     const isOver = batch.isRetry && (await isGone(source, request, signal));
     if (!isOver) this.#fail("read", request, MISSING, batch);
     return true;
@@ -316,13 +320,13 @@ export class IsolatedCopy {
     if (result.kind === "missing-stub") return false;
     if (result.kind === "refused") {
       const { status = 400, error, reason } = result.failure;
-      // The bytes may have been damaged in transit, so read them again before adding a failure to
-      // the list.
+      // The bytes might have been damaged in transit, so read them again before recording a
+      // failure.
       if (error === DIGEST_MISMATCH && !isLast(journey)) {
         throw new EndpointError(error, reason, { answer: { status, error, reason } });
       }
-      // Send a control request: permissions may have been revoked during the run, and the target
-      // would then reject all documents.
+      // Send a control request: if permissions were revoked during the run, the target rejects all
+      // documents.
       if (status === 401 || status === 403) await targetAttribution.examine(undefined, signal);
       batch.failed("write", [result.failure]);
       this.#observer.count({ docsRead: 1, docWriteFailures: 1 });
@@ -348,8 +352,8 @@ function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
 }
 
 /**
- * Whether any stub has an unknown position. The target may mistake such a stub for another
- * attachment. CouchDB assigns position 0 to attachments of unknown origin. A CouchDB target
+ * Whether any stub has an unknown position (`revpos`), so that the target might mistake it for
+ * another attachment. CouchDB assigns position 0 to attachments of unknown origin. A CouchDB target
  * replaces a stub by the ancestor's attachment of the same name and position, even if the digest
  * differs.
  */

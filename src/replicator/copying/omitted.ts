@@ -28,8 +28,8 @@ export function isOmitted(omissions: Omissions | undefined, document: Judged): b
 }
 
 /**
- * Returns the parsed document; undefined if it is invalid. The attempt to write an invalid document
- * reports the error.
+ * Returns the parsed document; undefined if it is invalid. The error of an invalid document is
+ * reported when the document is written.
  */
 export function wireOf(document: Judged): WireDocument | undefined {
   try {

@@ -3,7 +3,7 @@ import { StagePace } from "./stage-pace.ts";
 
 const LIMITS = { nearCount: 4, countMax: 32 };
 
-/** Creates a stage that has had `count` responses, each after `elapsedMs`. */
+/** Creates a stage that has received `count` responses, each after `elapsedMs`. */
 function paceAfter(count: number, elapsedMs: number, roundTripMs: number | undefined): StagePace {
   const pace = new StagePace(LIMITS);
   for (let number = 0; number < count; number++) pace.answered(elapsedMs, roundTripMs);
@@ -16,18 +16,18 @@ test("allows one batch per copier for nearby servers", () => {
   expect(paceAfter(100, 30, undefined).count).toBe(4);
 });
 
-test("allows enough batches for distant servers to keep the copiers busy, within the limit", () => {
+test("for distant servers, allows enough batches to keep the copiers busy, within the limit", () => {
   expect(paceAfter(100, 400, 300).count).toBe(16);
   expect(paceAfter(100, 110, 100).count).toBe(32);
   expect(paceAfter(100, 300, 300).count).toBe(32);
 });
 
-test("at most doubles the number of batches within one round trip", () => {
+test("doubles the number of batches at most once per round trip", () => {
   expect(paceAfter(4, 305, 300).count).toBe(8);
   expect(paceAfter(12, 305, 300).count).toBe(16);
 });
 
-test("reduces the batches for a server that slows down, to no fewer than one per copier", () => {
+test("allows fewer batches for a server that slows down, but at least one per copier", () => {
   const pace = paceAfter(100, 305, 300);
   expect(pace.count).toBe(32);
   for (let number = 0; number < 32; number++) pace.answered(600, 300);
@@ -52,7 +52,7 @@ test("keeps about four batches queued at a server that processes one every 10 ms
   expect(pace.count).toBeLessThan(40);
 });
 
-test("spreads requests over half a round trip for distant servers only", () => {
+test("spreads requests over half a round trip only for distant servers", () => {
   expect(paceAfter(100, 30, 1).spacingMs).toBe(0);
   const far = paceAfter(100, 400, 300);
   expect(far.spacingMs * far.count).toBeCloseTo(200);

@@ -2,13 +2,13 @@
  * Controls the number of concurrent batches in a stage of copying (reading or writing).
  *
  * For nearby servers, the number is `worker_processes`. Requests to a distant server spend most of
- * their time in transit, at no cost to it. More requests are therefore allowed, so that the server
- * processes `worker_processes` at a time (Little's law): a request that takes 310 ms, of which 300
- * ms in transit, is processed for 1/31 of its time.
+ * their time in transit, at no cost to the server. More requests are therefore allowed, so that the
+ * server processes `worker_processes` requests at a time (Little's law): if a request takes 310 ms,
+ * of which 300 ms are transit, the server processes it for 1/31 of its time.
  *
- * Requests queued at an overloaded server count as being processed. The number therefore decreases
- * whenever a server becomes slower or asks for a pause, and the queue never exceeds that of a
- * nearby server (the idea of TCP Vegas).
+ * Requests queued at an overloaded server count as being processed. The number of batches therefore
+ * decreases whenever a server becomes slower or asks for a pause, and the queue never exceeds that
+ * of a nearby server (the idea of TCP Vegas).
  */
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
@@ -17,7 +17,7 @@ import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {
-  /** Number of batches for nearby servers, which is also the minimum. */
+  /** Number of batches for nearby servers, and minimum number for distant servers. */
   readonly nearCount: number;
   readonly countMax: number;
 }
@@ -41,21 +41,21 @@ export class StagePace {
 
   /**
    * Minimum time between two requests; 0 for nearby servers. Spreads the requests of one round trip
-   * over at least half of it (TCP pacing). The requests of a burst would queue at the server, which
-   * would then be idle until the next burst.
+   * over at least half of the round trip (TCP pacing). Without pacing, the requests of a burst
+   * would queue at the server, which would then be idle until the next burst.
    */
   get spacingMs(): number {
     return this.#isFar ? (SPREAD * this.#elapsedMs) / this.#count : 0;
   }
 
-  /** Records a request's total duration and the endpoint's round trip (undefined if local). */
+  /** Records a request's total duration and the endpoint's round-trip time (undefined if local). */
   answered(elapsedMs: number, roundTripMs: number | undefined): void {
     const wayMs = roundTripMs === undefined || roundTripMs < FAR_MS_MIN ? 0 : roundTripMs;
     this.#isFar = wayMs > 0;
     const isFirst = this.#elapsedMs === 0;
-    // Moving average over about as many responses as requests are in progress: in a burst, the
-    // first request is not queued, and the last one waits longest, so the average has to cover all
-    // of them.
+    // Moving average over about as many responses as requests are in progress. In a burst, the
+    // first request is not queued and the last request waits longest, so the average has to cover
+    // all requests of the burst.
     const weight = isFirst ? 1 : 1 / this.#count;
     this.#elapsedMs += weight * (elapsedMs - this.#elapsedMs);
     this.#workMs += weight * (Math.max(0, elapsedMs - wayMs) - this.#workMs);

@@ -5,8 +5,8 @@ import type { WriteFailure } from "./endpoint.ts";
 
 /**
  * Returns a failure, worded as in CouchDB, if an inline attachment does not match its MD5 digest.
- * Digests of compressed attachments are not compared: the bytes were not received in the form that
- * was digested.
+ * Digests of compressed attachments are not compared, because the bytes received are not those from
+ * which the digest was computed.
  */
 export function digestFailure(
   { attachments }: Pick<WireDocument, "attachments">,

@@ -18,14 +18,14 @@ import { isWellFormed, type WireDocument } from "../../protocol/index.ts";
 import type { Selection } from "../request/replication.ts";
 
 /**
- * A position in the source's changes. An opaque JSON value, which is never ordered or parsed; 0
- * precedes all others.
+ * A position in the source's changes feed: an opaque JSON value whose content is never interpreted.
+ * 0 is the beginning of the feed.
  */
 export type SourceSequence = unknown;
 
 /**
- * Parses a sequence. Returns the JSON text itself if parsing would change its numbers. Both forms
- * yield the same query string.
+ * Parses a sequence. If parsing would change its numbers, returns the JSON text itself, which
+ * `sequenceText` formats like the parsed value.
  */
 export function parseSequence(text: JsonText): SourceSequence {
   return keepsForm(text) ? JSON.parse(text) : text;
@@ -67,9 +67,9 @@ export function isSameSequence(left: SourceSequence, right: SourceSequence): boo
 }
 
 /**
- * Whether two sequences denote the same position of a feed. Nodes of a CouchDB cluster may encode
- * the same position differently: the sum of all shards' sequences is followed by a packed list
- * (`g1AAAA…`) in any order. Of such sequences, only the sums are compared.
+ * Whether two sequences denote the same position of a feed. Nodes of a CouchDB cluster can encode
+ * one position differently: as the sum of all shards' sequences, followed by a packed list
+ * (`g1AAAA…`) whose order varies. Only the sums of packed sequences are compared.
  */
 export function isSamePosition(left: SourceSequence, right: SourceSequence): boolean {
   const [one, other] = [shardSum(left), shardSum(right)];
@@ -82,8 +82,8 @@ function shardSum(sequence: SourceSequence): string | undefined {
 }
 
 /**
- * Round-trip time from which an endpoint counts as distant. Shorter times mainly reflect the load
- * of the machine.
+ * Minimum round-trip time of a distant endpoint. Shorter times mainly reflect the load of the
+ * machine.
  */
 export const FAR_MS_MIN = 10;
 
@@ -114,7 +114,7 @@ export interface ChangedDocument {
   readonly revisions: readonly string[];
   /** Whether all revisions of the document are deleted. */
   readonly isDeleted: boolean;
-  /** Length of the received row in bytes, to bound the queue. */
+  /** Length of the received row in bytes, used to limit the size of the queue. */
   readonly sizeBytes: number;
 }
 
@@ -138,8 +138,8 @@ export interface ChangesRequest {
    */
   readonly continuous: boolean;
   /**
-   * Whether a feed that ends reports its end even if the filter selected nothing. By default, it
-   * reports its end only if the filter selected something.
+   * For a one-shot feed: whether to report its end even if the filter selected no change. By
+   * default, the end is reported only if the filter selected a change.
    */
   readonly showsEnd?: boolean;
   readonly selection: Selection;
@@ -149,7 +149,10 @@ export interface ChangesRequest {
 export interface RevisionRequest {
   readonly id: string;
   readonly revision: string;
-  /** Revisions that the target has. Attachments that are no newer than these need not be sent. */
+  /**
+   * Revisions that the target has. Attachments that these revisions already contain need not be
+   * sent.
+   */
   readonly ancestors: readonly string[];
 }
 
@@ -195,25 +198,25 @@ export interface ReadRevisionsOptions {
   /** Whether to send the request only once, as in `writeDocuments`. */
   readonly once?: boolean;
   /**
-   * Whether to include the bytes of attachments in the text. A document with a compressed
-   * attachment must then be requested individually, because the attachment would arrive in a
-   * different form than stored. Used only for few documents.
+   * Whether to include the bytes of attachments in the text. Each document with a compressed
+   * attachment must then be requested individually, because the bytes in the text would differ from
+   * the stored bytes. Used only for a few documents at a time.
    */
   readonly attachments?: boolean;
 }
 
 /**
- * Result of a bulk read for one request. `separately`: the document must be requested individually,
- * because reading it failed or the bytes of its attachments are missing. If the source has sent the
- * document without these bytes, `outlines` contains the document.
+ * Result of a bulk read for one requested revision. `separately`: the document must be requested
+ * individually, because reading it failed or the bytes of its attachments are missing. `outlines`
+ * contains the document without these bytes, if the source sent it.
  */
 export type BulkReadResult =
   | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }
   | { readonly kind: "separately"; readonly outlines?: readonly PlainDocument[] };
 
 /**
- * The bytes of one attachment as stored, in the order of the `follows` members in the document's
- * text.
+ * One attachment with its bytes as stored. Attachments are in the order of the `follows` members in
+ * the document's text.
  */
 export interface AttachmentStream {
   readonly name: string;
@@ -229,7 +232,9 @@ export interface AttachmentStream {
 export interface StreamedDocument {
   readonly id: string;
   readonly text: JsonText;
-  /** Whether some attachments are sent as stubs, because the target should already have them. */
+  /**
+   * Whether some attachments are sent as stubs because the target should already have the bytes.
+   */
   readonly hasStubs: boolean;
   readonly attachments: AsyncIterable<AttachmentStream>;
   /** Name, length and type of each attachment that follows, in order. */
@@ -241,8 +246,8 @@ export interface WriteFailure {
   readonly id: string;
   readonly revision: string;
   /**
-   * The HTTP status of the response or, if it had none, the status that CouchDB uses for this
-   * error, if any.
+   * HTTP status of the response. If the response had none, the status that CouchDB uses for this
+   * error, or undefined if CouchDB has no such error.
    */
   readonly status: number | undefined;
   readonly error: string;
@@ -275,8 +280,8 @@ export interface EndpointReader {
     options?: ReadRevisionsOptions,
   ): Promise<readonly BulkReadResult[] | undefined>;
   /**
-   * Reads one revision, or the leaves that descend from it, and passes each to `consume`, with
-   * attachments. Returns false if the revision is missing.
+   * Reads one revision or, if it is not a leaf, the leaves that descend from it. Passes each of
+   * these documents, with its attachments, to `consume`. Returns false if the revision is missing.
    */
   readRevision(
     request: RevisionRequest,
@@ -298,8 +303,8 @@ export interface EndpointReader {
 
 export interface EndpointWriter {
   /**
-   * Writes replicated revisions. Returns those that were not accepted. `once`: sends the request
-   * only once, even if the server asks to retry it later.
+   * Writes replicated revisions. Returns a failure for each revision that was not accepted. `once`:
+   * sends the request only once, even if the server asks to retry it later.
    */
   writeDocuments(
     documents: readonly PlainDocument[],
@@ -322,8 +327,8 @@ export interface Endpoint {
   /** Whether the server is known to support `continueLog`. */
   readonly continuesLogs: boolean;
   /**
-   * Shortest recent time until a response began: the distance of the endpoint. Undefined for a
-   * local database, and before the first response.
+   * Shortest recent time to the beginning of a response, as a measure of the endpoint's distance.
+   * Undefined for a local database, and before the first response.
    */
   readonly roundTripMs: number | undefined;
   readonly reader: EndpointReader;
@@ -363,7 +368,7 @@ export interface Endpoint {
   /**
    * Writes a `_local` document that replaces revision `parent`. Returns the new revision, or
    * undefined on a conflict. A local database also rejects the write if its creation time is not
-   * `instanceStartTime`; servers offer no such check.
+   * `instanceStartTime`; servers cannot check the creation time.
    */
   writeLocal(
     id: string,
@@ -373,10 +378,10 @@ export interface Endpoint {
     instanceStartTime?: string,
   ): Promise<string | undefined>;
   /**
-   * Writes the log of a run that continued where the stored log ends, in one request. The new
-   * history consists of the run's own entry, followed by the stored history. Returns the new
-   * revision; false if the stored log ends at another sequence; undefined if the endpoint does not
-   * support this.
+   * Writes the log of a run in one request, if the run started at the last sequence of the stored
+   * log. The new history consists of the run's own entry, followed by the stored history. Returns
+   * the new revision; false if the stored log ends at another sequence; undefined if the endpoint
+   * does not support `continueLog`.
    */
   continueLog(
     id: string,
@@ -385,7 +390,8 @@ export interface Endpoint {
     options?: { readonly madeAt?: string },
   ): Promise<string | false | undefined>;
   /**
-   * Makes the writes durable. Returns the instance start time, which reveals a re-created database.
+   * Makes the writes durable. Returns the instance start time, so that the caller can detect a
+   * re-created database.
    */
   commit(signal: AbortSignal): Promise<string>;
 }
@@ -419,7 +425,7 @@ export class EndpointError extends OperationalError {
   readonly answer: ServerAnswer | undefined;
   /**
    * Operation that failed because of a document: reading the document from the source, or writing
-   * it to the target. Undefined for an error that no document has caused.
+   * it to the target. Undefined for an error that was not caused by a document.
    */
   readonly documentPhase: "read" | "write" | undefined;
 

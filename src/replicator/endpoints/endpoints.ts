@@ -60,9 +60,9 @@ export interface SecretDestination {
 }
 
 /**
- * Resolves a secret reference (`references.ts`). Otherwise returns the reason, without revealing a
- * secret: the reference cannot be resolved, or its secret must not be sent to the destination.
- * Secrets that are bound to servers need a destination.
+ * Resolves a secret reference (`references.ts`). `missing`: the reference cannot be resolved, or
+ * its secret must not be sent to the destination. The `reason` reveals no secret. A secret that is
+ * bound to servers is resolved only for a destination.
  */
 export type SecretLookup = (
   reference: string,
@@ -71,21 +71,22 @@ export type SecretLookup = (
   | { readonly kind: "found"; readonly secret: string }
   | { readonly kind: "missing"; readonly reason: string };
 
-/** A run's requirements for its connections. */
+/** Options that a run sets for its connections. */
 export interface RunConnections {
   /** Records the transfers of the run, for detecting stalls. */
   readonly activity?: Activity;
-  /** Generation of the connections. A higher number than before opens new connections. */
+  /** Generation of the connections. Connections of an earlier generation are not reused. */
   readonly generation?: number;
   /**
-   * Performs work that may crash the node, such as parsing a long response. While the work is in
-   * progress, it is recorded in the store.
+   * Performs work that can crash the node, such as parsing a long response. The store keeps a
+   * record of the work while it is in progress.
    */
   readonly during?: Hazardous;
-  /** Id of the job, which a local target stores with conflicts that it causes. */
+  /** Id of the job. A local target stores the id with each conflict that the job causes. */
   readonly jobId?: string;
   /**
-   * Secrets of the job, which are masked in messages. By default, each endpoint masks only its own.
+   * Secrets of the job, which are masked in messages. By default, each endpoint masks only its own
+   * secrets.
    */
   readonly secrets?: SecretsInUse;
 }
@@ -198,8 +199,8 @@ export class Endpoints {
       fetch: withBudget(this.#permitted(address, owner), spending),
       rateLimits: this.#rateLimits,
       grants: this.#grants,
-      // Limits sharing to jobs with the same rights, because a grant is renewed with the rights of
-      // the job that obtained it first.
+      // A grant is renewed with the rights of the job that obtained it first, so it is shared only
+      // by jobs with the same rights.
       grantScope: namesMachine(address) ? [ownerKey(owner), mayNameSecrets(owner)] : [],
       secrets,
       tls: parts.config.tls,
@@ -231,8 +232,8 @@ export class Endpoints {
   #secret(reference: string, destination: SecretDestination): string {
     const found = this.#parts.lookUpSecret(reference, destination);
     if (found.kind === "missing") throw new EndpointError("secret_missing", found.reason);
-    // `fetch` would reject a header with any other character, in an error that contains the
-    // header's value.
+    // A secret with characters that are not allowed in a header would make `fetch` throw an error
+    // that contains the secret.
     if (/^[\t\x20-\x7e\x80-\xff]+$/.test(found.secret)) return found.secret;
     throw new EndpointError(
       "secret_missing",

@@ -5,7 +5,7 @@ import { parseUrl } from "../request/endpoint-url.ts";
 /** Maximum number of servers listed. */
 const HOSTS_MAX = 100;
 
-/** Requests of a process to one server within the last one to two minutes. */
+/** Measurements of a process's requests to one server within the last one to two minutes. */
 export interface HostMeasure {
   /** Host of the server, with any non-default port. */
   readonly host: string;

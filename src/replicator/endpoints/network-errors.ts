@@ -1,12 +1,12 @@
 /**
- * Reasons why a response is missing, by the system's error code (the `cause` of
- * HTTP_REQUEST_FAILED). A table contains the consequences and a description of each code.
+ * Reasons for missing responses, by the system's error code (the `cause` of HTTP_REQUEST_FAILED).
+ * The table contains the consequences and a description of each code.
  */
 
 interface NetworkError {
-  /** Whether a connection was established. If so, the data sent may have broken it. */
+  /** Whether a connection was established. If true, the data sent might have caused the failure. */
   readonly wasConnected: boolean;
-  /** Whether the server as a whole is unreachable. Other jobs would then fail as well. */
+  /** Whether the server as a whole is unreachable, so that other jobs would fail as well. */
   readonly isOutage: boolean;
   /** Description that completes a sentence, such as "the connection was reset". */
   readonly sentence: string;
@@ -18,7 +18,8 @@ function unreachable(sentence: string): NetworkError {
 }
 
 /**
- * Describes a connection that ended before the response. The cause is an outage, or the data sent.
+ * Describes a connection that ended before the response. The cause is either an outage or the data
+ * sent.
  */
 function lost(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: true, sentence };
@@ -32,7 +33,7 @@ function rejected(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: false, sentence };
 }
 
-/** Describes a failure that concerns only this request, and may be due to the data sent. */
+/** Describes a failure that concerns only this request. The data sent might have caused it. */
 function broken(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: false, sentence };
 }
@@ -93,7 +94,7 @@ export function networkError(cause: unknown): NetworkError {
   return isAnswerOfProxy(code) ? rejected(sentenceOf(code)) : broken(sentenceOf(code));
 }
 
-/** Whether the code stands for a rejection by a proxy, and not for a missing connection to it. */
+/** Whether the code stands for a rejection by a proxy. False if the proxy could not be reached. */
 export function isAnswerOfProxy(cause: string): boolean {
   return /^(PROXY_(FAILED|\d+)|UND_ERR_SOCKS5.*)$/.test(cause);
 }

@@ -40,8 +40,8 @@ export function refusalStatus(error: string): number | undefined {
 }
 
 /**
- * Whether the requested document may be the reason for a response with this status. A request for
- * another document may then get a different response.
+ * Whether the requested document might be the reason for a response with this status, so that a
+ * request for another document could get a different response.
  */
 export function mayConcernDocument(status: number): boolean {
   // Success statuses are included: an error with such a status means an unexpected response, for

@@ -1,10 +1,10 @@
-/** Determines whether a failed request may be due to its document. */
+/** Determines whether the document in a request might be the reason why the request failed. */
 import { OperationalError } from "../../base/index.ts";
 import { EndpointError, type ServerAnswer } from "./endpoint.ts";
 import { networkError } from "./network-errors.ts";
 import { mayConcernDocument } from "./refusal-status.ts";
 
-/** A request failure that the document in the request may have caused. */
+/** A failure of a request that might be due to the document in the request. */
 export type Suspicion =
   /** The server responded with an error. */
   | { readonly kind: "answered"; readonly answer: ServerAnswer }
@@ -14,7 +14,10 @@ export type Suspicion =
    */
   | { readonly kind: "broken-off" | "unanswered" };
 
-/** Returns the failure if the document in the request may have caused it; `undefined` otherwise. */
+/**
+ * Returns the failure if the document in the request might have caused it, and `undefined`
+ * otherwise.
+ */
 export function suspicionOf(error: unknown): Suspicion | undefined {
   if (error instanceof EndpointError) {
     const { answer } = error;
@@ -30,8 +33,8 @@ export function suspicionOf(error: unknown): Suspicion | undefined {
 }
 
 /**
- * Whether a request for many documents may have failed because of one of them: a 5xx response, or a
- * response that broke off.
+ * Whether the failure of a request for many documents might be due to one of them. True for a 5xx
+ * response, and for a response that broke off.
  */
 export function mayConcernOne(error: unknown): boolean {
   const suspicion = suspicionOf(error);
@@ -45,8 +48,8 @@ export function mayConcernOne(error: unknown): boolean {
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
 /**
- * Whether a `_revs_diff` request for many documents may have failed because of one of them. Unlike
- * other requests (`mayConcernOne`), it may be rejected as a whole.
+ * Whether the failure of a `_revs_diff` request for many documents might be due to one of them.
+ * Unlike other requests (`mayConcernOne`), a `_revs_diff` request can be rejected as a whole.
  */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);

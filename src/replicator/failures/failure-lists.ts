@@ -1,9 +1,9 @@
 /**
- * Stores the lists of failures: for each checkpoint, the revisions it skipped because they did not
- * arrive.
+ * Stores the lists of failures. A list contains the revisions that the checkpoint of a replication
+ * has skipped, because they did not arrive.
  *
- * A list belongs to a replication's base id, as checkpoints do. A re-created job resumes from the
- * checkpoint, and needs the list of skipped revisions.
+ * Like a checkpoint, a list belongs to the base id of a replication. If a job is re-created, it
+ * resumes at the checkpoint, so it needs the list of skipped revisions.
  */
 import { type Digests, utf8Encode } from "../../base/index.ts";
 import {
@@ -35,23 +35,26 @@ import {
 
 /**
  * Maximum length of a list. If a list grows longer, the target is considered unsuitable, and the
- * job crashes, since unlisted failures must not be skipped. A list of this length takes about 40 MB
- * in the store, and 10 MB of ids in memory.
+ * job crashes, because failures that are not listed must not be skipped. A list of this length
+ * takes about 40 MB in the store, and 10 MB of ids in memory.
  */
 export const FAILURES_MAX = 100_000;
 /**
- * Maximum number and total length of the ids in a retry request. Limited because a request is
- * stored as one value. A request that exceeds them retries all documents on the list.
+ * Maximum number and total length of the ids in a retry request, which is stored as a single value.
+ * A request with more ids retries all documents on the list.
  */
 export const RETRY_IDS_MAX = 100;
 const RETRY_IDS_LENGTH_MAX = 50_000;
 /** Maximum length of a stored reason: enough for a sentence, but not for a document. */
 const REASON_LENGTH_MAX = 500;
 const ERROR_LENGTH_MAX = 100;
-/** Length of the id prefix stored in the key, for ordering; the digest covers the rest. */
+/**
+ * Length of the id prefix in the key, which determines the order; the digest covers the rest of the
+ * id.
+ */
 const KEY_ID_BYTES_MAX = 500;
 /**
- * Maximum length of a listed document's id. A longer one fits neither into a record nor into a
+ * Maximum length of a listed document's id. A longer id fits neither into a record nor into a
  * request line.
  */
 const ID_LENGTH_MAX = 25_000;
@@ -64,7 +67,7 @@ export interface FailureCount extends FailureKind {
 
 export interface FailurePage {
   readonly entries: readonly ListedFailure[];
-  /** Start of the next page; undefined after the last. */
+  /** Start of the next page; undefined after the last page. */
   readonly next: Key | undefined;
 }
 
@@ -81,7 +84,10 @@ export class FailureLists {
     this.#index = index;
   }
 
-  /** Removes `arrived` and adds `failed`. Throws an EndpointError if the list is too long. */
+  /**
+   * Removes `arrived` from the list and adds `failed`. Throws an EndpointError if the list becomes
+   * too long.
+   */
   async change(
     tx: Transaction,
     baseId: string,
@@ -136,7 +142,10 @@ export class FailureLists {
     await this.#writeCounts(tx, baseId, counts, wasEmpty);
   }
 
-  /** Removes the first failures of a list. Returns whether the list is empty. */
+  /**
+   * Removes up to `limit` failures from the start of a list. Returns whether the list is then
+   * empty.
+   */
   async removePage(tx: Transaction, baseId: string, limit: number): Promise<boolean> {
     const counts = new Counts(await this.counts(tx, baseId));
     const wasEmpty = counts.total === 0;
@@ -164,9 +173,7 @@ export class FailureLists {
     if (isEmpty !== wasEmpty) await this.#index.leftBehind(tx, baseId, !isEmpty);
   }
 
-  /**
-   * Whether the list is complete, that is, contains every failure that the checkpoint has skipped.
-   */
+  /** Whether the list is complete: it contains every failure that the checkpoint has skipped. */
   async isKept(tx: ReadTransaction, baseId: string): Promise<boolean> {
     return (await tx.get(this.#keys.failuresKept.key({ baseId }))) !== undefined;
   }
@@ -175,7 +182,7 @@ export class FailureLists {
     tx.set(this.#keys.failuresKept.key({ baseId }), KEPT);
   }
 
-  /** Returns a page of the list, in bytewise order of ids. */
+  /** Returns a page of the list, ordered by the bytes of document ids. */
   async page(
     tx: ReadTransaction,
     baseId: string,
@@ -202,7 +209,7 @@ export class FailureLists {
         this.#keys.failure.range({ baseId, idBytes: keyIdOf(id) }),
       )) {
         const failure = decodeFailure(value);
-        // Compare whole ids, because other ids may have the same prefix in their keys.
+        // Compare whole ids, because other ids can have the same prefix in their keys.
         if (failure.id === id) found.push(failure);
       }
     }
@@ -223,7 +230,10 @@ export class FailureLists {
     return value && decodeRetryRequest(value);
   }
 
-  /** Requests a retry. Adds the documents of an earlier request to this request. */
+  /**
+   * Requests a retry. If a request of a user is already stored, its documents are added to the new
+   * request.
+   */
   async askRetry(
     tx: Transaction,
     baseId: string,
@@ -235,7 +245,7 @@ export class FailureLists {
     tx.set(this.#keys.failureRetry.key({ baseId }), encodeRetryRequest({ request, ids }));
   }
 
-  /** Removes the request, unless there is a later one. */
+  /** Removes the request with this id, unless a later request has replaced it. */
   async endRetry(tx: Transaction, baseId: string, request: string): Promise<void> {
     if ((await this.retryRequest(tx, baseId))?.request !== request) return;
     tx.clear(this.#keys.failureRetry.key({ baseId }));
@@ -256,14 +266,14 @@ function keyIdOf(id: string): Uint8Array {
   return utf8Encode(id).subarray(0, KEY_ID_BYTES_MAX);
 }
 
-/** Whether a single request can name these documents. */
+/** Whether a single retry request can contain these ids. */
 export function fitsRetryRequest(ids: readonly string[]): boolean {
   return ids.length <= RETRY_IDS_MAX && JSON.stringify(ids).length <= RETRY_IDS_LENGTH_MAX;
 }
 
 /**
- * Combines the documents of two retry requests. Returns undefined, which stands for the whole list,
- * if either request is for the whole list or if there are too many documents.
+ * Combines the documents of two retry requests. Returns undefined (the whole list) if either
+ * request is for the whole list or there are too many documents.
  */
 function united(
   left: readonly string[] | undefined,
@@ -274,7 +284,7 @@ function united(
   return fitsRetryRequest(ids) ? ids : undefined;
 }
 
-/** Changes of a list's counters within one transaction. */
+/** Changes to the counters of one list within a transaction. */
 class Counts {
   readonly #counts = new Map<string, FailureCount>();
   readonly #changed = new Set<string>();
@@ -312,8 +322,8 @@ function nameOf({ phase, status, error }: FailureKind): string {
 }
 
 /**
- * Returns the kind by which a failure is counted. Replaces characters of an untrusted error that a
- * key must not contain.
+ * Returns the kind by which a failure is counted. In the untrusted `error`, replaces characters
+ * that a key must not contain.
  */
 function kindOf({ phase, status, error }: DocumentFailure): FailureKind {
   return { phase, status: status ?? 0, error: error.replace(/[^\x20-\x7e]/g, "?") };

@@ -1,4 +1,4 @@
-/** Determines where a run failed, by recording the errors of its endpoints' calls. */
+/** Determines where a run failed, by recording the errors of calls to its endpoints. */
 import {
   type Endpoint,
   EndpointError,
@@ -14,14 +14,14 @@ export class FailurePlaces {
   readonly #places = new WeakMap<object, FailurePlace>();
   readonly #hosts = new Map<FailurePlace["side"], string | undefined>();
 
-  /** Wraps an endpoint to record its failures. */
+  /** Wraps an endpoint so that errors of its calls are recorded. */
   watch(endpoint: Endpoint, side: "source" | "target", address: EndpointAddress): Endpoint {
     const host = address.kind === "http" ? validEndpointUrl(address)?.host : undefined;
     this.#hosts.set(side, host);
     return watched(endpoint, (error, phase) => this.#note(error, { phase, side, host }));
   }
 
-  /** Records a failure to read the source's filter, such as a missing one. */
+  /** Records a failure to read the source's filter, for example because the filter is missing. */
   async ofFilter<T>(reading: Promise<T>): Promise<T> {
     try {
       return await reading;
@@ -32,8 +32,8 @@ export class FailurePlaces {
   }
 
   /**
-   * Returns where the error, or one of its causes, was thrown. The host is that of the proxy if the
-   * proxy failed.
+   * Returns the place where the error, or one of its causes, was thrown. If a proxy failed, the
+   * host is that of the proxy.
    */
   of(error: unknown): FailurePlace {
     const place = this.#thrownAt(error);
@@ -41,12 +41,15 @@ export class FailurePlaces {
     return proxy === undefined ? place : { ...place, host: proxy };
   }
 
-  /** Returns the place of the innermost cause: an error about a failed commit wraps its cause. */
+  /**
+   * Returns the place of the innermost cause, because an error can wrap the error that caused it,
+   * for example a failed commit.
+   */
   #thrownAt(error: unknown): FailurePlace {
     let found = NO_PLACE;
     for (let current = error; current instanceof Error; current = current.cause) {
-      // An error with a document phase may be recorded for several calls, because it aborts
-      // concurrent requests, which then throw the same error.
+      // An error with a document phase can be recorded for several calls: it aborts concurrent
+      // requests, which then throw the same error.
       if (current instanceof EndpointError && current.documentPhase !== undefined) {
         return this.#placeOfDocument(current.documentPhase);
       }
@@ -60,7 +63,10 @@ export class FailurePlaces {
     return { phase, side, host: this.#hosts.get(side) };
   }
 
-  /** Notes only the innermost call: errors of the target pass through the source's streams. */
+  /**
+   * Records the place, unless a place is already recorded for the error. The innermost call is
+   * recorded first: for example, errors of the target pass through the source's streams.
+   */
   #note(error: unknown, place: FailurePlace): void {
     if (error instanceof Error && !this.#places.has(error)) this.#places.set(error, place);
   }
@@ -74,7 +80,7 @@ type Method = {
     : never;
 }[keyof Calls];
 
-/** The phase of a run in which a method of an endpoint or its parts fails. */
+/** Phase of the run by the method that is called on an endpoint, its reader or its writer. */
 const PHASES: Readonly<Record<Method, FailurePhase>> = {
   create: "open",
   info: "open",

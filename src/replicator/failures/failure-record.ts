@@ -1,9 +1,12 @@
-/** Encodes and decodes failures, counters and retry requests. The first element is the version. */
+/**
+ * Encodes and decodes failures, counters and retry requests. The first element is the format
+ * version.
+ */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { DocumentFailure, RetryRequest } from "./run-failures.ts";
 
-/** A failure with its history. */
+/** A failure, with the times and the number of its attempts. */
 export interface ListedFailure extends DocumentFailure {
   readonly firstMs: number;
   readonly lastMs: number;
@@ -13,8 +16,8 @@ export interface ListedFailure extends DocumentFailure {
 const FORMAT = 1;
 
 /**
- * Encodes a failure. Its strings are JSON within the tuple, because ids and reasons may contain
- * unpaired surrogates.
+ * Encodes a failure. Its strings are stored as JSON within the tuple, because ids and reasons can
+ * contain unpaired surrogates.
  */
 export function encodeFailure(failure: ListedFailure): Uint8Array {
   const { id, revision, phase, status, error, reason, firstMs, lastMs, tries } = failure;

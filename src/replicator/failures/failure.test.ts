@@ -42,7 +42,7 @@ test.each<[unknown, FailureClass]>([
   [answered(418), "other"],
   [new EndpointError("checkpoint_commit_failure", "", { cause: answered(502) }), "server_error"],
   [new Error("what"), "other"],
-])("%s is %s", (error, expected) => {
+])("the class of %s is %s", (error, expected) => {
   expect(classifyFailure(error)).toBe(expected);
 });
 
@@ -65,7 +65,7 @@ test.each([
   ["PROXY_407", "the proxy requires other credentials (407)"],
   ["PROXY_503", "the proxy responded with 503"],
   ["UND_ERR_SOCKS5_VERSION", "the proxy does not speak SOCKS 5 (UND_ERR_SOCKS5_VERSION)"],
-])("locates %s of a proxy at the proxy", async (cause, sentence) => {
+])("locates the proxy error %s at the proxy", async (cause, sentence) => {
   const details = { method: "GET", url: "http://host/db", cause, proxy: "socks5://p:9" };
   const failed = new RequestFailedError({ ...details, isFaultOfProxy: true });
   const places = new FailurePlaces();
@@ -95,12 +95,12 @@ test.each([
     "could not reach http://host/db through the proxy http://p:9: proxy error: the proxy responded with 403: <h1>Blocked</h1>",
   ],
   [{ cause: "HTTP_503", text: "" }, "GET http://host/db: the server responded with 503"],
-])("the reason for %j contains the words of the response", (details, reason) => {
+])("the reason for %j contains the text of the response", (details, reason) => {
   const error = new RequestFailedError({ method: "GET", url: "http://host/db", ...details });
   expect(describeFailure(error).reason).toBe(reason);
 });
 
-test("locates a failure at the first call that failed, even if it is the cause of another error", async () => {
+test("locates a failure at the call that failed first, even if its error is the cause of another error", async () => {
   const places = new FailurePlaces();
   const address = (url: string) => ({ kind: "http" as const, url, headers: {} });
   const refused = new EndpointError("forbidden", "");

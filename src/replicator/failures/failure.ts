@@ -13,8 +13,8 @@ import { classOfError, classOfNetworkError, classOfStatus } from "../jobs/failin
 import { parseUrl } from "../request/endpoint-url.ts";
 
 /**
- * Returns the origin of the server that the failed request could not reach; undefined for any other
- * failure.
+ * Returns the origin of the server that the failed request could not reach; undefined for all other
+ * failures.
  */
 export function unreachableOrigin(error: unknown): string | undefined {
   if (!(error instanceof OperationalError) || error.code !== "HTTP_REQUEST_FAILED")
@@ -24,10 +24,7 @@ export function unreachableOrigin(error: unknown): string | undefined {
   return parseUrl(url)?.origin;
 }
 
-/**
- * Returns the host of the proxy that failed, with its port, if any; undefined for any other
- * failure.
- */
+/** Returns the host and port of the proxy that failed; undefined for all other failures. */
 export function hostOfFailedProxy(error: unknown): string | undefined {
   for (let current = error; current instanceof Error; current = current.cause) {
     if (!(current instanceof OperationalError) || current.code !== "HTTP_REQUEST_FAILED") continue;
@@ -37,7 +34,10 @@ export function hostOfFailedProxy(error: unknown): string | undefined {
   return undefined;
 }
 
-/** HTTP statuses for errors that end a run, as in CouchDB where possible; 500 for all others. */
+/**
+ * HTTP statuses for errors that end a run, as in CouchDB where possible. The status of all other
+ * errors is 500.
+ */
 const STATUSES: Readonly<Record<string, number>> = {
   unauthorized: 401,
   forbidden: 403,
@@ -88,8 +88,8 @@ function wordsOf(error: unknown): ReplicationFailure {
 }
 
 /**
- * Adds the text of a response to the sentence. A status at the end of the sentence is replaced by a
- * description of the response.
+ * Adds the text of a response to the sentence. If the sentence ends with a status, the status is
+ * replaced by a description of the response.
  */
 function withWords(sentence: string, text: unknown): string {
   if (typeof text !== "string") return sentence;

@@ -1,4 +1,4 @@
-/** A job's list of failures for operators: read, counted and retried on request. */
+/** A job's list of failures, which operators can read, count and retry. */
 import { append, type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { Key, KeyValueStore, Transaction } from "../../kv/index.ts";
@@ -18,9 +18,9 @@ import {
 } from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";
 
-/** Failures read per transaction. */
+/** Maximum number of failures read per transaction. */
 const PAGE_ROWS_MAX = 500;
-/** Maximum wait for a retry, which continues in the background afterwards. */
+/** Maximum wait for the end of a retry. After this time, the retry continues in the background. */
 const RETRY_WAIT_MS_MAX = 30_000;
 
 export interface JobFailuresParts {
@@ -34,7 +34,10 @@ export interface JobFailuresParts {
   readonly chains: Chains;
 }
 
-/** Outcome of a retry request. Unless it is `done`, a node will process the list later. */
+/**
+ * Outcome of a retry request. If `done` is false, the retry has not ended yet; a node will complete
+ * it later.
+ */
 export interface RetryOutcome {
   readonly done: boolean;
   readonly triedCount: number;
@@ -57,7 +60,9 @@ export class JobFailures {
     return sumCounts(lists);
   }
 
-  /** Returns listed failures, ordered by direction (forward first) and document id. */
+  /**
+   * Returns a range of the listed failures, ordered by direction (forward first) and document id.
+   */
   async list(
     { data }: JobEntry,
     { skip, limit }: { readonly skip: number; readonly limit: number },
@@ -81,10 +86,11 @@ export class JobFailures {
   }
 
   /**
-   * Requests a retry from the node that runs the job, or else from the next node with a free slot,
-   * and waits for it. An ended job runs again for the retry only. A paused job retries when it is
-   * resumed; the call does not wait for this. `ids` selects documents, which must fit a request
-   * (`fitsRetryRequest`); undefined for the whole list.
+   * Requests a retry of listed failures, and waits for its end. The node that runs the job performs
+   * the retry; if the job is not running, the next node with a free slot does. An ended job runs
+   * again only for the retry. A paused job retries when it is resumed, and the call does not wait
+   * for this. `ids` selects documents, and must fit into a request (`fitsRetryRequest`); undefined
+   * stands for the whole list.
    */
   async retry(
     entry: JobEntry,
@@ -105,7 +111,10 @@ export class JobFailures {
     return { done, triedCount, leftCount: await this.total(entry) };
   }
 
-  /** Like `retry` for the whole list, but in the caller's transaction and without waiting. */
+  /**
+   * Requests a retry of the whole list, like `retry`, but in the caller's transaction and without
+   * waiting.
+   */
   async askRetryIn(tx: Transaction, jobId: string): Promise<"done" | "no-need" | "missing"> {
     const { runtime, index, jobs } = this.#parts;
     const status = await index.statuses.get(tx, jobId);
@@ -128,7 +137,10 @@ export class JobFailures {
     return lists.flat().length;
   }
 
-  /** Stores a retry request, and schedules the job unless it is paused (`rests`). */
+  /**
+   * Stores a retry request, and schedules the job unless it is paused. `rests`: whether the job is
+   * paused.
+   */
   async #ask(
     jobId: string,
     baseIds: readonly string[],
@@ -158,8 +170,8 @@ export class JobFailures {
     const name = { type, id: jobId };
     for (const baseId of baseIds) {
       await failureLists.askRetry(tx, baseId, { request, ids });
-      // The list belongs to a replication, so notify all jobs for this replication: whichever is
-      // running processes the request.
+      // The list belongs to a replication, so notify all jobs for this replication. The request is
+      // processed by the job that is running.
       for (const id of await ownership.jobsOfBase(tx, baseId)) {
         await jobs.callHolder(tx, { type, id });
       }
@@ -195,8 +207,8 @@ export class JobFailures {
   }
 
   /**
-   * Returns the number of failures in each job's list, in the order of `entries`. Reads only lists
-   * that are not empty according to the job's status.
+   * Returns the number of failures in each job's list, in the order of `entries`. Reads a list only
+   * if it is not empty according to the job's status.
    */
   totals(entries: readonly JobEntry[]): Promise<readonly number[]> {
     const { kv, index, failureLists } = this.#parts;

@@ -1,22 +1,24 @@
 /**
- * A replication's list of failures, as used by its run. A checkpoint may skip listed revisions, so
- * a batch is finished only when its failures are recorded.
+ * A replication's list of failures, as used by its run. A checkpoint is allowed to skip listed
+ * revisions, so a batch is finished only when its failures are recorded.
  *
- * `StoredRunFailures` serves jobs, and uses `FailureLists`, the lists of all replications in the
- * store. `MemoryRunFailures` serves runs from the command line.
+ * `StoredRunFailures` serves jobs. It uses `FailureLists`, which stores the lists of all
+ * replications. `MemoryRunFailures` serves runs from the command line.
  */
 import { replaceAll } from "../../base/index.ts";
 import type { WriteFailure } from "../endpoints/endpoint.ts";
 
 /**
- * A revision that did not arrive, and why: reading it from the source failed (`read`), or writing
- * it to the target (`write`).
+ * A revision that did not arrive, with the reason. `phase` states whether reading the revision from
+ * the source or writing it to the target failed.
  */
 export interface DocumentFailure extends WriteFailure {
   readonly phase: "read" | "write";
 }
 
-/** Revisions that are no longer missing: on the target, or gone from the source. */
+/**
+ * Revisions that are no longer missing: they are on the target, or no longer exist on the source.
+ */
 export interface ArrivedRevisions {
   readonly id: string;
   readonly revisions: readonly string[];
@@ -34,28 +36,32 @@ export interface RetryRequest {
   readonly ids?: readonly string[] | undefined;
 }
 
-/** The request for a retry that is due by schedule, rather than requested by a user. */
+/** The request for a retry by schedule, in contrast to a retry requested by a user. */
 export const SCHEDULED_RETRY: RetryRequest = { request: "scheduled" };
 
 export interface RunFailures {
   /**
-   * Time of the last attempt for the revision that has waited longest; undefined if the list is
-   * empty.
+   * Time of the last attempt for the revision that has waited longest for a retry; undefined if the
+   * list is empty.
    */
   readonly waitsSinceMs: number | undefined;
-  /** Whether the list is complete; otherwise the run must rescan. */
+  /** Whether the list is complete. If not, the run must read earlier changes again. */
   isWhole(): Promise<boolean>;
-  /** Marks the list as complete, after the run has rescanned the changes. */
+  /** Marks the list as complete, after the run has read the earlier changes again. */
   lookedBack(): Promise<void>;
   /**
-   * Whether the list may contain the document. If not, its arrived revisions need not be recorded.
+   * Whether the list might contain the document. If false, arrived revisions of the document need
+   * not be recorded.
    */
   has(documentId: string): boolean;
   /** Adds `failed` to the list, and removes `arrived`. */
   record(failed: readonly DocumentFailure[], arrived: readonly ArrivedRevisions[]): Promise<void>;
-  /** Yields the list in pages, optionally for some documents; may miss concurrent changes. */
+  /**
+   * Yields the list in pages. If `ids` is set, yields only failures of these documents. Concurrent
+   * changes might be missed.
+   */
   pages(ids?: readonly string[]): AsyncIterable<readonly ListedRevision[]>;
-  /** Waits for a retry request; undefined if the signal aborts first. */
+  /** Waits for a retry request. Returns undefined if the signal aborts first. */
   retryAsked(signal: AbortSignal): Promise<RetryRequest | undefined>;
   retryDone(request: string): Promise<void>;
 }
@@ -63,11 +69,11 @@ export interface RunFailures {
 export class MemoryRunFailures implements RunFailures {
   /** Failures in the order in which they occurred. */
   readonly failures: DocumentFailure[] = [];
-  /** The list is empty when a run starts. */
+  /** Undefined, because the list is empty when a run starts. */
   readonly waitsSinceMs = undefined;
   readonly #ids = new Set<string>();
 
-  /** Always incomplete, because the list is not kept after the run. */
+  /** Returns false, because the list is not kept after the run. */
   async isWhole(): Promise<boolean> {
     return false;
   }

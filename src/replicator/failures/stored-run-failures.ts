@@ -1,4 +1,4 @@
-/** The stored failures of a running job. Every write verifies that the job is held. */
+/** The stored list of failures of a running job. Every write verifies that the job is held. */
 import type { Notifier, Runtime } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { FailureLists, FailurePage } from "./failure-lists.ts";
@@ -10,9 +10,12 @@ import type {
   RunFailures,
 } from "./run-failures.ts";
 
-/** Failures read per transaction and retried per batch. */
+/** Maximum number of failures read per transaction and retried per batch. */
 const PAGE_ROWS_MAX = 500;
-/** Failures written per transaction: at most a megabyte, unless ids are very long. */
+/**
+ * Maximum number of failures written per transaction. They take at most a megabyte, unless ids are
+ * very long.
+ */
 const WRITE_ROWS_MAX = 200;
 
 export interface StoredRunFailuresParts {
@@ -22,15 +25,17 @@ export interface StoredRunFailuresParts {
   readonly baseId: string;
   /** Verifies in a transaction that the job is held. Throws if it is lost. */
   readonly verify: (tx: ReadTransaction) => Promise<void>;
-  /** Signals that another node has notified the worker, possibly of a retry request. */
+  /**
+   * Notifier that fires when another node notifies the worker, possibly because of a retry request.
+   */
   readonly called: Pick<Notifier, "notified">;
 }
 
 export class StoredRunFailures implements RunFailures {
   readonly #parts: StoredRunFailuresParts;
   /**
-   * Ids of all documents that have been on the list since it was opened. Only the worker that holds
-   * the job adds documents to the list.
+   * Ids of all documents on the list, including those removed since the list was opened. Only the
+   * worker that holds the job adds documents to the list.
    */
   readonly #ids = new Set<string>();
   #waitsSinceMs: number | undefined;

@@ -10,7 +10,7 @@ export class BacklogTracker {
     return this.#stored;
   }
 
-  /** Whether this run has measured that all known changes have arrived. */
+  /** Whether this run has measured that all known changes have arrived at the target. */
   get isCaughtUp(): boolean {
     return this.#measured !== undefined && this.#measured.sinceMs === undefined;
   }
@@ -19,18 +19,21 @@ export class BacklogTracker {
     this.#stored = backlog;
   }
 
-  /** Records a measurement. `sinceMs` is undefined if all known changes have arrived. */
+  /**
+   * Records a measurement. `sinceMs` is the time since which changes are pending; undefined if all
+   * known changes have arrived.
+   */
   noteMeasured(sinceMs: number | undefined): void {
     this.#measured = { sinceMs };
   }
 
-  /** Returns the backlog to store while the job runs, if it has changed enough. */
+  /** Returns the backlog to store while the job runs; undefined if it has not changed enough. */
   toStore(pending: number | undefined, nowMs: number): Backlog | undefined {
     const actual = this.#actual(pending, nowMs);
     return actual && backlogToStore(this.#stored, actual);
   }
 
-  /** Returns the backlog to store when the run ends, if it has changed. */
+  /** Returns the backlog to store when the run ends; undefined if it has not changed. */
   toLeave(pending: number | undefined, nowMs: number): Backlog | undefined {
     const actual = this.#actual(pending, nowMs);
     return actual && backlogToLeave(this.#stored, actual);

@@ -1,7 +1,7 @@
 /**
- * Reads the changes of a feed into a queue, and copies them in batches, several at a time:
+ * Reads the changes of a feed into a queue, and copies them in concurrent batches:
  *
- *   changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence
+ * changes reader → bounded queue → copiers (missing revisions, read, write) → through sequence
  */
 import { BoundedQueue, type Clock, runInTurns, runTogether } from "../../base/index.ts";
 import type { ThroughSequence } from "../checkpoints/through-sequence.ts";
@@ -12,11 +12,12 @@ import type { Replication } from "../request/replication.ts";
 import type { LagMeter } from "./lag-meter.ts";
 import { changeCount, readChanges } from "./read-changes.ts";
 
-/** Bytes of changes queued per copier, as in CouchDB. */
+/** Maximum size of the queued changes, in bytes per copier, as in CouchDB. */
 const QUEUE_BYTES_PER_COPIER = 102_400;
 /**
- * Whether reading and writing batches overlap, by kind of source. Not worthwhile for our own store:
- * it responds so fast that the limit on concurrent writes also bounds the number of batches.
+ * Whether batches are read while others are written, by kind of source. This is not worthwhile for
+ * our own store: its reads are so fast that the limit on concurrent writes also limits the number
+ * of batches.
  */
 const READS_AHEAD = { http: true, local: false };
 
@@ -30,7 +31,7 @@ export interface ChangesPipelineParts {
   readonly batchCopier: BatchCopier;
   /** Sequence up to which all batches are finished; updated when a batch starts or finishes. */
   readonly sequence: ThroughSequence;
-  /** Lag of the run; updated when changes are read, and when they have arrived. */
+  /** Lag of the run; updated when changes are read, and when they arrive at the target. */
   readonly lag: LagMeter;
   readonly secrets: BatchObserver["secrets"];
   /** Called when a batch has finished. */
@@ -53,8 +54,8 @@ export class ChangesPipeline {
   }
 
   /**
-   * Monotonic time (ms) at which the feed began or last delivered something; undefined before it
-   * begins.
+   * Monotonic time (ms) at which the feed last delivered something or, before its first delivery,
+   * at which it began; undefined before it begins.
    */
   get quietSinceMs(): number | undefined {
     return this.#quietSinceMs;
@@ -65,7 +66,7 @@ export class ChangesPipeline {
     return this.#hasCopied;
   }
 
-  /** Copies the whole feed. Called once. */
+  /** Copies the whole feed. Must be called only once. */
   async run(
     feed: (signal: AbortSignal) => AsyncIterable<readonly ChangesItem[]>,
     signal: AbortSignal,
@@ -87,7 +88,7 @@ export class ChangesPipeline {
   async #nextBatch(): Promise<((signal: AbortSignal) => Promise<void>) | undefined> {
     const { replication, sequence, secrets } = this.#parts;
     let number = 0;
-    // The batch is numbered as it leaves the queue, so that numbers follow feed order.
+    // The batch is numbered when it leaves the queue, so that numbers follow the order of the feed.
     const items = await this.#queue.takeUpTo(replication.options.workerBatchSize, (batch) => {
       const end = batch.at(-1)?.sequence;
       // Reject a sequence that repeats a credential, before it is stored and displayed.
@@ -107,7 +108,7 @@ export class ChangesPipeline {
     try {
       await batchCopier.copy(changes, signal);
     } catch (error) {
-      // Ends the wait for the next batch: a continuous feed may be idle for a long time.
+      // End the wait for the next batch, because a continuous feed can be idle for a long time.
       this.#queue.fail(error);
       throw error;
     }

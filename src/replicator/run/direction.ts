@@ -1,6 +1,6 @@
 /**
- * One direction of a job's run, and the tasks that watch for changes not shown by the changes feed:
- * changes of the filter function and of the security object.
+ * One direction of a job's run, and the tasks that watch for changes that the changes feed does not
+ * show: changes of the filter function and of the security object.
  */
 import type { Clock } from "../../base/index.ts";
 import type { Endpoint } from "../endpoints/endpoint.ts";
@@ -9,20 +9,22 @@ import type { Replication } from "../request/replication.ts";
 import { type ReplicationId, userFilter } from "../request/replication-id.ts";
 import { type ReplicationRun, StopRequest } from "./replication-run.ts";
 
-/** The only direction of a job, or one of the two directions of a pair (`request/pair.ts`). */
+/**
+ * The only direction of a one-way job, or one of the two directions of a pair (`request/pair.ts`).
+ */
 export interface Direction {
   readonly replication: Replication;
   readonly isReverse: boolean;
   readonly ids: ReplicationId;
-  /** Records where calls to this direction's endpoints failed. */
+  /** Record of where calls to this direction's endpoints failed. */
   readonly places: FailurePlaces;
 }
 
 export type OpenSide = (side: "source" | "target") => Endpoint;
 
 /**
- * Ends the run when its filter function has changed. The next run then has a different replication
- * id, and starts from the beginning. `readId` computes the id from the current function.
+ * Ends the run when its filter function changes. The next run then has a different replication id,
+ * and starts from the beginning. `readId` computes the id from the current function.
  */
 export async function watchFilter(
   clock: Clock,
@@ -42,7 +44,10 @@ export async function watchFilter(
   }
 }
 
-/** Copies the security object again after each change. Changes feeds do not include the object. */
+/**
+ * Copies the security object again whenever it changes, because the object is not part of the
+ * changes feed.
+ */
 export async function followSecurity(
   clock: Clock,
   run: ReplicationRun,

@@ -11,7 +11,7 @@ export interface FilterTimeLimit {
 }
 
 /**
- * Returns the filter's code on the source, or undefined if the replication has no user filter.
+ * Returns the source's code of the filter, or undefined if the replication uses no filter function.
  * Throws an EndpointError: `filter_fetch_error` if the source lacks the filter, or `timeout`.
  */
 export async function readFilterCode(

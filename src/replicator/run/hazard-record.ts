@@ -1,4 +1,7 @@
-/** Stored record of a held job's hazardous work, and of the nodes that crashed during this work. */
+/**
+ * Stored record of a held job's hazardous work (work that can crash the node), and of the nodes
+ * that crashed during this work.
+ */
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { ReplicationFailure } from "../jobs/failing.ts";
 import { afterDeath, type Hazard, NO_HAZARD, quarantine } from "../jobs/hazard.ts";
@@ -18,14 +21,17 @@ export class HazardRecord {
     this.#parts = parts;
   }
 
-  /** Loads the stored record, unless it was cleared by a later decision of the operator. */
+  /**
+   * Loads the stored record. `decision` is the number of the last operator's decision; if it
+   * differs from the number in the record, the decision has cleared the record.
+   */
   load(stored: Hazard, decision: number): void {
     this.#hazard = stored.decision === decision ? stored : { ...NO_HAZARD, decision };
   }
 
   /**
-   * Counts a crash of the node that last ran the job, unless it has been counted. Returns the job's
-   * failure if it must be quarantined. Called once, after `load` and before the run.
+   * If a node crashed during hazardous work of the job, counts the crash. Returns the failure of
+   * the job if it must be quarantined. Called once, after `load` and before the run.
    */
   async findQuarantine(): Promise<ReplicationFailure | undefined> {
     const { kv, write } = this.#parts;
@@ -35,7 +41,7 @@ export class HazardRecord {
     return quarantine(this.#hazard, work);
   }
 
-  /** Performs work that may crash the node, and records the work while it is in progress. */
+  /** Performs work that can crash the node, and keeps a record of it while it is in progress. */
   async during<T>(work: string, perform: () => Promise<T>): Promise<T> {
     if (this.#underWayCount++ === 0) await this.#store({ ...this.#hazard, work });
     try {

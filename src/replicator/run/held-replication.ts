@@ -1,6 +1,6 @@
 /**
- * A replication job held by this node: its data, and all writes to it. Each write verifies the
- * job's lock in the queue, and throws `JOBS_HALTED` if the lock is lost.
+ * A replication job held by this node, with the job data and all writes of the job. Each write
+ * verifies the job's lock in the queue, and throws `JOBS_HALTED` if the lock is lost.
  */
 import { assert, errorCode, Notifier, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
@@ -86,7 +86,7 @@ import {
   type RunPhase,
 } from "./run-phase.ts";
 
-/** Pause between attempts to return a job to a store that rejects writes. */
+/** Pause between attempts to return a job to the queue while the store rejects writes. */
 const REFUSED_PAUSE_MS = 1000;
 
 export interface HeldReplicationParts {
@@ -114,23 +114,23 @@ export const UPDATES_PER_TIMEOUT = 4;
 type Parking = Extract<RunEnding, { kind: "caught-up" }>;
 
 export class HeldReplication {
-  /** Dependencies, with a runtime that adds the identity of the job to each event. */
+  /** Dependencies. Their runtime adds the identity of the job to each event. */
   readonly parts: HeldReplicationParts;
   readonly held: HeldJob;
   readonly #called: Notifier[] = [];
   readonly hazards: HazardRecord;
   #data: ReplicationJobData;
-  /** Request migrated from the old record format; saved with the next write. */
+  /** Request migrated from the old record format; saved by the next write. */
   #requestToStore: JobData | undefined;
-  /** Operators' decisions at the start of this run. */
+  /** Operators' decisions that applied at the start of this run. */
   #control: JobControl = UNTOUCHED;
   readonly #backlog = new BacklogTracker();
   #counts: NonNullable<JobRun["counts"]> = { ...NO_STATISTICS, bytes: 0 };
   #phase: RunPhase = "accepted";
   readonly #acceptedMs: number;
   /**
-   * The previous run, if its node died or lost the job before the run ended. Recorded along with
-   * the start of this run.
+   * The previous run, if its node crashed or lost the job before the run ended. It is recorded
+   * together with the start of this run.
    */
   readonly #lostRun: JobRun | undefined;
   /** Whether this run has woken the jobs that wait for this job to catch up (`after`). */
@@ -145,7 +145,10 @@ export class HeldReplication {
    */
   #activityTimeoutSec: number;
 
-  /** `job` is the accepted job. Throws if a newer version stored the job in an unknown format. */
+  /**
+   * `job` is the job accepted from the queue. Throws if a newer version stored it in an unknown
+   * format.
+   */
   constructor(parts: HeldReplicationParts, held: HeldJob, job: Pick<Job, "data" | "request">) {
     this.held = held;
     this.#data = decodeJob(job);
@@ -167,7 +170,7 @@ export class HeldReplication {
     this.#activityTimeoutSec = parts.config.activityTimeoutSec;
   }
 
-  /** The job data that were last stored, or will be stored next. */
+  /** The current job data, including changes that the next write will store. */
   get data(): ReplicationJobData {
     return this.#data;
   }
@@ -185,8 +188,8 @@ export class HeldReplication {
   }
 
   /**
-   * Reads operators' decisions. Called once, before the run begins. Throws a JobHaltedError if the
-   * job's database was deleted, because its jobs are then removed.
+   * Reads operators' decisions. Called once, before the run begins. If the job's database was
+   * deleted, throws a JobHaltedError, because the job is about to be removed.
    */
   async readControl(): Promise<JobControl> {
     const { kv, controls, backlogs, removedDatabases } = this.parts;
@@ -203,27 +206,28 @@ export class HeldReplication {
     this.#control = control;
     this.hazards.load(hazard, control.decision);
     this.#backlog.noteStored(isUnread(backlog, this.#data.failing) ? undefined : backlog);
-    // Use the stored number of pending changes only if the source was asked after the last run.
+    // Use the stored number of pending changes only if it was determined after the last run.
     if (backlog !== undefined && backlog.seenMs >= this.#data.lastUpdatedMs) {
       this.noteChangesPending(backlog.pending);
     }
     return this.#control;
   }
 
-  /** Changes known to be pending before this run, if any. */
+  /** Changes that were already known to be pending before this run, if any. */
   get earlierLag(): { readonly sinceMs: number; readonly pending: number | undefined } | undefined {
     const { sinceMs, pending } = this.#backlog.stored ?? {};
     if (sinceMs === undefined) return undefined;
-    // The stored number of changes cannot be used after a restart at another position, or for a
-    // pair, where it includes both directions.
+    // The stored number of changes cannot be used after a restart at another position. It cannot be
+    // used for a pair either, because the number includes both directions.
     const isOfRun = this.restartAt === undefined && this.#data.replication?.pair !== true;
     return { sinceMs, pending: isOfRun ? pending : undefined };
   }
 
   /**
-   * Returns a watch that fires when the job is lost, or when another node notifies its worker, for
-   * example of an operator's decision. Throws a StopRequest if an operator has made a decision
-   * since the start of the run, or `run_on` has changed. Must be created again after it has fired.
+   * Returns a watch that fires when the job is lost, or when another node notifies the worker, for
+   * example because of an operator's decision. After the watch has fired, a new one must be
+   * created. Throws a StopRequest if an operator has made a decision since the start of the run, or
+   * if `run_on` has changed.
    */
   async watch(): Promise<Watch> {
     const { kv, jobs, controls } = this.parts;
@@ -242,8 +246,8 @@ export class HeldReplication {
   }
 
   /**
-   * Returns a notifier that fires when another node notifies the worker about this job, and when
-   * `watch` is first called.
+   * Returns a notifier. It fires when another node notifies the worker about this job, and on the
+   * first call of `watch`.
    */
   openCalled(): Notifier {
     const called = new Notifier();
@@ -258,8 +262,8 @@ export class HeldReplication {
 
   /**
    * Records the start of the run, unless another job owns one of its replications. If `isShort`,
-   * the start is recorded by the next write, usually at the end of the run. Returns `halting` while
-   * a run of a removed job is still copying for one of these replications.
+   * the start is not recorded until the next write, usually at the end of the run. Returns
+   * `halting` while a run of a removed job is still copying for one of these replications.
    */
   async begin(
     runIds: RunIds,
@@ -312,7 +316,8 @@ export class HeldReplication {
   }
 
   /**
-   * Removes the job if its database or rule is gone. The removal confirms that the run has ended.
+   * Removes the job if its database or rule was deleted. The removal confirms that the run has
+   * ended.
    */
   async removeIfDoomed(): Promise<void> {
     await this.parts.removedDatabases.removeHalted(this.held).catch((error: unknown) => {
@@ -321,8 +326,8 @@ export class HeldReplication {
   }
 
   /**
-   * Records that both servers have accepted the job's credentials, before copying. Until then
-   * another user's job may take over its replications.
+   * Records that both servers have accepted the job's credentials. Called before copying. Until the
+   * credentials are accepted, another user's job can take over the replications of this job.
    */
   async confirm(): Promise<Claim> {
     const { runtime, kv, ownership } = this.parts;
@@ -357,8 +362,8 @@ export class HeldReplication {
   }
 
   /**
-   * Whether the job created its target. Stored with the next update of the job, or immediately if
-   * the job copies the security object.
+   * Whether the job created its target. A change is stored with the next update of the job, or
+   * immediately if the job copies the security object.
    */
   get targetOrigin(): TargetOrigin {
     const isCreatedHere = (): boolean => this.#data.hasCreatedTarget === true;
@@ -379,7 +384,10 @@ export class HeldReplication {
     if (isStartUnstored(this.#phase)) await this.update();
   }
 
-  /** Records the start of the run, and the previous run if its end was never recorded. */
+  /**
+   * Records the start of the run. If the end of the previous run was never recorded, also records
+   * the previous run.
+   */
   async #recordStart(tx: Transaction): Promise<void> {
     this.parts.events.noteRun(tx, this.held.id, [{ type: "started" }]);
     await this.#writeRuns(tx, []);
@@ -387,8 +395,8 @@ export class HeldReplication {
   }
 
   /**
-   * Applies the run's progress to the job. Once the run has a checkpoint, the next run resumes
-   * there.
+   * Updates the job data with the run's progress. Once the run has a checkpoint, the next run
+   * resumes at the checkpoint.
    */
   observe(figures: Observed): void {
     const { config, runtime } = this.parts;
@@ -399,13 +407,13 @@ export class HeldReplication {
     });
   }
 
-  /** Adds the results of a run that only retries failures. */
+  /** Adds the results of a run that only retries failures to the job's statistics. */
   countRetried(more: Partial<ReplicationStatistics>, isReverse: boolean): void {
     this.#data = retried(this.#data, more, isReverse);
     this.#counts = { ...addStatistics(this.#counts, more), bytes: this.#counts.bytes };
   }
 
-  /** Sets the counts of this run alone. */
+  /** Sets the counts of this run, without those of earlier runs. */
   noteCounts(counts: NonNullable<JobRun["counts"]>): void {
     this.#counts = counts;
   }
@@ -423,7 +431,7 @@ export class HeldReplication {
     this.#data = withChangesPending(this.#data, changesPending);
   }
 
-  /** Whether progress or a change of state is not stored yet. */
+  /** Whether progress or a change of state has not been stored yet. */
   get hasNews(): boolean {
     const { statistics, checkpointedSequence, reverse, rates, waitsFor } = this.#data;
     if (waitsFor !== this.#stored.waitsFor) return true;
@@ -444,7 +452,7 @@ export class HeldReplication {
     return this.parts.runtime.clock.monotonicMs() - this.#storedAtMs;
   }
 
-  /** Maximum time between heartbeats, which allows several per activity timeout. */
+  /** Maximum time between heartbeats. It allows several heartbeats per activity timeout. */
   get silentMsMax(): number {
     return (this.#activityTimeoutSec * 1000) / UPDATES_PER_TIMEOUT;
   }
@@ -465,8 +473,8 @@ export class HeldReplication {
     const backlog = this.#backlogToStore();
     const caughtUp = this.#caughtUp(backlog);
     const begins = isStartUnstored(this.#phase);
-    // Recording the start must not be repeated, so an unknown outcome is checked. Storing progress
-    // may be repeated.
+    // The start must not be recorded twice, so an unknown outcome is checked. Storing progress can
+    // be repeated.
     const whenUnknown = begins ? "check" : "retry";
     const store = async (tx: Transaction): Promise<number | undefined> => {
       await this.#write(tx, stored);
@@ -487,7 +495,7 @@ export class HeldReplication {
   }
 
   /**
-   * Returns the stored backlog if the job has caught up, and the jobs that wait for this job may
+   * Returns the stored backlog if the job has caught up and the jobs that wait for this job might
    * not have been woken yet.
    */
   #caughtUp(backlog: Backlog | undefined): Backlog | undefined {
@@ -499,7 +507,7 @@ export class HeldReplication {
     return this.parts.jobs.update(tx, this.held, encodeProgress(data), this.#requestToStore);
   }
 
-  /** Records that `data` is stored, and therefore visible to other nodes. */
+  /** Records that `data` are stored, and thus visible to other nodes. */
   #noteStored(data: ReplicationJobData): void {
     this.#requestToStore = undefined;
     this.#stored = data;
@@ -507,9 +515,10 @@ export class HeldReplication {
   }
 
   /**
-   * Ends the run in one transaction that updates the job and its document. `before` is the job
-   * before the run. A run that only retried failures keeps the job's state. While the store rejects
-   * writes, retries until `leaving` aborts, because no other node knows the outcome.
+   * Ends the run in one transaction that updates the job and its document. `before` contains the
+   * job data before the run. A run that only retried failures keeps the job's state. While the
+   * store rejects writes, the transaction is retried until `leaving` aborts, because no other node
+   * knows the outcome of the run.
    */
   async end(
     ending: RunEnding,
@@ -527,7 +536,7 @@ export class HeldReplication {
     const disposition = decideRun(ending, this.#data, before, facts);
     this.#announce(ending, disposition, nowSec);
     const { state, unreachable } = disposition;
-    // All changes of the feed have arrived. Later changes belong to the next run.
+    // All changes of the feed have arrived at the target. Later changes belong to the next run.
     if (hasAllArrived(ending)) {
       this.noteChangesPending(0);
       this.noteBehind(undefined);
@@ -562,7 +571,8 @@ export class HeldReplication {
   }
 
   /**
-   * Runs `body` in a transaction. While the store rejects writes, retries until `leaving` aborts.
+   * Runs `body` in a transaction. While the store rejects writes, retries the transaction until
+   * `leaving` aborts.
    */
   async #insist(leaving: AbortSignal, body: (tx: Transaction) => Promise<void>): Promise<void> {
     const { kv, runtime } = this.parts;
@@ -577,8 +587,8 @@ export class HeldReplication {
   }
 
   /**
-   * Deletes a job with its document, `keep_finished_sec` after its completion. Returns false if the
-   * job is kept.
+   * Deletes a completed job and its document when `keep_finished_sec` has passed since its
+   * completion. Returns false if the job is kept.
    */
   async vanish(): Promise<boolean> {
     const { kv, runtime, failureLists, databases, jobs } = this.parts;
@@ -615,7 +625,7 @@ export class HeldReplication {
     await parked.add(tx, this.held.id, places);
   }
 
-  /** Returns the record of the run; undefined if it ended before doing anything. */
+  /** Returns the record of the run, or undefined if the run ended before it did anything. */
   #endedRun(ending: RunEnding, endMs: number, lag: number | undefined): JobRun | undefined {
     const { kind: cause } = ending;
     const isNothing = ["stopped", "outside-schedule"].includes(cause) || cause.startsWith("list-");
@@ -709,7 +719,7 @@ export class HeldReplication {
     return decideDue(dueAtSec, { isPaused, isDecidedAnew }, this.#nowSec());
   }
 
-  /** Removes an outdated state that CouchDB or an earlier run has written to the document. */
+  /** Removes an outdated state that CouchDB or an earlier run wrote to the document. */
   async #clearDocumentState(tx: Transaction): Promise<void> {
     const { document } = this.#data;
     if (document !== undefined) await clearDocumentState(tx, this.parts.databases, document);
@@ -730,13 +740,14 @@ function figuresOf(data: ReplicationJobData): string {
 }
 
 /**
- * Whether the run copies documents. Bytes do not count, because an idle feed receives heartbeats.
+ * Whether the run copies documents. Transferred bytes do not count, because even an idle feed
+ * receives heartbeats.
  */
 function isMoving({ docsPerSec }: ReplicationJobData["rates"]): boolean {
   return docsPerSec > 0;
 }
 
-/** Returns the previous run if only its start was stored. */
+/** Returns the previous run if its start was stored, but not its end. */
 function lostRun(data: ReplicationJobData): JobRun | undefined {
   if (data.history[0]?.type !== "started") return undefined;
   const { lastStartMs: startMs, lastUpdatedMs: endMs, checkpointedSequence: checkpoint } = data;

@@ -1,6 +1,6 @@
 /**
- * Keeps a running job up to date: heartbeats, progress, rates, lag, and the reason for waiting
- * requests.
+ * Keeps a running job up to date: sends heartbeats, and stores progress, rates, lag, and the reason
+ * why requests wait.
  */
 import { smallest } from "../../base/index.ts";
 import type { Activity } from "../../http-client/index.ts";
@@ -14,21 +14,21 @@ import { RateMeter } from "./rate-meter.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
 /**
- * Interval between requests for the number of pending changes, which are expensive (CouchDB 3.5: 30
- * s).
+ * Interval between requests for the number of pending changes, which are expensive for the source.
+ * CouchDB 3.5 also uses 30 s.
  */
 const PENDING_INTERVAL_MS = 30_000;
-/** Delay before the first request. */
+/** Delay before the first request for the number of pending changes. */
 const PENDING_PAUSE_MS_FIRST = 1000;
 
-/** A run of one direction with the meters for its lag, rates and transfers. */
+/** A run of one direction, with meters for its lag, rates and transfers. */
 export class MeasuredRun {
   readonly run: ReplicationRun;
   readonly lag: LagMeter;
   readonly activity: Activity;
   /** Pending changes as last reported by the source; undefined if unknown. */
   changesPending: number | undefined;
-  /** Written documents and transferred bytes reported in events so far. */
+  /** Number of written documents and transferred bytes that events have reported so far. */
   #notified = { documents: 0, bytes: 0 };
   readonly #rates = new RateMeter();
 
@@ -42,7 +42,7 @@ export class MeasuredRun {
     return this.#rates.rates;
   }
 
-  /** Whether the run has written a checkpoint or has no known pending changes. */
+  /** Whether the run has written a checkpoint, or is known to have no pending changes. */
   get isDone(): boolean {
     return this.run.hasCheckpoint || (this.lag.isKnown && this.lag.sinceMs === undefined);
   }
@@ -74,7 +74,7 @@ export class MeasuredRun {
 }
 
 /**
- * Updates the job from the runs of its directions, forward first. A run's progress is included once
+ * Updates the job data from the runs of the job's directions, forward first. A run is included once
  * it has begun.
  */
 export function observeRuns(job: HeldReplication, runs: readonly MeasuredRun[]): void {
@@ -116,7 +116,10 @@ function ratesOf(runs: readonly MeasuredRun[]): CopyRates {
   };
 }
 
-/** Returns the time since which changes have been pending in any direction, if any are. */
+/**
+ * Returns the time since which changes have been pending in any direction; undefined if none are
+ * pending.
+ */
 function earliest(lags: readonly LagMeter[]): number | undefined {
   const times = lags.map(({ sinceMs }) => sinceMs).filter((timeMs) => timeMs !== undefined);
   return times.length === 0 ? undefined : smallest(times);
@@ -124,7 +127,8 @@ function earliest(lags: readonly LagMeter[]): number | undefined {
 
 /**
  * Updates the job during the run: at the heartbeat interval, and every `intervalMs` if its figures
- * have changed. Ends immediately when the job is lost or must stop.
+ * have changed. Returns immediately when `ended` aborts, and throws when the job is lost or must
+ * stop.
  */
 export async function showLife(
   job: HeldReplication,
@@ -140,7 +144,7 @@ export async function showLife(
     const end = (): void => over.abort(new Error("Wait cancelled: its result is no longer needed"));
     ended.addEventListener("abort", end, { once: true });
     if (ended.aborted) end();
-    // All pauses share one listener, because each call of `fired` would leave a registration on the
+    // `fired` is called only once for all pauses, because each call leaves a registration on the
     // watch.
     const called = watch.fired(over.signal).then(end, end);
     try {
@@ -161,8 +165,8 @@ export async function showLife(
 }
 
 /**
- * Periodically asks the source of one run, `measured`, for the number of pending changes. Ignores
- * failures and slow responses.
+ * Periodically asks the source of the run `measured` for the number of pending changes. Failures
+ * and slow responses are ignored.
  */
 export async function askPending(
   job: HeldReplication,

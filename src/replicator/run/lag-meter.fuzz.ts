@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { LagMeter } from "./lag-meter.ts";
 
-/** An event, `afterMs` after the previous one. */
+/** An event that happens `afterMs` after the previous event. */
 const step = fc.record({
   kind: fc.constantFrom("read", "arrived", "announced"),
   count: fc.nat(20),
@@ -83,7 +83,7 @@ test("overestimates the lag if discovery times had to be dropped", () => {
   expect(meter.sinceMs).toBeUndefined();
 });
 
-test("changes left by earlier runs are pending until they arrive, or the source reports no pending changes", () => {
+test("changes left over from earlier runs stay pending until they arrive or the source reports no pending changes", () => {
   const arrived = new LagMeter({ sinceMs: 5, pending: 3 });
   arrived.read(3, 1000);
   arrived.arrived(2);

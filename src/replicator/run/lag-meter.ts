@@ -1,14 +1,14 @@
 /**
- * Measures how long a run has known of the oldest pending change. Changes are counted in feed order
- * from the start of the run. A mark records the number of changes known at a certain time. The
- * first mark above the number of arrived changes determines the lag. Pure.
+ * Measures how long the oldest pending change has been known to a run. Changes are counted in feed
+ * order from the start of the run. A mark records the number of changes known at a certain time.
+ * The first mark above the number of arrived changes determines the lag. Pure.
  */
 
 /** Changes discovered within this time share a mark. */
 const MARK_MS_MIN = 1000;
 /**
- * Number of marks above which every other mark is dropped. A long lag is thus accurate to one
- * thirtieth.
+ * Maximum number of marks. Above it, every other mark is dropped, so that a long lag is accurate to
+ * one thirtieth.
  */
 const MARKS_MAX = 64;
 /** Number of marks below which the interval between marks is halved. */
@@ -27,7 +27,7 @@ export class LagMeter {
   #isKnown = false;
   #stepMs = MARK_MS_MIN;
 
-  /** `earlier` is the backlog before this run, if any. */
+  /** `earlier` is the backlog that was known before this run, if any. */
   constructor(
     earlier?: { readonly sinceMs: number; readonly pending: number | undefined } | undefined,
   ) {
@@ -40,7 +40,8 @@ export class LagMeter {
   }
 
   /**
-   * Whether the lag is known: changes have been read or counted, or were pending before the run.
+   * Whether the lag is known: changes have been read or counted, or were already pending before the
+   * run.
    */
   get isKnown(): boolean {
     return this.#isKnown;
@@ -51,7 +52,9 @@ export class LagMeter {
     return this.#arrivedCount;
   }
 
-  /** When the oldest pending change was discovered; undefined if there are no pending changes. */
+  /**
+   * Time at which the oldest pending change was discovered; undefined if no changes are pending.
+   */
   get sinceMs(): number | undefined {
     return this.#marks[0]?.timeMs;
   }
@@ -70,19 +73,22 @@ export class LagMeter {
   }
 
   /**
-   * Discards the count of changes that were read but have not arrived. Called when the feed is read
+   * Discards the count of changes that were read but have not arrived, because the feed is read
    * again from its start.
    */
   startOver(): void {
     this.#readCount = this.#arrivedCount;
   }
 
-  /** Records the source's count of pending changes at `arrivedCount`, if known. */
+  /**
+   * Records the number of pending changes that the source reported when `arrivedCount` changes had
+   * arrived. `pending` is undefined if the source did not report it.
+   */
   announced(arrivedCount: number, pending: number | undefined, nowMs: number): void {
     this.#isKnown = true;
     const count = Math.max(this.#readCount, arrivedCount + (pending ?? 0));
-    // A mark may exceed the source's count: some changes have since been superseded, or do not
-    // match the filter.
+    // A mark can exceed the source's count, because some of the changes that the mark counts were
+    // superseded or do not match the filter.
     for (const mark of this.#marks) mark.count = Math.min(mark.count, count);
     this.#forgetArrived();
     this.#learn(count, nowMs);

@@ -14,7 +14,7 @@ test("averages over the last ten seconds, and drops to zero after the last chang
   expect(meter.rates).toEqual({ docsPerSec: 0, bytesPerSec: 0 });
 });
 
-test("a run that was sampled once has no rate yet", () => {
+test("a run has no rate after only one sample", () => {
   const meter = new RateMeter();
   meter.sample({ timeMs: 5, docs: 5, bytes: 5 });
   expect(meter.rates).toEqual({ docsPerSec: 0, bytesPerSec: 0 });

@@ -1,4 +1,4 @@
-/** Measures the copying rates over the last seconds. Pure. */
+/** Measures the copying rates within the last seconds. Pure. */
 import type { CopyRates } from "../jobs/job-data.ts";
 
 /** Averaging window; a shorter run is averaged as a whole. */
@@ -13,10 +13,12 @@ interface Sample {
 export class RateMeter {
   #samples: readonly Sample[] = [];
 
-  /** Adds cumulative totals at a monotonic time. Samples must be in order. */
+  /**
+   * Adds a sample: cumulative totals at a monotonic time. Samples must be added in order of time.
+   */
   sample(sample: Sample): void {
     const fromMs = sample.timeMs - WINDOW_MS;
-    // Keep the last sample before the window as the start of the window.
+    // Keep the last sample taken before the window. It is the start of the window.
     const first = this.#samples.findLastIndex(({ timeMs }) => timeMs <= fromMs);
     this.#samples = [...this.#samples.slice(Math.max(0, first)), sample];
   }

@@ -2,9 +2,7 @@
 import { abortable, type BoundedQueue } from "../../base/index.ts";
 import { type ChangesItem, isChange } from "../endpoints/endpoint.ts";
 
-/**
- * Reads changes until the feed ends, waiting while the queue is full, and then closes the queue.
- */
+/** Reads changes until the feed ends, and then closes the queue. Waits while the queue is full. */
 export async function readChanges(
   feed: AsyncIterable<readonly ChangesItem[]>,
   queue: BoundedQueue<ChangesItem>,

@@ -2,12 +2,12 @@
  * A replication job on a node, from its acceptance to the transaction that returns it to the queue
  * (RFC 016).
  *
- * Every write verifies the job's lock in the queue. A job that has lost its lock ends without
- * another write.
+ * Every write verifies the job's lock in the queue. If the job has lost its lock, its run ends
+ * without another write.
  *
- * This class determines how the run ended. `decide.ts` decides about the job, and `HeldReplication`
- * applies the decision. An ended job runs again when a retry of its failures is requested. Such a
- * run only retries the failures, and the job keeps its state.
+ * This class determines how the run ended. `decide.ts` then decides what happens to the job, and
+ * `HeldReplication` applies the decision. An ended job runs again if a retry of its failures is
+ * requested. This run only retries the failures, and the job keeps its state.
  */
 import {
   allTogether,
@@ -57,13 +57,19 @@ import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from ".
 import { afterStalls, watchRun } from "./watchdog.ts";
 import { canPark, onceQuiet, parksCaughtUp } from "./when-quiet.ts";
 
-/** Abort reason, created once because creating an error is expensive. */
+/**
+ * Abort reason for tasks of a run that has ended. Created once, because creating an error is
+ * expensive.
+ */
 const OVER = new Error("The run has ended");
-/** Maximum job updates per second of a node; with more jobs, each is updated less often. */
+/**
+ * Maximum number of job updates per second on a node. With more jobs, each job is updated less
+ * often.
+ */
 const FIGURES_PER_SEC_MAX = 100;
 /**
- * Time until background tasks of a short run start. Most short runs end earlier, and the tasks
- * would cost more than the run itself.
+ * Delay of the background tasks of a run that ends by itself. Most of these runs end earlier, and
+ * the tasks would cost more than the run.
  */
 const UNWATCHED_MS = 1000;
 
@@ -78,11 +84,11 @@ export interface ReplicationJobParts {
 interface OpenRun {
   readonly direction: Direction;
   readonly measured: MeasuredRun;
-  /** Opens an endpoint whose requests do not count as progress. */
+  /** Opens an endpoint whose requests do not count as progress of the run. */
   readonly beside: OpenSide;
   /** Notified when the start sequence of the run is known. */
   readonly begun: Notifier;
-  /** Aborted when the run has ended. */
+  /** Aborts when the run has ended. */
   readonly over: AbortController;
 }
 
@@ -102,20 +108,20 @@ export class ReplicationJob {
   readonly #job: HeldReplication;
   readonly #runningCount: () => number;
   readonly #dueAtSec: number;
-  /** Directions with known ids, forward first; complete once the run is prepared. */
+  /** Directions whose ids are known, forward first. Complete once the run is prepared. */
   #directions: readonly Direction[] = [];
   #places: readonly FailurePlaces[] = [];
   /**
-   * Secrets of this job only. If other jobs' secrets were masked too, a server could learn from the
-   * masks which of its guesses are right.
+   * Secrets of this job. The secrets of other jobs are not masked: otherwise, a server could guess
+   * secrets, and see from the masking which guesses are right.
    */
   readonly #secrets = new SecretsInUse();
-  /** Ending chosen by the run itself: caught up, outside its schedule, or a duplicate. */
+  /** Ending determined by the run itself: caught up, outside its schedule, or a duplicate. */
   #ownEnding:
     | Extract<RunEnding, { kind: "caught-up" | "outside-schedule" }>
     | Collision
     | undefined;
-  /** Why the last checkpoint failed, if it did. */
+  /** Error of the last checkpoint, if it failed. */
   #lostCheckpoint: ReplicationRun["lostCheckpoint"];
 
   /** `runningCount` returns the number of jobs running on the node, including this one. */
@@ -142,9 +148,9 @@ export class ReplicationJob {
   }
 
   /**
-   * Runs the job after `delayMs`, and returns it to the queue. If the store rejects writes, retries
-   * until `leaving` aborts. Rejects only if the store fails; the job is then requeued by the
-   * activity timeout.
+   * Runs the job after `delayMs`, and returns it to the queue. While the store rejects writes, the
+   * return is retried until `leaving` aborts. Rejects only if the store fails. In this case, the
+   * job returns to the queue after the activity timeout.
    */
   async run(signal: AbortSignal, leaving: AbortSignal, delayMs = 0): Promise<void> {
     const before = this.#job.data;
@@ -164,8 +170,7 @@ export class ReplicationJob {
   }
 
   /**
-   * Performs the job's task and returns how it ended. Rejects if the job is lost or the store
-   * fails.
+   * Performs the job's task and returns the ending. Rejects if the job is lost or the store fails.
    */
   async #perform(
     before: ReplicationJobData,
@@ -214,8 +219,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns why a run failed: the error thrown or, if the run ended only to be parked, the failure
-   * of its last checkpoint.
+   * Returns the reason for a failure: the error thrown or, if the run ended only to be parked, the
+   * error of its last checkpoint.
    */
   #causeOf(thrown: unknown): unknown {
     if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "caught-up") return thrown;
@@ -224,8 +229,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns where a run failed. Omits the side for a pair, because each database is both a source
-   * and a target.
+   * Returns the place where a run failed. For a pair, the side is omitted, because each database is
+   * both a source and a target.
    */
   #placeOf(error: unknown): FailurePlace {
     const found = this.#places.map((places) => places.of(error));
@@ -233,7 +238,10 @@ export class ReplicationJob {
     return this.#places.length === 1 ? place : { ...place, side: undefined };
   }
 
-  /** Returns the ending of a job whose scheduled hours ended while it waited for a slot. */
+  /**
+   * Returns the ending of a job whose scheduled hours ended while it waited for a slot; undefined
+   * otherwise.
+   */
   #missedHours(replication: Replication): RunEnding | undefined {
     const nowSec = Math.floor(this.#job.parts.runtime.clock.nowMs() / 1000);
     return missedHours(replication, this.#dueAtSec, nowSec);
@@ -254,7 +262,7 @@ export class ReplicationJob {
     }
   }
 
-  /** Prepares the directions, sending heartbeats since this may be slow. */
+  /** Prepares the directions. Sends heartbeats if this takes time. */
   async #prepare(replication: Replication, delayMs: number, signal: AbortSignal): Promise<void> {
     const all = directionsOf(replication).map((one, index) => ({
       replication: one,
@@ -276,7 +284,10 @@ export class ReplicationJob {
     });
   }
 
-  /** Computes the replication ids, which may require reading a filter function from the source. */
+  /**
+   * Computes the replication ids. For this, a filter function might have to be read from the
+   * source.
+   */
   async #ids(direction: Omit<Direction, "ids">, signal: AbortSignal): Promise<ReplicationId> {
     const { runtime, config } = this.#job.parts;
     const { replication, places } = direction;
@@ -286,7 +297,10 @@ export class ReplicationJob {
     return replicationId(this.#parts.ids, replication, code);
   }
 
-  /** Performs `task`, sending heartbeats meanwhile. Aborts it when the job is lost or must stop. */
+  /**
+   * Performs `task`, and sends heartbeats in the meantime. Aborts `task` when the job is lost or
+   * must stop.
+   */
   async #alive<T>(signal: AbortSignal, task: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const over = new AbortController();
     let result: { readonly value: T } | undefined;
@@ -305,8 +319,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Starts the run, after any halted runs of its replications have ended. Returns the ending if
-   * another job owns a replication.
+   * Starts the run, after any halted runs of its replications have ended. If another job owns one
+   * of the replications, returns the ending.
    */
   async #begin(isShort: boolean, signal: AbortSignal): Promise<RunEnding | undefined> {
     const [id = "", reverseId] = this.#directions.map(({ ids }) => ids.id);
@@ -322,8 +336,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the ending of a run whose replication is owned by another job. If that job belongs to
-   * another user, its credentials may fail, so this job is not ended permanently.
+   * Returns the ending of a run whose replication is owned by another job. If the other job belongs
+   * to another user, its credentials might fail, so this job is not ended permanently.
    */
   #collision(claim: Claim & { kind: "duplicate" }): Collision {
     const { otherName, otherState, otherIsPersistent, rival } = claim;
@@ -336,8 +350,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the ending if the schedule requires more pending changes; undefined if the run may copy
-   * now.
+   * Returns the ending if the schedule requires more pending changes. Returns undefined if the run
+   * may copy.
    */
   async #tooEarly(signal: AbortSignal): Promise<RunEnding | undefined> {
     const { runtime, config } = this.#job.parts;
@@ -353,7 +367,10 @@ export class ReplicationJob {
     );
   }
 
-  /** Copies in all directions until each run has ended by itself, or one has failed. */
+  /**
+   * Copies in all directions, until the run of each direction has ended by itself or one of them
+   * has failed.
+   */
   async #copy(
     before: ReplicationJobData,
     place: RunPlace,
@@ -380,8 +397,8 @@ export class ReplicationJob {
       runSignal: AbortSignal,
     ): Promise<ReplicationEnding> => {
       try {
-        // The reverse direction reads from the forward direction's target, which may have to be
-        // created first.
+        // The reverse direction reads from the forward direction's target, so wait until the
+        // forward direction has created the target.
         if (of.isReverse) await begun.notified(runSignal);
         return await run.run(runSignal);
       } finally {
@@ -472,8 +489,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the positions at which a job woken by a watcher resumes, and whether its run ends once
-   * it has caught up.
+   * For a job that a watcher has woken, returns the positions at which it resumes, and whether its
+   * run ends once it has caught up.
    */
   #parked(before: ReplicationJobData): RunPlace {
     const { runtime, config } = this.#job.parts;
@@ -490,8 +507,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Settles when the background tasks of a short run should start. On a node with many jobs, they
-   * start later.
+   * Resolves when the background tasks of a short run should start. The more jobs run on the node,
+   * the later they start.
    */
   async #unwatched(ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;
@@ -510,8 +527,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Ends the run, in order to park the job, when all changes have arrived and the sources can be
-   * watched.
+   * When all changes have arrived and the sources can be watched, ends the run so that the job is
+   * parked.
    */
   async #park(
     copies: readonly OpenRun[],
@@ -521,7 +538,7 @@ export class ReplicationJob {
     const { runtime, config } = this.#job.parts;
     const { replication } = this.#job.data;
     if (replication?.continuous !== true || !canPark(runtime.digests, replication)) return;
-    // A run with `endsCaughtUp` ends by itself, and its job is then parked.
+    // A run with `endsCaughtUp` ends by itself. Its job is then parked.
     if (endsCaughtUp) return;
     const isCrowded = (): boolean => this.#runningCount() >= config.jobsMax;
     const feeds = copies.map(({ measured, beside }) => ({
@@ -534,7 +551,7 @@ export class ReplicationJob {
     throw new StopRequest();
   }
 
-  /** Ends the run at the end of its scheduled hours. */
+  /** Ends the run when its scheduled hours end. */
   async #keepHours(replication: Replication, ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;
     const closed = await onceWindowCloses(clock, replication, ended);
@@ -544,8 +561,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the retry requests of an ended job by direction; an ended job runs only to retry its
-   * failures. Empty for other jobs.
+   * Returns the retry requests of an ended job by direction, because an ended job runs only to
+   * retry its failures. Returns an empty map for all other jobs.
    */
   async #retryOnly(): Promise<ReadonlyMap<Direction, RetryRequest>> {
     const { kv, failureLists } = this.#job.parts;
@@ -559,7 +576,7 @@ export class ReplicationJob {
     return requests;
   }
 
-  /** Retries failures. The job's final state does not change. */
+  /** Retries the failures of an ended job. The state of the job does not change. */
   async #retry(
     requests: ReadonlyMap<Direction, RetryRequest>,
     signal: AbortSignal,
@@ -638,7 +655,7 @@ export class ReplicationJob {
   }
 }
 
-/** Returns the last checkpoint written or found by the previous run of this direction, if any. */
+/** Returns the last checkpoint that the previous run of this direction wrote or found, if any. */
 function lastCheckpoint(
   before: DirectionProgress | undefined,
   { id }: ReplicationId,
@@ -647,7 +664,7 @@ function lastCheckpoint(
   return before.checkpointedSequence;
 }
 
-/** Returns the position at which a direction was parked, if a watcher has woken the job. */
+/** Returns the position at which a direction was parked; undefined if it was not parked. */
 function parkedPlace(before: DirectionProgress | undefined): ParkedPlace | undefined {
   if (before?.startTimes === undefined) return undefined;
   const { startTimes, checkpointedSequence: sequence, statistics } = before;
@@ -674,8 +691,8 @@ function gently(replication: Replication): Replication {
 }
 
 /**
- * Whether the run was stopped in an orderly way, because the node is stopping, another job needs
- * the slot, or an operator acted.
+ * Whether a run was stopped in an orderly way: the node stops, another job needs the slot, or an
+ * operator has made a decision.
  */
 function isStop(error: unknown): boolean {
   return errorCode(error) === "REPLICATOR_STOPPED";

@@ -39,17 +39,17 @@ import { LagMeter } from "./lag-meter.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { isSameSecurity } from "./same-security.ts";
 
-/** Time limit for the last checkpoint of a stopped run. */
+/** Maximum time for the last checkpoint of a stopped run. */
 export const LAST_CHECKPOINT_MS_MAX = 5000;
 
 /** Delay of background tasks in a run that ends by itself. */
 const BESIDE_MS = 1000;
 
 /**
- * Abort reason for an orderly stop with a last checkpoint. Any other abort reason ends the run
- * without a checkpoint. `awaitsWrites` is set for an operator's decision, because the response to a
- * cancellation waits for the end of the run. A node that stops or needs the slot waits only a few
- * seconds for writes.
+ * Abort reason for an orderly stop, which includes a last checkpoint. Any other abort reason ends
+ * the run without a checkpoint. `awaitsWrites` is set for an operator's decision, because the
+ * response to a cancellation waits until the run has ended. A node that stops or needs the slot
+ * waits only a few seconds for writes.
  */
 export class StopRequest extends OperationalError {
   override readonly name = "StopRequest";
@@ -70,32 +70,36 @@ export interface ReplicationRunParts extends CheckpointWriterParts {
   readonly failures: RunFailures;
   readonly secrets: BatchObserver["secrets"];
   readonly copyLimits: CopyLimits;
-  /** Start position overriding the common checkpoint. */
+  /** Start position requested by an operator. It overrides the common checkpoint. */
   readonly restartAt?: { readonly sequence: SourceSequence } | undefined;
   /** Sequence of the last known checkpoint, at which the run is expected to start. */
   readonly expectedAt?: SourceSequence;
   /** Whether the run ends once it has caught up, even if the replication is continuous. */
   readonly endsCaughtUp?: boolean;
-  /** Called when both sides have answered, before copying. */
+  /**
+   * Called after both sides have responded, before copying begins. Can reject to prevent copying.
+   */
   readonly mayCopy?: () => Promise<void>;
-  /** Whether the job created the target. If absent, it counts as not created. */
+  /**
+   * Whether the job created the target. If absent, the job counts as not having created the target.
+   */
   readonly targetOrigin?: TargetOrigin;
-  /** Measures the lag of the run, if that is needed. */
+  /** Meter for the lag of the run, if the caller needs the lag. */
   readonly lag?: LagMeter;
   /** Called when the run has begun, and when its progress changes. */
   readonly onProgress?: () => void;
 }
 
 /**
- * Whether the job has created its target. Some jobs copy the security object only to a target that
- * they have created.
+ * Whether the job has created its target. Some jobs copy the security object only if they have
+ * created the target.
  */
 export interface TargetOrigin {
   readonly isCreatedHere: boolean;
   note(isCreatedHere: boolean): Promise<void>;
 }
 
-/** Progress of a run; sequences are the source's. */
+/** Progress of a run. All sequences are those of the source. */
 export interface ReplicationProgress {
   readonly statistics: ReplicationStatistics;
   readonly checkpointedSequence: SourceSequence;
@@ -119,8 +123,8 @@ export class ReplicationRun {
   readonly #changes: EarlyChanges;
   #pipeline: ChangesPipeline | undefined;
   /**
-   * Sequence at which the run is expected to start; undefined if unknown, or if the expectation was
-   * wrong.
+   * Sequence at which the run is expected to start; undefined if unknown, or if the expectation
+   * turned out to be wrong.
    */
   #expectedAt: SourceSequence | undefined;
   #isTargetEmpty = false;
@@ -145,7 +149,7 @@ export class ReplicationRun {
     });
   }
 
-  /** Whether the common checkpoint is known. Only then is the progress meaningful. */
+  /** Whether the common checkpoint is known. Until then, the progress is meaningless. */
   get hasBegun(): boolean {
     return this.#begun;
   }
@@ -155,14 +159,14 @@ export class ReplicationRun {
     return this.#checkpoints.log !== undefined;
   }
 
-  /** Whether some changes read from the feed have not been copied yet. */
+  /** Whether changes read from the feed have not been copied yet. */
   get hasWork(): boolean {
     return this.#sequence.hasOpen;
   }
 
   /**
-   * Monotonic time (ms) at which the feed began or last delivered something; undefined before it
-   * begins.
+   * Monotonic time (ms) at which the feed last delivered something or, before its first delivery,
+   * at which it began; undefined before it begins.
    */
   get quietSinceMs(): number | undefined {
     return this.#pipeline?.quietSinceMs;
@@ -178,7 +182,7 @@ export class ReplicationRun {
     return statisticsSince(this.#statisticsBefore, this.#statistics);
   }
 
-  /** Why the last checkpoint of a stopped run failed, if it did. */
+  /** Error of the last checkpoint of a stopped run, if the checkpoint failed. */
   get lostCheckpoint(): { readonly error: unknown } | undefined {
     return this.#lostCheckpoint;
   }
@@ -193,8 +197,8 @@ export class ReplicationRun {
   }
 
   /**
-   * Runs to the end. Rejects with the first failure, or with an abort reason other than a
-   * StopRequest.
+   * Runs until the replication has completed or is stopped. Rejects with the first failure, or with
+   * an abort reason that is not a StopRequest.
    */
   run(signal: AbortSignal): Promise<ReplicationEnding> {
     const { runtime, source, target, ids } = this.#parts;
@@ -220,15 +224,16 @@ export class ReplicationRun {
   }
 
   /**
-   * Resumes from the parked position without reading the logs. The next checkpoint verifies the
-   * logs. Returns false if resuming is impossible or the databases have changed: documents already
-   * written stay, and the run starts over.
+   * Resumes at the parked position without reading the logs, which the next checkpoint verifies.
+   * Returns false if the run cannot resume or the databases have changed. The run then starts over,
+   * and documents already written stay on the target.
    */
   async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
     if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
-    // A local copy of the log exists only if the source is read-only. Then the logs must be read:
-    // the next checkpoint is not written to the source, so it cannot verify the source's log.
+    // A local copy of the log exists only if the source is read-only. In this case, the logs must
+    // be read: the next checkpoint is not written to the source, so it cannot verify the source's
+    // log.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
@@ -254,8 +259,8 @@ export class ReplicationRun {
     const found = (await this.#resume(signal)) ?? (await this.#open(signal));
     await this.#parts.mayCopy?.();
     const { sequence, history } = found.ancestry;
-    // Use the statistics of the checkpoint rather than of the job: changes after the checkpoint are
-    // copied again, and counted again.
+    // Use the statistics of the checkpoint instead of the job's statistics, because changes after
+    // the checkpoint are copied and counted again.
     const isRestart = this.#parts.restartAt !== undefined;
     const statistics = isRestart ? this.#statistics : recordedStatistics(history);
     this.#begin(this.#startAfter(sequence), found, statistics);
@@ -263,7 +268,7 @@ export class ReplicationRun {
     await this.#copyToEnd(signal);
   }
 
-  /** Copies, writing checkpoints periodically and at the end. */
+  /** Copies until the feed ends. Writes checkpoints periodically and at the end. */
   async #copyToEnd(signal: AbortSignal): Promise<void> {
     const copied = new AbortController();
     const batchCopier = this.#openBatchCopier();
@@ -286,7 +291,10 @@ export class ReplicationRun {
     await this.#checkpoints.write(signal);
   }
 
-  /** Settles when background tasks should start. Short runs have ended by then. */
+  /**
+   * Resolves when background tasks should start. Most runs that end by themselves have ended by
+   * this time.
+   */
   async #undisturbed(copied: AbortSignal): Promise<void> {
     const { runtime, replication, endsCaughtUp = false } = this.#parts;
     if (replication.continuous && !endsCaughtUp) return;
@@ -294,7 +302,7 @@ export class ReplicationRun {
     await runtime.clock.sleep(beginMs, copied).catch(() => {});
   }
 
-  /** Resumes from the parked position, if both sides still have its checkpoint. */
+  /** Resumes at the parked position if both sides still have the job's checkpoint. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
     const { parkedAt, endsCaughtUp } = this.#parts;
     // A run that ends when caught up has already tried this in `#runFromParked`, unless its source
@@ -308,8 +316,8 @@ export class ReplicationRun {
   }
 
   /**
-   * Opens both sides and reads their replication logs. Meanwhile, requests the changes after the
-   * checkpoint at which the run is expected to start.
+   * Opens both sides and reads their replication logs. At the same time, requests the changes after
+   * the sequence at which the run is expected to start.
    */
   async #open(signal: AbortSignal): Promise<Checkpoints> {
     const { source, target, replication, ids, ownCheckpoint } = this.#parts;
@@ -331,7 +339,7 @@ export class ReplicationRun {
     return checkpoints;
   }
 
-  /** Returns the start of the run, given the common sequence. */
+  /** Returns the start sequence of the run, given the common sequence of both logs. */
   #startAfter(common: SourceSequence): SourceSequence {
     const { restartAt, replication } = this.#parts;
     if (restartAt !== undefined) return restartAt.sequence;
@@ -340,8 +348,8 @@ export class ReplicationRun {
 
   /**
    * Copies the source's security object if the replication asks for it, and if the job created the
-   * target or may replace the target's security object. Done before the first document is written,
-   * so that the target never has more readers than intended.
+   * target or may replace the target's security object. Called before the first document is
+   * written, so that the target never has more readers than intended.
    */
   async copySecurity(
     signal: AbortSignal,
@@ -374,20 +382,20 @@ export class ReplicationRun {
   }
 
   /**
-   * Rescans the changes up to the checkpoint if earlier runs skipped failed documents that are
-   * missing from the list of failures. The target reports the missing revisions.
+   * If earlier runs skipped failed documents that are missing from the list of failures, copies the
+   * changes up to the checkpoint again. The target reports which revisions it lacks.
    */
   async #lookBack(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { failures, restartAt } = this.#parts;
     const { checkpoints } = this.#checkpoints;
-    // A run that resumes a parked job checks at its end for failed documents that are missing from
-    // the list.
+    // A run that resumes a parked job has not read the logs. When it writes a checkpoint, it checks
+    // whether failed documents are missing from the list.
     if (checkpoints === undefined || restartAt !== undefined) return;
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;
     if (await failures.isWhole()) return;
-    // Abort the feed that was requested in advance: it would time out while the earlier changes are
-    // rescanned.
+    // Abort the feed that was requested early, because it would time out while the earlier changes
+    // are read.
     await this.#changes.giveUp();
     await this.#copyUpTo(ancestry.sequence, batchCopier, signal);
     await failures.lookedBack();
@@ -443,8 +451,8 @@ export class ReplicationRun {
         omissions,
         copyLimits,
         readsAhead: readsAhead(replication),
-        // In a pair, the reverse direction adds revisions to the source that the target already
-        // has.
+        // False for a pair: the reverse direction adds revisions to the source that the target
+        // already has.
         lacksAll: this.#isTargetEmpty && replication.pair !== true,
       },
       {
@@ -464,8 +472,8 @@ export class ReplicationRun {
     signal: AbortSignal,
   ): Promise<void> {
     const { failures, endsCaughtUp = false } = this.#parts;
-    // A run that ends when caught up does not process retry requests: they make the job due, and
-    // the next run processes them.
+    // A run that ends when caught up does not process retry requests. A request schedules the job's
+    // next run, which processes it.
     while (!endsCaughtUp) {
       const request = await failures.retryAsked(copied);
       if (request === undefined) return;
@@ -481,7 +489,7 @@ export class ReplicationRun {
     const { runtime, failures, replication } = this.#parts;
     const { clock } = runtime;
     const intervalMs = replication.options.failureRetrySec * 1000;
-    // The interval counts from the last retry by any run, since runs may be shorter than the
+    // The interval starts at the last retry by any run, since a run can be shorter than the
     // interval.
     const waitedMs = clock.nowMs() - (failures.waitsSinceMs ?? clock.nowMs());
     let pauseMs = Math.min(intervalMs, Math.max(0, intervalMs - waitedMs));
@@ -493,8 +501,8 @@ export class ReplicationRun {
   }
 
   /**
-   * Writes the last checkpoint of a run. If this fails, the run still ends, and the next run checks
-   * some changes again.
+   * Writes the last checkpoint of a stopped run. If the checkpoint fails, the run still ends, and
+   * the next run checks some changes again.
    */
   async #lastCheckpoint(): Promise<void> {
     const { clock, trace } = this.#parts.runtime;

@@ -3,8 +3,8 @@ import type { BatchCopier } from "../copying/copy-batch.ts";
 import type { RetryRequest, RunFailures } from "../failures/run-failures.ts";
 
 /**
- * Retries the requested failures once. Documents that arrive, or no longer exist on the source, are
- * removed from the list. Another attempt is counted for the other documents.
+ * Retries the requested failures once. Documents that arrive, or that no longer exist on the
+ * source, are removed from the list. For all other documents, another attempt is counted.
  */
 export async function retryFailures(
   batchCopier: BatchCopier,

@@ -8,12 +8,12 @@ import type { FailurePlace } from "../jobs/failing.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ReplicationEnding, ReplicationRun } from "./replication-run.ts";
 
-/** Error name for a server that keeps responding with 429. */
+/** Error name for a server that still responds with 429 after all retries. */
 export const RATE_LIMITED = "max_backoff";
 
 /**
- * Returns the `caught-up` ending of a job whose runs have copied all changes up to these update
- * sequences.
+ * Returns the `caught-up` ending of a job. For each direction, `runs` contains the run and the
+ * update sequence up to which it has copied all changes.
  */
 export function quietAt(
   runs: readonly (readonly [run: ReplicationRun, updateSequence: SourceSequence])[],
@@ -25,7 +25,7 @@ export function quietAt(
   return { kind: "caught-up", pending: 0, ...forward, reverse };
 }
 
-/** Returns the ending of a job that has copied all changes in all directions. */
+/** Returns the ending of a job whose runs have copied all changes in all directions. */
 export function completed(endings: readonly ReplicationEnding[]): RunEnding {
   const [forward, reverse] = endings.map((ending) => ("result" in ending ? ending.result : {}));
   const result = reverse === undefined ? { ...forward } : { ...forward, reverse };
@@ -48,8 +48,7 @@ export function endingOf(
   if (errorCode(error) === "REPLICATOR_STALLED") return { kind: "stalled", reason: failure.reason };
   if (failure.error === RATE_LIMITED) return { kind: "rate-limited", failure, cause };
   if (isRefusal(error)) return { kind: "store-refused", failure, cause };
-  // If this node cannot reach a server through a proxy, other nodes may still reach it, so do not
-  // report an outage.
+  // Do not report an outage of a server behind a proxy: other nodes might still reach the server.
   const isDirect = [replication.source, replication.target].every(
     (side) => side.kind === "local" || side.proxyUrl === undefined,
   );
@@ -57,7 +56,7 @@ export function endingOf(
   return { kind: "crashed", failure, cause, unreachable };
 }
 
-/** Whether the store is unavailable or rejects writes, for example on a full disk. */
+/** Whether the store is unavailable or rejects writes, for example because the disk is full. */
 export function isRefusal(error: unknown): boolean {
   return errorCode(error) === "KV_UNAVAILABLE";
 }

@@ -30,7 +30,7 @@ test.each(RUN_PHASES)(
   },
 );
 
-test("a run cannot be checkpointed before it has begun", () => {
+test("a run has no checkpoint before it has begun", () => {
   expect(phaseAfter("accepted", "checkpoint")).toBe("accepted");
   expect(RUN_PHASES.filter(isStartUnstored)).toEqual(["begun", "begun-checkpointed"]);
 });

@@ -1,13 +1,13 @@
 /**
  * Phases of a job held by this node. A short run stores its start together with its end, which
- * saves a commit; every other run stores its start immediately. Pure; docs/spec/replicator.md has
- * the same table.
+ * saves a commit; every other run stores its start immediately. The functions are pure, and
+ * docs/spec/replicator.md has the same table.
  *
  *   accepted               no run has begun
- *   begun                  the run has begun, and its start is not stored
- *   begun-checkpointed     as `begun`, with a checkpoint at which the next run resumes
+ *   begun                  the run has begun, and its start is not stored yet
+ *   begun-checkpointed     like `begun`, with a checkpoint at which the next run resumes
  *   running                the start of the run is stored
- *   running-checkpointed   as `running`, with a checkpoint
+ *   running-checkpointed   like `running`, with a checkpoint
  */
 export const RUN_PHASES = [
   "accepted",
@@ -23,7 +23,7 @@ export type RunPhase = (typeof RUN_PHASES)[number];
  *   begin          a short run has begun
  *   begin-stored   a run has begun, and its start is stored
  *   checkpoint     the run has a checkpoint
- *   store          progress is stored, and the start with it
+ *   store          the progress is stored, together with the start
  */
 export const PHASE_EVENTS = ["begin", "begin-stored", "checkpoint", "store"] as const;
 export type PhaseEvent = (typeof PHASE_EVENTS)[number];

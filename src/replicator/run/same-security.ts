@@ -2,15 +2,16 @@
 import { canonicalJson, type Digests, type JsonText, utf8Encode } from "../../base/index.ts";
 
 /**
- * Whether two objects are equal, regardless of formatting and the order of members. Throws for
- * invalid JSON.
+ * Whether two security objects are equal, regardless of formatting and the order of members. Throws
+ * for invalid JSON.
  */
 export function isSameSecurity(left: JsonText, right: JsonText): boolean {
   return canonicalJson(left) === canonicalJson(right);
 }
 
 /**
- * Returns a digest of a security object. Digests are equal if and only if `isSameSecurity` is true.
+ * Returns a digest of a security object. Two digests are equal if and only if `isSameSecurity` is
+ * true for the objects.
  */
 export function securityDigest(digests: Digests, text: JsonText): string {
   return digests.md5Hex(utf8Encode(canonicalJson(text)));

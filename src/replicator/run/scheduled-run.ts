@@ -1,11 +1,14 @@
-/** Applies a schedule: whether a run may start, when it must end, and when the next run starts. */
+/**
+ * Applies a schedule: determines whether a run may start, when it must end, and when the next run
+ * starts.
+ */
 import type { Clock } from "../../base/index.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { Replication } from "../request/replication.ts";
 import { intoWindow, nextRunSec, scheduleOf, windowEndSec } from "../request/schedule.ts";
 
-/** Polling interval for a job waiting for a number of changes, if its source is not watched. */
+/** Polling interval for a job that waits for a number of changes, if its source is not watched. */
 const LOOK_SEC = 60;
 
 /**
@@ -25,8 +28,8 @@ export function scheduledEnding(
 }
 
 /**
- * Returns the ending of a job that was due within its scheduled hours but is now outside them;
- * undefined if it may run. A job that an operator made due outside its hours may run.
+ * Returns the ending of a job that was due within its scheduled hours but is now outside of them.
+ * Returns undefined if the job may run. A job that an operator scheduled outside its hours may run.
  */
 export function missedHours(
   replication: Replication,
@@ -39,7 +42,10 @@ export function missedHours(
   return wasOpen && nextSec > nowSec ? { kind: "outside-schedule", nextSec } : undefined;
 }
 
-/** Resolves with the ending when the scheduled hours end; undefined if the run ends first. */
+/**
+ * Resolves with the run's ending when the scheduled hours end, or with undefined if the run ends
+ * first.
+ */
 export async function onceWindowCloses(
   clock: Clock,
   replication: Replication,
@@ -58,8 +64,8 @@ export async function onceWindowCloses(
 
 /**
  * Returns the ending if the source has fewer changes after `since` than the schedule requires.
- * Returns undefined if there are enough, or their number is unknown. `isWatched`: a watcher
- * notifies the job of changes.
+ * Returns undefined if there are enough changes, or if their number is unknown. `isWatched`: a
+ * watcher notifies the job of changes.
  */
 export async function tooFewChanges(
   replication: Replication,
@@ -70,7 +76,8 @@ export async function tooFewChanges(
 ): Promise<RunEnding | undefined> {
   const schedule = scheduleOf(replication);
   if (schedule?.kind !== "changes") return undefined;
-  // Request the position before counting, so that a watcher that starts there misses no change.
+  // Request the update sequence before the count, so that a watcher that starts at this sequence
+  // misses no change.
   const { updateSequence } = await source.info(signal);
   const pending = await source.pendingChangeCount(since, signal);
   if (pending === undefined || pending >= schedule.count) return undefined;

@@ -22,12 +22,13 @@ export interface WatchedRun {
   readonly run: ReplicationRun;
   readonly activity: Activity;
   /**
-   * Whether an idle feed shows activity: a server sends heartbeats, but a local database does not.
+   * Whether an idle feed of the source shows activity. A server sends heartbeats, but a local
+   * database does not.
    */
   readonly hasLiveFeed: boolean;
 }
 
-/** Throws a StallError after `timeoutMs` without progress despite pending work. */
+/** Throws a StallError when the run has made no progress for `timeoutMs`, although it has work. */
 export async function watchRun(
   { clock }: Pick<Runtime, "clock">,
   { run, activity, hasLiveFeed }: WatchedRun,
@@ -55,8 +56,8 @@ export async function watchRun(
 }
 
 /**
- * Returns the options after consecutive stalls. Each stall after the first halves the number of
- * copiers and connections.
+ * Returns the options for a run after `stallCount` consecutive stalls. Each stall after the first
+ * halves the number of copiers and the maximum number of connections.
  */
 export function afterStalls(stallCount: number, options: ReplicationOptions): ReplicationOptions {
   const divisor = 2 ** Math.max(0, stallCount - 1);

@@ -10,29 +10,33 @@ import { scheduleOf } from "../request/schedule.ts";
 import { watchedPlace } from "../request/watched-place.ts";
 import type { ReplicationRun } from "./replication-run.ts";
 
-/** Polling interval of a run that is still copying. */
+/** Minimum polling interval, which applies while a run is still copying. */
 const LOOK_MS_MIN = 1000;
-/** Required idle time while all slots of the node are in use. */
+/** Maximum required idle time while all slots of the node are in use. */
 const QUIET_MS_CROWDED = 1000;
-/** Polling interval of an idle run, to detect that all slots are in use. */
+/**
+ * Maximum polling interval of an idle run, so that the run soon detects when all slots are in use.
+ */
 const LOOK_MS_MAX = 2000;
 /**
- * A job that is woken within this time after parking has a busy source. Waking a job takes six to
- * eight requests. In a slot, a change takes three requests, plus one for the next page of the feed.
+ * If a job is woken within this time after it was parked, its source is busy. Waking a job takes
+ * six to eight requests. In a slot, each change takes three requests, and one more for the next
+ * page of the feed.
  */
 const BUSY_MS = 5000;
 /** Polling interval while parking is disabled. */
 const OFF_MS = 10_000;
 
 /**
- * Whether a watcher can detect that the job has work. It cannot if the code of the filter may
- * change without a change in the source. Jobs without checkpoints cannot park either, because each
- * run would start over.
+ * Whether a job can be parked, that is, whether a watcher can detect that it has work. A watcher
+ * cannot do this for a user's filter, whose code can change without a change of the source. Jobs
+ * without checkpoints cannot be parked either, because each run would start over.
  */
 export function canPark(digests: Digests, replication: Replication): boolean {
   const schedule = scheduleOf(replication);
   return (
-    // A watcher would wake a job outside its scheduled hours, so such a job is not parked.
+    // A watcher would wake a job outside its scheduled hours, so a job with scheduled hours is not
+    // parked.
     (replication.continuous ? schedule === undefined : schedule?.kind === "changes") &&
     replication.options.useCheckpoints &&
     userFilter(replication.selection) === undefined &&
@@ -40,27 +44,31 @@ export function canPark(digests: Digests, replication: Replication): boolean {
   );
 }
 
-/** Whether a woken run parks as soon as it has caught up, without waiting for an idle source. */
+/**
+ * Whether the run of a woken job parks the job as soon as it has caught up, without waiting until
+ * the source is idle.
+ */
 export function parksCaughtUp(
   { lastUpdatedMs: parkedAtMs }: Pick<ReplicationJobData, "lastUpdatedMs">,
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,
   nowMs: number,
 ): boolean {
-  // A job woken sooner has a busy source. In a slot, it receives changes without delay.
+  // A job that was woken earlier has a busy source. It keeps its slot, where it receives changes
+  // without delay.
   const busyMs = Math.min(BUSY_MS, parkAfterSec * 1000);
   return parkAfterSec > 0 && nowMs - parkedAtMs >= busyMs;
 }
 
-/** A run that reads from a source. */
+/** The run of one direction, and the source that it reads. */
 interface Feed {
   readonly run: Pick<ReplicationRun, "hasWork" | "quietSinceMs" | "progress">;
   readonly source: Endpoint;
 }
 
 /**
- * Resolves with the update sequences of the sources after `park_after_sec` without changes in any
- * of them; undefined if the runs end first. Ignores errors of the sources. `isCrowded` returns
- * whether all slots of the node are in use.
+ * Resolves with the sources' update sequences when no source has changed for `park_after_sec`;
+ * undefined if the runs end first. Errors of the sources are ignored. `isCrowded` returns whether
+ * all slots of the node are in use.
  */
 export async function onceQuiet(
   clock: Clock,
@@ -100,7 +108,7 @@ export async function onceQuiet(
   return undefined;
 }
 
-/** Returns the source's update sequence if there is no change after `sequence`. */
+/** Returns the source's update sequence; undefined if there are changes after `sequence`. */
 async function quietAt(
   source: Endpoint,
   sequence: SourceSequence,

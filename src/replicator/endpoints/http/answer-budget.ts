@@ -1,13 +1,16 @@
 /**
- * Limits for a peer's responses of each kind: length, and number of JSON values. Both limits are
- * enforced while the response is read and scanned, before anything is built from it. A hostile peer
- * can fail only its own job.
+ * Limits for each kind of response of a peer: its length, and its number of JSON values. Both
+ * limits are enforced while the response is read and scanned, before anything is built from it. A
+ * hostile peer can therefore make only its own job fail.
  */
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
 
-/** Longest buffered response: CouchDB's own limit for requests (`max_http_request_size`). */
+/**
+ * Maximum length of a buffered response, equal to CouchDB's own limit for requests
+ * (`max_http_request_size`).
+ */
 export const ANSWER_BYTES_MAX = 64 * MIB;
 
 export interface AnswerBudget {
@@ -23,8 +26,8 @@ export interface AnswerBudget {
 export const SHORT_ANSWER: AnswerBudget = { bytesMax: 64 * KIB, valuesMax: 1_000 };
 
 /**
- * Limits for a replication log. CouchDB stores 50 sessions with a dozen members each, three of
- * which are sequences.
+ * Limits for a replication log. CouchDB stores 50 sessions. Each session has a dozen members, of
+ * which three are sequences.
  */
 export const LOG_ANSWER: AnswerBudget = { bytesMax: 8 * MIB, valuesMax: 20_000 };
 
@@ -41,8 +44,9 @@ export const DOCUMENT_ANSWER: AnswerBudget = {
 };
 
 /**
- * Limits for a page of a changes feed, or one row. Each leaf is an object with one member, so the
- * row of a document with half a million leaves has a million JSON values.
+ * Limits for a page of a changes feed, or for a single row. A row contains an object with one
+ * member for each leaf, so the row of a document with half a million leaves has a million JSON
+ * values.
  */
 export const CHANGES_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, valuesMax: 1_200_000 };
 
@@ -52,8 +56,8 @@ export const CHANGES_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, values
 export const BULK_GET_ANSWER: AnswerBudget = { bytesMax: ANSWER_BYTES_MAX, valuesMax: 2_000_000 };
 
 /**
- * Limits for a list of database names or updates. A server that ignores `limit` may send all of
- * them.
+ * Limits for a list of database names or updates. A server that ignores `limit` might send all
+ * names or updates.
  */
 export const NAMES_ANSWER: AnswerBudget = { bytesMax: 32 * MIB, valuesMax: 1_000_000 };
 

@@ -18,7 +18,7 @@ test.each([
   expect(parse(text, "a")).toMatchObject([{ kind: "documents", documents }]);
 });
 
-test("treats text in a body that resembles another row as part of the body", async () => {
+test("treats text inside a body as part of the body, even if it resembles another row", async () => {
   const odd =
     '{"_id":"a","t":"}]},{\\"id\\":\\"b\\"","l":[{"id":"b","docs":[{"ok":{"_id":"b"}}]}]}';
   const text = `{"results":[{"id":"a","docs":[{"ok":${odd}}]},{"id":"b","docs":[{"ok":{"_id":"b"}}]}]}`;

@@ -1,6 +1,6 @@
 /**
- * Splits the response to `_bulk_get` into the documents' texts. Nearly all data of a first
- * replication pass through here, so the text is scanned once.
+ * Splits the response to `_bulk_get` into the documents' texts. Nearly all data of an initial
+ * replication pass through this code, so the text is scanned only once.
  */
 import type { JsonText, JsonValue, Utf8Writer } from "../../../base/index.ts";
 import {
@@ -13,14 +13,14 @@ import { historyFault } from "./received-history.ts";
 import type { Outline } from "./requests.ts";
 
 /**
- * Nesting level of a document's members in a `_bulk_get` response: below the list of rows, the row,
- * its list of documents, and the document.
+ * Nesting level of a document's members in a `_bulk_get` response: inside the list of rows, the
+ * row, its list of documents, and the document.
  */
 const MEMBERS_DEPTH = 6;
 
 /**
  * Scanning depth of a `_bulk_get` response: down to the members of documents. If a document is
- * nested too deeply, all are requested individually.
+ * nested too deeply, all documents of the response are requested individually.
  */
 export const BULK_GET: Outline = {
   depthMax: MEMBERS_DEPTH,
@@ -34,8 +34,8 @@ export const BULK_GET: Outline = {
 export const BULK_GET_WITH_ATTACHMENTS: Outline = { ...BULK_GET, depthMax: MEMBERS_DEPTH + 2 };
 
 /**
- * Returns the results in the order of the requests, or undefined if the response is invalid or does
- * not match them. `attachments` is true if attachments were requested.
+ * Returns the results in the order of the requests, or undefined if the response is invalid or its
+ * rows do not match the requests. `attachments` is true if attachments were requested.
  */
 export function parseBulkGet(
   answer: JsonValue | undefined,

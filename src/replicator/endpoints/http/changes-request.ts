@@ -21,16 +21,18 @@ export interface AskedChanges {
 }
 
 export interface FeedOptions {
-  /** Longest silence of the server while nothing changes. */
+  /** Time for which the server may send nothing while nothing changes. */
   readonly timeoutMs: number;
   /**
-   * Whether a short response is expected, because a watcher has woken the run or the database has
-   * few documents. Only for a feed that ends.
+   * For a one-shot feed: whether a short response is expected, because a watcher has woken the run
+   * or the database has few documents.
    */
   readonly isShort: boolean;
 }
 
-/** Builds the request for a feed. `feed` contains the parameters that depend on its kind. */
+/**
+ * Builds the request for a feed. `feed` contains the parameters that depend on the kind of feed.
+ */
 export function askedChanges(
   { selection, winningRevisionsOnly }: ChangesRequest,
   since: SourceSequence,
@@ -58,8 +60,8 @@ export function askedChanges(
 }
 
 /**
- * Status codes of servers that cannot filter by document ids, at least in this kind of feed. All
- * changes are then read, and filtered here.
+ * Status codes of servers that cannot filter this kind of feed by document ids. All changes are
+ * then read, and filtered locally.
  */
 const NOT_FILTERED: ReadonlySet<number> = new Set([400, 405, 501]);
 
@@ -80,12 +82,12 @@ export function chooser(wanted: Selection): (changes: Changes) => Changes {
 }
 
 /**
- * Values of `reason` with which CouchDB and PouchDB Server report a missing database, as opposed to
- * a missing filter.
+ * Matches the `reason` with which CouchDB and PouchDB Server report a missing database, as opposed
+ * to a missing filter.
  */
 const NO_DATABASE = /database does not exist|no_db_file/i;
 
-/** Returns the error for a response of `_changes` that has no rows. */
+/** Returns the error for an error response to a `_changes` request. */
 export function changesFailed(
   requests: HttpRequests,
   path: string,

@@ -48,8 +48,8 @@ export function lastSequenceOf(rows: readonly JsonValue[], before: SourceSequenc
 }
 
 /**
- * A row of the feed. Thousands of rows wait in the queue, so each is kept as bytes and parsed when
- * it is processed.
+ * A row of the feed. Thousands of rows wait in the queue, so each row is kept as bytes and parsed
+ * only when it is processed.
  */
 class ChangesRow implements ChangedDocument {
   readonly id: string;
@@ -70,7 +70,8 @@ class ChangesRow implements ChangedDocument {
     // (`couch_replicator_changes_reader`).
     const isRemoved = this.#row.member("removed")?.text === "true";
     const present = isRemoved ? listed.slice(1) : listed;
-    // A revision that is not a string is kept for the list of failures.
+    // A revision that is not a string is kept as JSON text, so that the list of failures can name
+    // it.
     return present.map((change) => revisionOf(change.member("rev")));
   }
 

@@ -1,9 +1,9 @@
 /**
  * The changes that a server has at the time of the request, as one response (`feed=normal`), which
- * ends with the last change at that time. A one-shot job therefore ends even if others keep
- * writing. Sequences are not compared to detect the end, because they need not be numeric.
+ * ends with the last change at that time. A one-shot job therefore ends even if other clients keep
+ * writing. The end is not detected by comparing sequences, because they need not be numeric.
  *
- * Rows are read as they arrive, and no faster than they are copied. A response that breaks off is
+ * Back-pressure: rows are read only as fast as they are copied. A response that breaks off is
  * requested again from its last row.
  */
 import { errorCode, JsonElements, type JsonValue } from "../../../base/index.ts";
@@ -48,7 +48,7 @@ const ROWS = {
 
 type Rows = readonly JsonValue[];
 
-/** Yields rows as they arrive, and returns the end of the feed. */
+/** Yields rows as they arrive, and returns the sequence at the end of the feed. */
 type Feed = AsyncGenerator<Rows, SourceSequence, undefined>;
 
 /**
@@ -80,8 +80,8 @@ export async function* readChangesSnapshot(
         if (changes.length > 0) yield changes;
         since = lastSequenceOf(rows, since);
       }
-      // Report the end of the feed, because a filter may have skipped changes after the last row.
-      // These changes need not be read again.
+      // Report the end of the feed, because a filter might have skipped changes after the last row.
+      // The next run then does not read these changes again.
       const end = next.value;
       if (hasNews && !isSamePosition(end, since)) yield [{ sequence: end }];
       return;

@@ -1,7 +1,8 @@
 /**
- * The changes feed of a server. A continuous job reads it in pages (`limit` and `feed=longpoll`),
- * each of which is one JSON text. That bounds memory, and the work to repeat when a connection
- * breaks. A one-shot job reads a single response to its end (`changes-snapshot.ts`).
+ * The changes feed of a server. A continuous job reads the feed in pages (`limit` and
+ * `feed=longpoll`); each page is one JSON text. Pages limit the memory, and the work that is
+ * repeated if a connection breaks. A one-shot job reads a single response to its end
+ * (`changes-snapshot.ts`).
  */
 import type { JsonValue } from "../../../base/index.ts";
 import {
@@ -32,9 +33,9 @@ import { NESTING_MAX } from "./json-answer.ts";
 import type { HttpRequests, Outline } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
-/** Rows per page of changes: a few hundred kilobytes. */
+/** Rows per page of changes. A page takes a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
-/** Rows and bytes per page from a distant server, where each page costs a round trip. */
+/** Maximum rows and bytes per page from a distant server, where each page costs a round trip. */
 const FAR_ROWS_MAX = 16_000;
 const FAR_BYTES_MAX = 4 * 1024 * 1024;
 /** Nesting level of the rows in a response. */
@@ -73,8 +74,8 @@ async function* readPages(
     const ended = page.rowCount < rowsMax;
     const isFar = (requests.roundTripMs ?? 0) >= FAR_MS_MIN;
     rowsMax = ended || !isFar ? CHANGES_ROWS_MAX : moreRows(rowsMax, page.changes);
-    // Report the end of the feed, because a filter may have skipped changes after the last row.
-    // These changes need not be read again.
+    // Report the end of the feed, because a filter might have skipped changes after the last row.
+    // The next run then does not read these changes again.
     const passed = items.length > 0 ? page.lastRowSequence : since;
     if (ended && !isSamePosition(page.lastSequence, passed)) {
       items.push({ sequence: page.lastSequence });

@@ -30,14 +30,15 @@ import { ANSWER_TOO_LONG, type Answer, type HttpRequests } from "./requests.ts";
  */
 const URL_LENGTH_MAX = 7000;
 
-/** Number of documents up to which a short response is expected. */
+/** Maximum number of documents in a request whose response is expected to be short. */
 const FEW_DOCUMENTS = 20;
 
 export interface HttpDocumentReaderParts {
   readonly runtime: Runtime;
   readonly parseMultipart: MultipartParser;
   /**
-   * Budgets of the endpoint, to which documents are charged. `fetch` charges requests and bytes.
+   * Budgets of the endpoint, to which read documents are charged. Requests and bytes are charged by
+   * `fetch`.
    */
   readonly spending?: EndpointSpending | undefined;
 }
@@ -76,8 +77,8 @@ export class HttpDocumentReader implements EndpointReader {
     } catch (error) {
       const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
       if (!isLong && !(await this.#isThere(error, signal))) throw error;
-      // The response is too large, takes too long, or breaks off because of one document: request
-      // each document individually.
+      // One document makes the response too large, too slow, or break off: request each document
+      // individually.
       return undefined;
     }
     return answer.status === 200 ? parseBulkGet(answer.json, requests, { attachments }) : undefined;
@@ -161,8 +162,8 @@ export class HttpDocumentReader implements EndpointReader {
   }
 
   /**
-   * Reads an attachment with its own request, for servers that respond to `open_revs` without the
-   * bytes of attachments.
+   * Reads an attachment with a separate request, for servers that respond to `open_revs` without
+   * the bytes of attachments.
    */
   async *#readAttachment(
     id: string,

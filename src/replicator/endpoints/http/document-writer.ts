@@ -24,7 +24,7 @@ import type { ServerWords } from "./server-words.ts";
 
 /**
  * Error names by status code, for a `_bulk_docs` request that a server rejects as a whole, although
- * a single document may be the cause. A name is used only if the response contains none.
+ * a single document may be the cause. Used only if the response contains no error name.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
@@ -111,7 +111,7 @@ export class HttpDocumentWriter implements EndpointWriter {
 
   /**
    * Returns the documents whose attachments match their digests, and adds the others to `failures`.
-   * A server would compute new digests for inlined bytes.
+   * The server cannot detect a mismatch, because it computes new digests for inlined bytes.
    */
   #sound(documents: readonly PlainDocument[], failures: WriteFailure[]): readonly PlainDocument[] {
     const { digests } = this.#parts.runtime;
@@ -135,7 +135,8 @@ export class HttpDocumentWriter implements EndpointWriter {
 }
 
 /**
- * Parses a document. Returns `undefined` for an invalid document, so that the target rejects it.
+ * Parses a document. Returns `undefined` for an invalid document, which is left for the target to
+ * reject.
  */
 function readWire(document: PlainDocument): WireDocument | undefined {
   try {
@@ -147,7 +148,8 @@ function readWire(document: PlainDocument): WireDocument | undefined {
 }
 
 /**
- * Whether a response confirms this revision of this document. CouchDB writes hashes in lower case.
+ * Whether a response confirms this revision of this document. Letter case is ignored, because
+ * CouchDB changes hashes to lower case.
  */
 function isWritten(
   answer: Record<string, unknown> | undefined,
@@ -192,15 +194,15 @@ function bulkBody(documents: readonly PlainDocument[]): Uint8Array {
 }
 
 /**
- * Room reserved per document in addition to its approximate length: for parts that the length does
- * not include, and for a few multi-byte characters.
+ * Characters reserved per document in addition to its approximate length: for parts that the length
+ * does not include, and for a few multi-byte characters.
  */
 const MARGIN_CHARACTERS = 256;
 
 /**
- * Returns the rows of a `_bulk_docs` response that contain an error, or `undefined` if an element
- * is not a row or does not match the request. CouchDB returns rows only for errors. A server that
- * also confirms documents must confirm each one that it does not reject.
+ * Returns the failures reported in a `_bulk_docs` response, or `undefined` if an element is not a
+ * row or does not match the request. CouchDB returns rows only for errors. If a server also
+ * confirms documents, it must either confirm or reject each one.
  */
 function bulkFailures(
   documents: readonly PlainDocument[],
@@ -220,8 +222,8 @@ function bulkFailures(
     const revisions = sent.get(id);
     if (revisions === undefined) return undefined;
     if (error === undefined) {
-      // A document is only confirmed if the row names the revision that was sent: the server may
-      // have assigned another one.
+      // A row confirms a document only if it names the revision that was sent: the server might
+      // have assigned a different revision.
       const written = revisions.filter((revision) => isWritten(row, String(id), revision));
       if (written.length === 0) return undefined;
       for (const revision of written) confirmed.add(keyOf(id, revision));

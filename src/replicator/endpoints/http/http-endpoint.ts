@@ -41,7 +41,7 @@ const FEED_TIMEOUT_MS_MIN = 1000;
 
 /** Status of the response if the database to create already exists. */
 const ALREADY_THERE = 412;
-/** Status codes of a server that timed out, and of one that does not implement a request. */
+/** Status codes of a server that timed out, and of a server that does not implement a request. */
 const TIMED_OUT = 408;
 const NOT_IMPLEMENTED = 501;
 /** Status codes for users without write access. */
@@ -55,9 +55,9 @@ const SECURITY = "_security";
 const isShort = true;
 
 /**
- * Pattern of the `Server` header of servers whose acknowledged writes are durable, regardless of
- * their configuration: CouchDB since 3.0, which has no `delayed_commits` and keeps
- * `_ensure_full_commit` only for older replicators, and compatible servers such as Tandem.
+ * Pattern of the `Server` header of servers whose acknowledged writes are durable, whatever their
+ * configuration. CouchDB since 3.0 has no `delayed_commits`, and keeps `_ensure_full_commit` only
+ * for older replicators. Compatible servers such as Tandem also match.
  */
 const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 
@@ -69,7 +69,10 @@ const CONTINUES_LOGS = /\(Tandem [^)]*\)/;
  */
 const NOT_OFFERED: ReadonlySet<number> = new Set([401, 403, 404, 405, 413]);
 
-/** Number of documents up to which a short response to a changes request is expected. */
+/**
+ * Maximum number of documents in a database whose response to a changes request is expected to be
+ * short.
+ */
 const FEW_DOCUMENTS = 500;
 
 export interface HttpEndpointParts
@@ -91,7 +94,7 @@ export class HttpEndpoint implements Endpoint {
    * report; NaN if a report contains no number.
    */
   #documentCount = Number.POSITIVE_INFINITY;
-  /** Why creating the database failed. Ignored if the database turns out to exist. */
+  /** Reason why the database could not be created. Ignored if the database turns out to exist. */
   #creationFailure: EndpointError | undefined;
 
   constructor(parts: HttpEndpointParts, address: ResolvedAddress, options: ReplicationOptions) {
@@ -182,7 +185,8 @@ export class HttpEndpoint implements Endpoint {
       if (typeof updateSequence === "number") return Math.max(0, updateSequence - since);
     }
     const path = `_changes${query({ since: sequenceText(since), limit: "0" })}`;
-    // A server that ignores `limit=0` responds with rows, so the budget is that of a page.
+    // A server that ignores `limit=0` responds with rows, so the budget of a page of changes
+    // applies.
     const response = await this.#requests.ask("GET", path, {
       budget: CHANGES_ANSWER,
       isShort,
@@ -332,7 +336,8 @@ export class HttpEndpoint implements Endpoint {
     if (response.status === TIMED_OUT || isFailed || isOther) {
       throw this.#requests.unexpected("checkpoint_commit_failure", path, response, response.text);
     }
-    // Some services no longer support this call, because every acknowledged write is durable.
+    // Some services no longer support `_ensure_full_commit`, because every acknowledged write is
+    // durable.
     return (await this.info(signal)).instanceStartTime;
   }
 }
@@ -367,8 +372,8 @@ function startTimeOf(value: unknown): string {
 }
 
 /**
- * Time for which a server may delay a page of changes: less than the timeouts of the request and of
- * the run.
+ * Returns the time for which a server may delay a page of changes: less than the timeouts of the
+ * request and of the run.
  */
 function feedTimeoutMs(
   connectionTimeoutMs: number,

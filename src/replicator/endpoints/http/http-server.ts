@@ -10,13 +10,13 @@ import { asObject } from "./json-answer.ts";
 import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 
 /**
- * Pattern of the database names that are processed. It allows longer names than CouchDB, and only
+ * Pattern of the database names that are processed. It allows longer names than CouchDB, but only
  * characters for which string order equals byte order.
  */
 const NAME = /^[\x21-\x7e]{1,1000}$/;
 /**
  * Maximum length of a name in a feed, since a longer name would not fit into a key of the store.
- * Servers other than CouchDB may use other characters.
+ * The name may contain any character, since servers other than CouchDB may allow more characters.
  */
 const NAME_LENGTH_MAX = 1000;
 /** Time for which the server may delay a response while nothing changes. */
@@ -38,11 +38,11 @@ export interface ServerUpdates {
 /** A page of database names in byte order, starting after a given name. */
 export interface NamesPage {
   readonly names: readonly string[];
-  /** Whether there may be more names. */
+  /** Whether more names might follow. */
   readonly hasMore: boolean;
 }
 
-/** Members of an update by which deleted databases are recognized. */
+/** The members of a `_db_updates` row that identify deleted databases. */
 export interface DatabaseEvent {
   readonly name: string;
   readonly isDeletion: boolean;
@@ -91,8 +91,8 @@ export class HttpServer {
   }
 
   /**
-   * Returns the names of up to a thousand most recently changed databases, latest first; empty if
-   * the feed does not report them.
+   * Returns the names of the most recently changed databases, at most a thousand, latest first;
+   * empty if the feed does not report them.
    */
   async latestChanged(signal: AbortSignal): Promise<readonly string[]> {
     const path = `_db_updates${query({ descending: "true", limit: String(UPDATES_MAX) })}`;
@@ -105,7 +105,10 @@ export class HttpServer {
     return [...new Set(names)].slice(0, UPDATES_MAX);
   }
 
-  /** Returns the updates after `since`. Waits for the first one up to a time limit. */
+  /**
+   * Returns the updates after `since`. If nothing has changed, waits for the next update, up to a
+   * time limit.
+   */
   async updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates> {
     const from = typeof since === "string" ? since : JSON.stringify(since);
     const parameters = { feed: "longpoll", since: from, timeout: String(FEED_TIMEOUT_MS) };
@@ -121,8 +124,8 @@ export class HttpServer {
   }
 
   /**
-   * Returns the next names after `after`, which is "" for the first. A server without support for
-   * limits returns all. Throws an EndpointError if the account may not list them.
+   * Returns the names that follow `after`; "" stands for the beginning. A server without support
+   * for limits returns all names. Throws an EndpointError if the account may not list names.
    */
   async names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage> {
     const wanted = limit + 1;
@@ -155,10 +158,7 @@ export class HttpServer {
     return status === 200 && asObject(json) !== undefined ? text : undefined;
   }
 
-  /**
-   * Returns the update sequences of up to a hundred databases. Makes as many requests as
-   * `requestCount` returns.
-   */
+  /** Returns the update sequences of up to a hundred databases. Sends `requestCount` requests. */
   async sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences> {
     if (this.#hasDatabasesInfo) {
       const found = await this.#databasesInfo(names, signal);
@@ -221,7 +221,7 @@ export class HttpServer {
   }
 }
 
-/** Returns the rows of a `_db_updates` response, in order. Invalid ones are dropped. */
+/** Returns the rows of a `_db_updates` response, in order. Invalid rows are dropped. */
 function eventsOf(answer: unknown): readonly DatabaseEvent[] {
   const results: unknown = asObject(answer)?.results;
   if (!Array.isArray(results)) return [];

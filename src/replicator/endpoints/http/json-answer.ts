@@ -6,7 +6,7 @@ import { JsonLimitError, outlineJson } from "../../../base/index.ts";
  * level.
  */
 export const NESTING_MAX = 1_000;
-/** Maximum number of JSON values that are parsed without yielding. */
+/** Maximum number of JSON values that are parsed without yielding to the event loop. */
 const PARSED_VALUES_MAX = 20_000;
 
 /**
@@ -24,7 +24,7 @@ export function parseJson(text: string): unknown {
   return JSON.parse(text);
 }
 
-/** Whether a scan failed because of the text itself: invalid JSON, or a limit exceeded. */
+/** Whether a scan failed because of the text itself, which is invalid JSON or exceeds a limit. */
 export function isNoAnswer(error: unknown): boolean {
   return error instanceof SyntaxError || error instanceof JsonLimitError;
 }
@@ -36,7 +36,7 @@ export function isTooMuch(error: unknown): error is JsonLimitError {
 
 /**
  * Whether an invalid response begins like JSON or is empty. Such a response is incomplete even if
- * it ended without an error, since a proxy may end it early.
+ * it ended without an error, since a proxy might have ended it early.
  */
 export function isBroken(text: string): boolean {
   const first = text.trimStart()[0];

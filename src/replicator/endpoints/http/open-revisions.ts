@@ -37,7 +37,9 @@ import { DOCUMENT_ANSWER } from "./answer-budget.ts";
 import { isTooMuch } from "./json-answer.ts";
 import { historyFault } from "./received-history.ts";
 
-/** Maximum number of a document's members, each of which takes memory while it is parsed. */
+/**
+ * Maximum number of a document's members. Each member takes memory while the document is parsed.
+ */
 const MEMBERS_MAX = 1_000_000;
 /** Nesting level of a document's members: in a single document, and in an array of results. */
 const DOCUMENT_DEPTH = 1;
@@ -58,7 +60,10 @@ export type OutlineDocument = (
   limits: Partial<ScanOptions>,
 ) => Promise<JsonValue>;
 
-/** Passes each document of the response to `consume`. Returns false if it has no documents. */
+/**
+ * Passes each document of the response to `consume`. Returns false if the response has no
+ * documents.
+ */
 export async function readOpenRevisions(
   answer: OpenRevisionsAnswer,
   consume: (document: StreamedDocument) => Promise<void>,
@@ -82,7 +87,7 @@ export async function readOpenRevisions(
       continue;
     }
     const document = await readDocument({ body: plainBody(answer, part) }, outline);
-    // The response contains all attachments that the target lacks. The stubs in this document thus
+    // The response contains all attachments that the target lacks, so the stubs in this document
     // stand for attachments that the target has.
     await consume(withoutAttachments(document));
     found = true;
@@ -160,7 +165,7 @@ async function* followingParts(
     if (next.done === true) {
       throw new ProtocolError(400, "bad_request", "An attachment that should follow is missing");
     }
-    // A part may name its attachment; otherwise the order determines it (RFC 2183).
+    // A part can name its attachment (RFC 2183). Otherwise, the order of the parts identifies it.
     const disposition = next.value.headers.get("content-disposition");
     const name = disposition && parseMediaType(disposition).parameters.get("filename");
     const item = (name && byName.get(name)) || following[index];
@@ -177,8 +182,8 @@ function withoutAttachments(document: JsonValue): StreamedDocument {
 }
 
 /**
- * Converts a document from a server without multipart responses. The attachments of its stubs are
- * requested one by one.
+ * Converts a document from a server that does not send multipart responses. The attachments of its
+ * stubs are requested one by one.
  */
 function streamed(answer: OpenRevisionsAnswer, document: JsonValue): StreamedDocument {
   const { id, revision, attachments } = parseDocument(document);
@@ -224,8 +229,8 @@ function describe(attachment: WireAttachment): Omit<AttachmentStream, "body"> {
 }
 
 /**
- * Yields the attachment's bytes. Throws if there are more bytes than the document states, since
- * such a stream might never end.
+ * Yields the attachment's bytes. Throws if there are more bytes than the document states, since a
+ * stream that exceeds this length might never end.
  */
 async function* bounded(
   { encoding, length, encodedLength }: WireAttachment,
@@ -272,7 +277,7 @@ function idOf(id: string | undefined): string {
   return id;
 }
 
-/** Version vector that Sync Gateway 4 adds to documents, and that CouchDB refuses. */
+/** Version vector that Sync Gateway 4 adds to documents, and that CouchDB rejects. */
 const VERSION_VECTOR = "_cv";
 
 async function readDocument(

@@ -3,13 +3,17 @@ import type { JsonValue } from "../../../base/index.ts";
 import { parseRevision } from "../../../protocol/index.ts";
 import { parseObject } from "./json-answer.ts";
 
-/** Usual beginning of a history. Matching it avoids parsing a thousand ancestors. */
+/**
+ * Usual beginning of a history. Matching it avoids parsing the whole history, which can list a
+ * thousand ancestors.
+ */
 const USUAL_BEGINNING = /^\{"start":(\d+),"ids":\["([^"\\]*)"/;
 
 /**
- * Returns the reason why the history must not be written, if any. Without `_revisions`, a target
- * would treat the revision as a root without ancestors, in conflict with existing revisions. If
- * `_rev` and `_revisions` differ, the target would store the revision in `_revisions`.
+ * Returns the reason why the document must not be written with its history, if any. Without
+ * `_revisions`, a target would treat the revision as a root without ancestors, in conflict with
+ * existing revisions. If `_rev` and `_revisions` differ, the target would store the revision named
+ * in `_revisions`.
  */
 export function historyFault(document: JsonValue): string | undefined {
   const revision = document.member("_rev")?.string;
@@ -27,8 +31,8 @@ export function historyFault(document: JsonValue): string | undefined {
 }
 
 /**
- * Returns the newest revision of a history, or `undefined` if the history is invalid; the document
- * is then rejected when it is parsed.
+ * Returns the newest revision of a history, or `undefined` if the history is invalid. An invalid
+ * history is rejected when the document is parsed.
  */
 function leafOf(text: string): { readonly start: number; readonly hash: string } | undefined {
   const usual = USUAL_BEGINNING.exec(text);

@@ -66,12 +66,14 @@ const MISREAD_LENGTH_MAX = 200;
 /** Paths of changes feeds. Their responses may be delayed until something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
-/** Longest wait for a write when a node stops or gives a slot to another job. */
+/**
+ * Maximum wait for a write in progress when a node stops or gives the job's slot to another job.
+ */
 const STOP_MS_MAX = 5000;
 
 /**
- * Time for which a stopped run waits for its writes. A request to cancel the job is answered only
- * after the writes have ended.
+ * Selects the requests that a stopped run waits for, and the time for which it waits. A request to
+ * cancel the job is answered only after its writes have ended.
  */
 const LINGERING = {
   isWrite: ({ method, url }: FetchRequest) =>
@@ -113,19 +115,19 @@ export interface HttpRequestsParts {
   readonly userAgent: string;
   /** Measures the transfers of the run that sends the requests. */
   readonly activity?: Activity | undefined;
-  /** Generation of the connections. A higher number than before opens new connections. */
+  /** Generation of the connections. Connections of an earlier generation are not reused. */
   readonly generation?: number | undefined;
   /** Records work on long responses. If absent, such work is not recorded. */
   readonly during?: Hazardous | undefined;
 }
 
 /**
- * Performs work that may crash the node. The description of the work is stored while it is in
+ * Performs work that can crash the node. The description `work` is stored while the work is in
  * progress.
  */
 export type Hazardous = <T>(work: string, perform: () => Promise<T>) => Promise<T>;
 
-/** Length from which parsing a response may crash the node. */
+/** Minimum length of a response whose parsing is recorded, because it can crash the node. */
 const HAZARD_BYTES_MIN = 8 * 1024 * 1024;
 
 export type Method = "GET" | "PUT" | "POST";
@@ -136,8 +138,8 @@ export interface RequestParts {
   /** Whether to send the request only once, even if the response asks to retry it later. */
   readonly once?: boolean | undefined;
   /**
-   * Whether request and response are short and the server responds promptly. A Tandem server may
-   * then receive the request in a batch with those of other runs.
+   * Whether request and response are short and the server responds promptly. Such a request can be
+   * sent to a Tandem server in a batch with requests of other runs.
    */
   readonly isShort?: boolean | undefined;
   readonly signal: AbortSignal;
@@ -157,10 +159,10 @@ export type Begun<T> =
   | { readonly kind: "begun"; readonly begun: T }
   | { readonly kind: "refused"; readonly status: number; readonly text: string };
 
-/** Limits of a response that is read completely, and how to scan it. */
+/** Options for reading a complete response: its limits, and how to scan it. */
 interface Whole {
   readonly budget: AnswerBudget;
-  /** How to scan the response. If absent, it is parsed as a whole. */
+  /** How to scan the response. If absent, the response is parsed as a whole. */
   readonly outline?: Outline;
 }
 
@@ -234,7 +236,7 @@ export class HttpRequests {
       this.#isFeed(url) ? feedConnection : this.#connection,
     );
     const limited = withTimeLimit(parts.runtime, connected, ({ url }) =>
-      // Feeds have no time limit: they may be silent for long, and may never end.
+      // Feeds have no time limit: they can be silent for a long time, and some never end.
       this.#isFeed(url) ? Number.POSITIVE_INFINITY : parts.client.requestTimeoutMs,
     );
     const grant = this.#sharedGrant(address);
@@ -262,14 +264,14 @@ export class HttpRequests {
     return this.#serverName;
   }
 
-  /** Shortest recent time until a response began, if any response has begun. */
+  /** Shortest recent time to the beginning of a response; undefined before the first response. */
   get roundTripMs(): number | undefined {
     return this.#roundTrip.leastMs;
   }
 
   /**
-   * Removes secrets from the error of a request. The server may have repeated one in a redirect
-   * URL.
+   * Removes secrets from the error of a request, because the server might have repeated a secret in
+   * a redirect URL.
    */
   #withoutSecrets(error: unknown): unknown {
     if (!(error instanceof RequestFailedError)) return error;
@@ -327,7 +329,7 @@ export class HttpRequests {
       const response = await this.#once(request);
       const isRefusal = response.status >= 300;
       const { bytesMax } = parts.budget;
-      // An error response is shown to users, so it is cut off at the budget instead of being
+      // An error response is shown to users, so it is truncated to the budget instead of being
       // rejected.
       body = isRefusal
         ? await readBeginning(response, bytesMax)
@@ -381,8 +383,8 @@ export class HttpRequests {
   /**
    * Sends a request, and returns the result of `begin`, which reads the beginning of the response.
    * If the connection breaks before `begin` has finished, the request is repeated, as if no
-   * response had arrived. `begin` is called for responses with status 200 only; others are read in
-   * full.
+   * response had arrived. `begin` is called only for responses with status 200; all other responses
+   * are read in full.
    */
   async begin<T>(
     method: Method,
@@ -406,7 +408,10 @@ export class HttpRequests {
     return { kind: "refused", status: response.status, text: await readText(response) };
   }
 
-  /** Reads the whole body of a response to this path. Throws an EndpointError `answer_too_long`. */
+  /**
+   * Reads the whole body of a response to this path. Throws an EndpointError `answer_too_long` if
+   * the body is longer than `bytesMax`.
+   */
   async readWhole(response: FetchResponse, path: string, bytesMax: number): Promise<Uint8Array> {
     const body = await readBytes(response, bytesMax);
     if (body !== undefined) return body;
@@ -429,7 +434,7 @@ export class HttpRequests {
 
   /**
    * Performs work on a response to this path. Work on a long response is recorded, so that the
-   * job's next run detects if it crashed the node.
+   * job's next run detects whether the work crashed the node.
    */
   #process<T>({ length }: Uint8Array, path: string, perform: () => Promise<T>): Promise<T> {
     const { during } = this.#parts;
@@ -459,7 +464,7 @@ export class HttpRequests {
     return response;
   }
 
-  /** Sends a request without retries, because its body can be read only once. */
+  /** Sends a request without retries, because the body of the request can be read only once. */
   sendOnce(method: Method, path: string, parts: RequestParts): Promise<FetchResponse> {
     return this.#once(this.#request(method, path, parts));
   }
@@ -488,7 +493,10 @@ export class HttpRequests {
     throw new EndpointError("max_backoff", reason);
   }
 
-  /** Returns the error for a 401 or 403: CouchDB's reason, followed by the server's response. */
+  /**
+   * Returns the error for a response with status 401 or 403. It consists of CouchDB's reason,
+   * followed by the server's response.
+   */
   refused(status: number, text: string): EndpointError {
     const { words } = this;
     const place = `unauthorized to access or create database ${this.shownUrl}`;
@@ -510,8 +518,8 @@ export class HttpRequests {
   }
 
   /**
-   * Returns the error for a success status with unexpected content, such as a login page, or the
-   * response for a different path.
+   * Returns the error for a response with a success status but unexpected content, such as a login
+   * page, or the response for a different path.
    */
   misread(
     error: string,

@@ -3,14 +3,14 @@ import { isRevision, type MissingRevisions } from "../../../databases/index.ts";
 import { asObject } from "./json-answer.ts";
 
 /**
- * Maximum ancestors sent as `atts_since`. A few are enough to avoid refetching attachments, and
- * each lengthens the request.
+ * Maximum number of ancestors sent as `atts_since`. A few are enough to avoid refetching
+ * attachments, and each lengthens the request.
  */
 const ANCESTORS_MAX = 1_000;
 
 /**
- * Returns the missing revisions among those requested. Returns undefined if the response is
- * malformed or names other revisions, because it is then unknown what is missing.
+ * Returns those of the requested revisions that are missing. Returns undefined if the response is
+ * malformed or names revisions that were not requested, because the response is then unreliable.
  */
 export function missingOf(
   answer: Readonly<Record<string, unknown>>,
@@ -29,8 +29,8 @@ export function missingOf(
 
 /**
  * Returns the revisions of one document that the response names, spelled as in the request;
- * undefined if the response names one that was not requested. A server may spell a revision in
- * another letter case.
+ * undefined if the response names a revision that was not requested. Letter case is ignored, since
+ * a server might change it.
  */
 function lackingOf(asked: readonly string[] | undefined, named: unknown): string[] | undefined {
   if (asked === undefined || !Array.isArray(named)) return undefined;

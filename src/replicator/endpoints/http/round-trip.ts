@@ -1,12 +1,13 @@
 /**
- * Measures the distance of a server: the shortest time until it began to respond, which includes no
- * waiting for other work. Measurements are dropped after some minutes, since the distance may grow.
+ * Measures the distance of a server as the shortest time to the beginning of a response, because
+ * the shortest time includes no wait for other work. Measurements are dropped after some minutes,
+ * since the distance can grow.
  */
 import type { Clock } from "../../../base/index.ts";
 
 /**
- * Period after which measurements begin to be dropped. If it were shorter, a server that is busy
- * for a long time would be mistaken for a distant one.
+ * Length of a measurement period. Measurements of the current and the previous period are used. If
+ * periods were shorter, a server that is busy for a long time would be mistaken for a distant one.
  */
 const PERIOD_MS = 300_000;
 
@@ -21,7 +22,7 @@ export class RoundTrip {
     this.#beganMs = clock.monotonicMs();
   }
 
-  /** Records the time until a response began. */
+  /** Records the time from a request to the beginning of its response. */
   add(durationMs: number): void {
     const nowMs = this.#clock.monotonicMs();
     if (nowMs - this.#beganMs >= PERIOD_MS) {
@@ -32,7 +33,7 @@ export class RoundTrip {
     this.#currentMs = least(this.#currentMs, durationMs);
   }
 
-  /** Shortest time of the last one or two periods with responses, if any. */
+  /** Shortest time in the current and the previous period; undefined without responses. */
   get leastMs(): number | undefined {
     return this.#formerMs === undefined ? this.#currentMs : least(this.#currentMs, this.#formerMs);
   }

@@ -1,6 +1,6 @@
 /**
  * Formats text received from a server for display, without credentials and limited to a few
- * sentences. No other text of a peer is stored or shown.
+ * sentences. Text of a peer is stored and shown only in this form.
  */
 import type { SecretsInUse } from "../../../http-client/index.ts";
 import { repeatsCredential, type ServerAnswer } from "../endpoint.ts";
@@ -23,8 +23,8 @@ export class ServerWords {
   }
 
   /**
-   * Describes a response in one line: its status, and CouchDB's error and reason, or else the
-   * beginning of its text.
+   * Describes a response in one line: its status, followed by CouchDB's error and reason. If these
+   * are missing, the status is followed by the beginning of the text.
    */
   described(status: number, text: string): string {
     const { error, reason } = parseObject(text) ?? {};
@@ -34,12 +34,15 @@ export class ServerWords {
     return error === undefined ? `${status}: ${shown}` : `${status} ${shown}`;
   }
 
-  /** Throws an EndpointError for a value that is stored unchanged but repeats a credential. */
+  /** Throws an EndpointError if `value`, which is stored unchanged, contains a credential. */
   refuseRepeated(value: unknown, what: string): void {
     if (this.#secrets.isRepeatedIn(value)) throw repeatsCredential(what);
   }
 
-  /** Returns the error in a response; an error without a name is named by its status. */
+  /**
+   * Returns the error in a response. If the response has no error name, the name is `http_`
+   * followed by the status.
+   */
   answer(status: number, text: string): ServerAnswer {
     const { error, reason } = parseObject(text) ?? {};
     return {

@@ -1,4 +1,4 @@
-/** Access of a replication to a local database: as a user, with that user's current rights. */
+/** A replication's access to a local database, with the current rights of the job's owner. */
 
 import { errorCode, type Runtime } from "../../../base/index.ts";
 import {
@@ -34,11 +34,11 @@ export interface LocalEndpointParts {
   /** Filters in design documents. */
   readonly functions: DesignFunctions;
   /**
-   * Returns the current rights of a directory user, or undefined if there is no such user. The name
-   * is null for clients of a server without administrators.
+   * Returns the current rights of a directory user, or undefined if there is no such user.
+   * `userName` is null for clients of a server without administrators.
    */
   readonly resolveUser: (userName: string | null) => Promise<SecuritySubject | undefined>;
-  /** Limits for written documents. Read at each use, so that changed settings apply. */
+  /** Limits for documents to be written. Read at each use, so that changed settings apply. */
   readonly documentLimits: {
     /** Maximum size of a document (`max_document_size`). */
     readonly documentBytesMax: number;
@@ -90,7 +90,10 @@ export class LocalAccess {
     throw new EndpointError("forbidden", "You are not allowed to access this db.");
   }
 
-  /** Throws if the job's document was replicated and the database is a system database. */
+  /**
+   * Throws if the owner's job came from a replicated document and the database is a system
+   * database.
+   */
   refuseSystemName(): void {
     if (this.#owner.isCopy !== true || !isSystemName(this.name)) return;
     throw new EndpointError("forbidden", COPIED);

@@ -1,4 +1,7 @@
-/** The changes of a local database, read in pages. A watch waits for new changes. */
+/**
+ * The changes of a local database, read in pages. A continuous feed waits for new changes with a
+ * watch.
+ */
 import {
   type Change,
   type ChangesOfDocuments,
@@ -18,7 +21,7 @@ import {
 import type { LocalAccess } from "./access.ts";
 import { type LocalSelection, openLocalSelection } from "./selection.ts";
 
-/** Rows per read of the changes. */
+/** Maximum number of changes per read. */
 const CHANGES_ROWS_MAX = 1000;
 
 export async function* readLocalChanges(
@@ -35,8 +38,8 @@ export async function* readLocalChanges(
   let { since } = begun;
   // A one-shot job copies only the changes that exist when it starts.
   const until = request.continuous ? {} : { until: begun.last };
-  // Look up the existing changes of a few documents by id. Later changes are fewer, so scan the
-  // feed for them.
+  // If few ids are selected, look up their existing changes by id. Later changes are found by
+  // scanning the feed, because there are fewer of them.
   let few = fewIds(request);
   for (;;) {
     signal.throwIfAborted();
@@ -53,8 +56,8 @@ export async function* readLocalChanges(
     changed ||= items.length > 0;
     if (page.lastSequence !== undefined) {
       since = page.lastSequence;
-      // The sequence of the last row is passed on, so that changes skipped by the selection need
-      // not be read again.
+      // Report the sequence of the last row, so that changes skipped by the selection need not be
+      // read again.
       const isPassed = items.at(-1)?.sequence !== since;
       if (isPassed && (changed || request.continuous)) items.push({ sequence: since });
     }
@@ -65,7 +68,7 @@ export async function* readLocalChanges(
   }
 }
 
-/** Returns the selected ids, if they are few. */
+/** Returns the selected ids; undefined if there are too many to look up individually. */
 function fewIds({ selection }: ChangesRequest): readonly string[] | undefined {
   if (selection.kind !== "doc-ids") return undefined;
   const ids = [...new Set(selection.ids)];
@@ -84,8 +87,9 @@ async function readPage(
 }
 
 /**
- * Converts a sequence to the local form, a string. 0, at which a replication without a checkpoint
- * starts, precedes all others. The user may also have given a time (`since_seq`).
+ * Converts a sequence to the local form, which is a string. 0 is the beginning of the feed, where a
+ * replication without a checkpoint starts. `sequence` can also be a time that the user specified
+ * (`since_seq`).
  */
 export async function startOf(
   tx: ReadTransaction,

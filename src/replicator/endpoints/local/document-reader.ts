@@ -22,7 +22,10 @@ import type {
 } from "../endpoint.ts";
 import type { LocalAccess } from "./access.ts";
 
-/** Documents per transaction: few enough to stay far below its time limit. */
+/**
+ * Maximum number of documents per transaction, low enough to stay far below the time limit of
+ * transactions.
+ */
 const DOCUMENTS_MAX = 100;
 
 export class LocalDocumentReader {
@@ -136,9 +139,9 @@ export class LocalDocumentReader {
 }
 
 /**
- * Returns the attachments whose bytes are sent to a peer that has `ancestors`: those that it lacks,
- * and those of unknown age. Position 0 means an unknown age: CouchDB assigns it to attachments that
- * arrived without a position.
+ * Returns the attachments whose bytes are sent to a peer that has the revisions `ancestors`:
+ * attachments that the peer lacks, and attachments of unknown age. A revision position (`revpos`)
+ * of 0 means an unknown age: CouchDB assigns it to attachments that arrived without a position.
  */
 function sentAttachments(document: Document, ancestors: readonly string[]): readonly Attachment[] {
   const lacking = attachmentsSince(document, ancestors);

@@ -1,6 +1,6 @@
 /**
- * Writes documents to a local database: many in one transaction, or one with its attachments; and
- * reports those that the store refuses.
+ * Writes documents to a local database: many in one transaction, or one with its attachments.
+ * Reports the documents that the store rejects.
  */
 import { errorCode, OperationalError } from "../../../base/index.ts";
 import type {
@@ -44,7 +44,7 @@ export class LocalDocumentWriter {
   readonly #access: LocalAccess;
   readonly #jobId: string | undefined;
 
-  /** `jobId` is stored with conflicts that the writes cause. */
+  /** `jobId` is stored with the conflicts that the writes cause. */
   constructor(access: LocalAccess, jobId: string | undefined) {
     this.#access = access;
     this.#jobId = jobId;
@@ -108,7 +108,7 @@ export class LocalDocumentWriter {
     }
   }
 
-  /** Stores the attachments that follow a document. Its stubs remain stubs. */
+  /** Stores the attachments that follow a document. Stubs in the document remain stubs. */
   async #stage(
     database: Database,
     wire: WireDocument,
@@ -213,7 +213,7 @@ export class LocalDocumentWriter {
     const { kv, functions } = this.#access.parts;
     const user = await this.#access.user();
     try {
-      // Writing a replicated revision is idempotent.
+      // Retry after an unknown outcome, because writing a replicated revision is idempotent.
       const again = { whenUnknown: "retry" } as const;
       return await transactValidated(kv, functions, again, async (tx, validation) => {
         const database = await this.#access.open(tx, user);
@@ -246,7 +246,7 @@ interface InlineAttachments {
   readonly whole: readonly WholeAttachment[];
 }
 
-/** Returns the attachments with inline bytes; undefined if some are invalid base64. */
+/** Returns the attachments with inline bytes; undefined if any of them is invalid base64. */
 function wholeAttachments(attachments: readonly WireAttachment[]): WholeAttachment[] | undefined {
   const whole: WholeAttachment[] = [];
   for (const { name, content, contentType, revisionPosition, digest } of attachments) {

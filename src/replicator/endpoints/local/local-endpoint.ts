@@ -31,8 +31,8 @@ export class LocalEndpoint implements Endpoint {
   readonly reader: LocalDocumentReader;
   readonly writer: LocalDocumentWriter;
   /**
-   * False, so that `commit` is called, which costs no request here and reveals a re-created
-   * database.
+   * False, so that `commit` is called. For a local database, the call sends no request, and it
+   * detects whether the database was re-created.
    */
   readonly writesDurably = false;
   /** False, since `continueLog` would save nothing: reading the stored log takes no request. */
