@@ -110,7 +110,7 @@ export interface ReplicationChecksParts {
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether to hide from the caller which addresses belong to servers other than CouchDB. */
+  /** Whether to hide from the caller that servers other than CouchDB exist. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }

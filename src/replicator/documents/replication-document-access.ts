@@ -2,8 +2,8 @@
  * Access control of documents in `_replicator` databases (`couch_replicator_docs`).
  *
  * A job accesses local databases with the permissions of its document's owner. Therefore only a
- * server admin may write a document that belongs, or would then belong, to another user. CouchDB
- * checks only the new body, and does not check replicated edits.
+ * server admin may write a document that belongs to another user, or would do so after the write.
+ * CouchDB checks only the new body, and does not check replicated edits.
  */
 import { type JsonText, joinObject, jsonKind, splitObject, Utf8Text } from "../../base/index.ts";
 import {
@@ -19,7 +19,10 @@ import { stripCredentials } from "../../protocol/index.ts";
 /** Members that may contain a password, apart from the endpoints. */
 const PROXIES = new Set(["proxy", "source_proxy", "target_proxy"]);
 const SECRETS = new Set(["password"]);
-/** Endpoint members visible to others. All others, including misspelt names, may be secret. */
+/**
+ * Endpoint members that other users can see. All other members, including misspelt ones, might be
+ * secret.
+ */
 const ENDPOINT_MEMBERS = new Set([
   "url",
   "verify_ssl_certificates",
@@ -65,7 +68,8 @@ export async function ownershipRefusal(
 export const LEAVES_MAX = 50;
 
 /**
- * Returns why the edit is refused, if it would exceed the maximum number of conflicting revisions.
+ * Returns why the edit is refused if it would exceed the maximum number of conflicting revisions;
+ * otherwise undefined.
  */
 export async function leavesRefusal(
   tx: ReadTransaction,

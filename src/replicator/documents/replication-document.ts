@@ -80,7 +80,10 @@ function outlineBody({ body }: Document): JsonValue {
   return outlineJson(body.bytes, { depthMax: 1 });
 }
 
-/** Replaces a body, keeping its authority and job. Returns false if the write is rejected. */
+/**
+ * Replaces a document's body, keeping the document's authority and job. Returns false if the write
+ * is rejected.
+ */
 export async function rewrite(
   tx: Transaction,
   database: Database,
@@ -101,7 +104,7 @@ export async function rewrite(
   return (await database.write(tx, edit, CONTEXT)).kind === "written";
 }
 
-/** Deletes a replication document and its job. Returns false if it no longer exists. */
+/** Deletes a replication document and its job. Returns false if the document no longer exists. */
 export async function removeReplicationDocument(
   tx: Transaction,
   databases: DatabaseRegistry,

@@ -238,7 +238,7 @@ export class ReplicationHook implements DatabaseHook {
     this.#parts.removedDatabases.mark(tx, database.uuid);
   }
 
-  /** Adds a job that another replicator ended, so that it is listed and can be retried. */
+  /** Adds a job that ended in another replicator, so that it is listed and can be retried. */
   async #addEnded(
     tx: Transaction,
     id: string,

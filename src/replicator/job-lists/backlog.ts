@@ -23,8 +23,8 @@ export interface Backlog {
 }
 
 /**
- * Minimum lag, and minimum change of its start, for which a running job stores its backlog. A lag
- * that only grows keeps its start, and is not stored again.
+ * Minimum lag for which a running job first stores its backlog, and minimum delay of the lag's
+ * start for which it stores the backlog again. While a lag only grows, its start stays the same.
  */
 export const BACKLOG_STEP_MS = 5000;
 
@@ -42,14 +42,17 @@ export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Ba
 }
 
 /**
- * Returns the backlog to store at the end of a run, if it has changed. It stays valid until the
- * source is asked again.
+ * Returns the backlog to store at the end of a run, if it has changed. The stored backlog stays
+ * valid until the source is asked again.
  */
 export function backlogToLeave(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   return stored !== undefined && stored.sinceMs === actual.sinceMs ? undefined : actual;
 }
 
-/** Returns the backlog of a job that is not running, after its source has been asked. */
+/**
+ * Returns the backlog of a job that is not running, after its source has reported `pending`
+ * changes.
+ */
 export function backlogAsked(
   before: Backlog | undefined,
   pending: number,
@@ -59,7 +62,7 @@ export function backlogAsked(
 }
 
 /**
- * Whether the source of a failing job may have unknown changes: no change was pending, but the
+ * Whether the source of a failing job might have unknown changes: no change was pending, and the
  * source has not been read since the failure. False if the target failed, because a run whose
  * target fails has read the source.
  */
@@ -73,7 +76,7 @@ export function isUnread(
   );
 }
 
-/** Whether the lag of a job is unknown: its source has never been read, or not since a failure. */
+/** Whether a job's lag is unknown: its source was never read, or might have unknown changes. */
 export function isLagUnknown(
   backlog: Backlog | undefined,
   failing: Pick<Failing, "side" | "lastMs"> | undefined,

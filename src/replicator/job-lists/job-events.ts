@@ -17,7 +17,7 @@ import type { FoundJob, JobLists } from "./job-lists.ts";
 import type { JobEntry } from "./job-views.ts";
 
 export interface FollowedPast {
-  /** Events before the position, newest first, filtered like `FollowedPage`. */
+  /** Events before the position, newest first, filtered as in `FollowedPage`. */
   readonly events: readonly FollowedEvent[];
   /** Start of the previous page; undefined if there are no older events. */
   readonly before: string | undefined;
@@ -45,7 +45,7 @@ export interface FollowedEvent extends LoggedEvent {
   readonly entry: JobEntry | undefined;
   /** The job before its removal, if it was removed. */
   readonly former: FormerJob | undefined;
-  /** Whether the filter matches now. If false, the filter matched before the event. */
+  /** Whether the job matches the filter now. If false, it matched before the event. */
   readonly isMatch: boolean;
 }
 
@@ -131,7 +131,7 @@ export class JobEvents {
   }
 }
 
-/** Selects events whose job matches now, or matched before. */
+/** Selects events whose job matches the filter now, or matched it before the event. */
 async function followedEvents(
   { kv, log, lists }: JobEventsParts,
   events: readonly LoggedEvent[],
@@ -171,8 +171,8 @@ function matchesNow({ entry, status }: FoundJob, filter: EventFilter): boolean {
 }
 
 /**
- * Whether the filter may have matched before the event. Earlier run states and failure reasons are
- * unknown, so filters on them may let additional events through.
+ * Whether the job might have matched the filter before the event. Earlier run states and failure
+ * reasons are unknown, so filters on them can let additional events through.
  */
 function wasMatch(
   { jobId, before }: LoggedEvent,

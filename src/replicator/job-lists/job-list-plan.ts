@@ -127,8 +127,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns jobs that have been behind for at least the given time, by id. If there are too many,
-   * all jobs have to be scanned.
+   * Returns a candidate with the jobs that have been behind for at least the given time, by id. If
+   * there are too many, it scans all jobs.
    */
   async #ofBehind(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { behindSinceMs, ...others } = filter;
@@ -160,8 +160,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns the jobs whose database names start with the literal prefix of the pattern, by id; or
-   * all jobs if too many match.
+   * Returns a candidate with the jobs whose database names start with the literal prefix of the
+   * pattern, by id. If there are too many, it scans all jobs.
    */
   async #ofDatabases(
     view: IndexView,
@@ -182,8 +182,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns the range of jobs that are behind; with `sinceMs`, of those that have been behind at
-   * least since then.
+   * Returns the range of jobs that are behind. With `sinceMs`, only jobs that fell behind at that
+   * time or earlier.
    */
   #behindSince(sinceMs: number | undefined): KeyBounds {
     const { begin, end } = this.#keys.statusRow.range({ list: "behind" });
@@ -274,8 +274,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns the jobs that fail at the given host or side: the jobs with a matching cause or, if
-   * there are too many causes, all failing jobs.
+   * Returns a candidate with the jobs that fail at the host or side in the filter. If too many
+   * causes match, it contains all failing jobs.
    */
   async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { error: _, side: __, host, failing, ...others } = filter;

@@ -61,7 +61,7 @@ export class JobMeasures {
     });
   }
 
-  /** Converts a lag into the time since which a job is behind. */
+  /** Converts a lag in seconds to the time when it began, in milliseconds since the epoch. */
   behindSinceMs(behindSec: number): number {
     return Math.max(0, this.#parts.runtime.clock.nowMs() - behindSec * 1000);
   }

@@ -94,8 +94,8 @@ export interface FormerJob {
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
   /**
-   * End of the thinned part of the log, if it is after the requested position: events may be
-   * missing up to there.
+   * End of the thinned part of the log, if it is after the requested position. Events before this
+   * end might be missing.
    */
   readonly forgottenId: string | undefined;
 }
@@ -135,7 +135,7 @@ export class JobEventLog {
     this.#append(tx, change.jobId, changesBetween(change), change);
   }
 
-  /** Records a status change of which followers are not notified. */
+  /** Records a status change without notifying followers. */
   noteSilently(tx: Transaction, change: EncodedChange): void {
     this.#append(tx, change.jobId, [], change);
   }
@@ -146,7 +146,7 @@ export class JobEventLog {
     this.#append(tx, jobId, changes);
   }
 
-  /** Records that a run ended without a report, because its node died or it lost the job. */
+  /** Records that a run ended without a report, because its node died or the run lost the job. */
   noteLost(tx: Transaction, jobId: string): void {
     this.#append(tx, jobId, ["lost"]);
   }

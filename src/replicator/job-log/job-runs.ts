@@ -23,7 +23,7 @@ export class JobRuns {
     return runs;
   }
 
-  /** Adds runs, which are given oldest first. Deletes the oldest rows. */
+  /** Adds runs, given oldest first. Deletes the oldest rows beyond `RUNS_MAX`. */
   async add(tx: Transaction, jobId: string, runs: readonly JobRun[]): Promise<void> {
     if (runs.length === 0) return;
     const range = this.#keys.jobRun.range({ jobId });

@@ -35,7 +35,7 @@ import { directionsOf } from "../request/pair.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** Interval for checking whether a node may claim jobs. */
+/** Interval at which a node checks whether it may claim jobs. */
 const TICK_MS = 1000;
 /** Minimum time between two claims by any node, in ticks. */
 const TICK_RATIO_MIN = 0.9;
@@ -47,8 +47,8 @@ const ASKED_AT_ONCE_MAX = 5;
 /** Maximum number of jobs scanned per tick; most may be parked. */
 const LOOKED_AT_MAX = 1000;
 /**
- * Maximum number of jobs read per tick, and maximum number read concurrently. Most of the jobs read
- * may be failing at their source, so that it is not asked.
+ * Maximum number of jobs read per tick, and maximum number read concurrently. Larger than
+ * `ASKED_MAX`: most of the jobs read might be failing at their source, which is then not asked.
  */
 const READ_MAX = 100;
 const READ_AT_ONCE_MAX = 20;
@@ -294,8 +294,8 @@ const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 const FORMAT = 1;
 
 /**
- * Encodes the progress of a round. Older versions visit jobs in the order of their displayed ids,
- * and store the last displayed id instead of null.
+ * Encodes the progress of a round. The null is used by older versions: they visit jobs in the order
+ * of displayed ids, and store the last displayed id there.
  */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);

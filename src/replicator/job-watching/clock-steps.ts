@@ -109,7 +109,7 @@ export class ClockSteps {
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < AWAITING_SEC;
   }
 
-  /** Whether a parked job is due no later than a job that is parked now. */
+  /** Whether a parked job is due within the maximum parking time from now. */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);

@@ -82,7 +82,9 @@ export class HaltedRuns {
     });
   }
 
-  /** Whether a run of one of the replications may still copy after its job was removed. */
+  /**
+   * Whether a run of one of these replications might still be copying although its job was removed.
+   */
   async isUnderWay(tx: ReadTransaction, replicationIds: readonly string[]): Promise<boolean> {
     for (const id of replicationIds) {
       const rows = await this.#rows(tx, id);

@@ -29,7 +29,9 @@ const PROBE_TIMEOUT_MS = 5000;
 const PROBES_MAX = 10;
 /** Number of jobs scheduled or checked per transaction. */
 const MEMBERS_MAX = 100;
-/** Rate at which jobs return to a recovered server, and the maximum time for all of them. */
+/**
+ * Rate at which jobs become due after a server has recovered, and maximum time until all are due.
+ */
 const RETURNS_PER_SEC = 20;
 const RETURN_SEC_MAX = 30;
 const OUTAGES_MAX = 1000;

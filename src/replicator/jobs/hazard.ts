@@ -31,8 +31,8 @@ export function afterDeath({ work, ...hazard }: Hazard): Hazard {
 }
 
 /**
- * Returns the failure of a job to be quarantined; undefined if too few nodes have crashed. `work`
- * is the work of the last node that crashed.
+ * Returns the failure with which to quarantine a job; undefined if too few nodes have crashed.
+ * `work` is the work during which the last node crashed.
  */
 export function quarantine(
   { deathCount }: Hazard,

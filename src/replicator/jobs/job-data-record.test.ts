@@ -131,7 +131,7 @@ describe("a job that an older version stored in one object", () => {
     ["crashing", { failure: { error: "error", reason: "" }, result: undefined }],
     ["completed", { failure: undefined, result: {} }],
     ["failed", { failure: { error: "error", reason: "" }, result: undefined }],
-  ])("has only the members of the outcome %s", (state, expected) => {
+  ])("has exactly the members of the outcome %s", (state, expected) => {
     const bare = decodeJob(flat({ state, failure: undefined }));
     expect(bare).toMatchObject({ state, ...expected });
     const full = decodeJob(flat({ state, failure: FAILURE, result: { ok: true } }));
@@ -147,9 +147,12 @@ describe("a job of a newer version", () => {
   const current = { data: encodeProgress(data), request: encodeRequest(data) };
   const UNKNOWN = "A replication job must have a supported format version";
 
-  test.each(["data", "request"] as const)("is refused when its %s has another format", (part) => {
-    expect(decodeJob(current)).toEqual(data);
-    const newer = { ...current, [part]: { ...current[part], format: 3 } };
-    expect(() => decodeJob(newer)).toThrow(UNKNOWN);
-  });
+  test.each(["data", "request"] as const)(
+    "cannot be decoded if its %s has an unknown format",
+    (part) => {
+      expect(decodeJob(current)).toEqual(data);
+      const newer = { ...current, [part]: { ...current[part], format: 3 } };
+      expect(() => decodeJob(newer)).toThrow(UNKNOWN);
+    },
+  );
 });

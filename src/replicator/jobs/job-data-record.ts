@@ -64,7 +64,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     changesPending,
     startTimes,
     reverse,
-    // Omitted unless the job is running: most jobs are not running.
+    // Omitted unless the job is running, to save space: most jobs are not running.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
     history,
@@ -73,7 +73,10 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   };
 }
 
-/** Returns the request of a job in format 1, to be stored separately; undefined for other jobs. */
+/**
+ * Returns the request of a job in format 1, so that it can be stored separately. Returns undefined
+ * for a job in a newer format.
+ */
 export function requestToStore(
   { request }: Pick<Job, "request">,
   data: ReplicationJobData,
@@ -260,7 +263,10 @@ function decodeOutcome({
   return jobOutcome(state === "running" ? "pending" : state, failure, result);
 }
 
-/** Estimates the failure status of a job from an older version: failing since its last run. */
+/**
+ * Estimates the failure status of a job that an older version stored: failing since its last run,
+ * if that run failed.
+ */
 function failingSinceLast(
   { failure }: JobOutcome,
   errorCount: number,

@@ -7,8 +7,7 @@ export function listedName(name: string): string {
 }
 
 /**
- * First character of the names of local databases in lists of hosts. Names of hosts contain no
- * slash.
+ * First character of the names of local databases in lists of hosts. Host names contain no slash.
  */
 export const LOCAL_MARK = "/";
 

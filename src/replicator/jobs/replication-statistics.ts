@@ -45,7 +45,10 @@ export function shownStatistics(statistics: ReplicationStatistics): ShownStatist
   ) as ShownStatistics;
 }
 
-/** Returns the statistics whose counters `countOf` reads from JSON, by their names there. */
+/**
+ * Creates statistics. `countOf` returns a counter by its name in `_scheduler` and
+ * `_replication_stats`.
+ */
 export function statisticsOfShown(
   countOf: (name: keyof ShownStatistics) => number,
 ): ReplicationStatistics {

@@ -43,8 +43,8 @@ export interface ClusterEndpoint {
   /** Mean time to the response headers; undefined without requests. */
   readonly latencyMs: number | undefined;
   /**
-   * Longest delay that a node adds to each request because of responses with status 429; 0 if no
-   * delay is needed.
+   * Longest delay that any node adds to each request because of responses with status 429; 0 if no
+   * node adds a delay.
    */
   readonly limiterMs: number;
 }

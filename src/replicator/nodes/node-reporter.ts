@@ -1,7 +1,7 @@
 /**
  * Reports the state of this process every few seconds, and carries out drain orders: a draining
  * process accepts no new jobs, and stops its current runs after a checkpoint. An order applies
- * until the process ends. It does not apply to the process that replaces it.
+ * until the process ends. It does not apply to a process that replaces it.
  */
 import { hexEncode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { WorkerId } from "../../jobs/index.ts";
@@ -26,7 +26,7 @@ export interface NodeIdentity {
   readonly version: string;
 }
 
-/** Members of the scheduler that a drain order affects. */
+/** Part of the scheduler that the reporter needs, to report its state and to drain it. */
 export interface DrainedScheduler {
   /** Id of the current worker; undefined while the process is not registered. */
   readonly worker: WorkerId | undefined;

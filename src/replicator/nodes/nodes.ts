@@ -26,7 +26,7 @@ export interface NodesParts {
 
 /**
  * - running: registered as a worker
- * - draining: registered, but accepts no jobs and stops those that it runs
+ * - draining: registered, but accepts no jobs and stops its running jobs
  * - dead: has reported, but is no longer registered, because its lease expired
  */
 export type NodeState = "running" | "draining" | "dead";
@@ -46,7 +46,7 @@ export interface NodeEntry {
   /** Last lease renewal; undefined for a dead node. */
   readonly renewedMs: number | undefined;
   readonly report: NodeReport | undefined;
-  /** Labels of the node; empty for a dead one. */
+  /** Labels of the node; empty for a dead node. */
   readonly labels: Labels;
   /** Program that the worker announced at its registration, if it is registered. */
   readonly program: Program | undefined;
@@ -170,8 +170,9 @@ export class Nodes {
 }
 
 /**
- * Returns the dead processes that were not restarted. A process replaces one process of the same
- * node whose last report was made before the new process started.
+ * Returns the dead processes that were not restarted. A dead process was restarted if another
+ * process of its node started after its last report. Each process is the restart of at most one
+ * dead process.
  */
 function unreplaced(
   dead: readonly StoredNode[],

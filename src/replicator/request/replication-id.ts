@@ -1,5 +1,5 @@
 /**
- * Replication ids, equal to CouchDB's version 4 (`couch_replicator_ids`).
+ * Replication ids, equal to CouchDB's ids of version 4 (`couch_replicator_ids`).
  *
  * `baseId` identifies the checkpoints on both sides. It depends on everything that influences the
  * result, and on nothing else. The full id of a job adds `+continuous` and `+create_target`, which
@@ -215,7 +215,8 @@ function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): 
 }
 
 /**
- * Returns the term of an endpoint in CouchDB's version 4, where a token in a header affects the id.
+ * Returns the term of an endpoint in CouchDB's ids of version 4, where a token in a header affects
+ * the id.
  */
 function endpointTermWithCredentials(
   context: ReplicationIdContext,
@@ -242,7 +243,7 @@ function termOf(context: ReplicationIdContext, address: EndpointAddress, headers
 /** Default of the header `Accept`. CouchDB's ids omit a header with exactly this value. */
 const DEFAULT_ACCEPT = "application/json";
 
-/** Returns the term of an endpoint in versions 1 to 3. */
+/** Returns the term of an endpoint in replication ids of versions 1 to 3. */
 function urlTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   return tuple(atom("remote"), charlist(urlOf(context, address)), headersTerm(headersOf(address)));
 }

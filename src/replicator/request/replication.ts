@@ -107,7 +107,7 @@ export interface Replication {
   /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions;
   /**
-   * Update sequence of the source after which the first run starts. If absent, it starts at the
+   * Source sequence at which the first run starts (`since_seq`). If absent, the run starts at the
    * beginning.
    */
   readonly sinceSequence?: unknown;

@@ -265,7 +265,7 @@ export class RuleFollower {
 
   /**
    * Ensures that a later run of the job copies the changed security object: makes the job due if it
-   * is parked. Returns false if the job is running, because that run may have read the object
+   * is parked. Returns false if the job is running, because that run might have read the object
    * before the change.
    */
   async #takesUp(tx: Transaction, database: string): Promise<boolean> {
@@ -281,8 +281,8 @@ export class RuleFollower {
   }
 
   /**
-   * Applies `change` to a few names per transaction, each of which verifies that the rule's job is
-   * still held.
+   * Calls `change` for each name, in transactions of up to `CHANGED_MAX` names. Each transaction
+   * verifies that the rule's job is still held.
    */
   async #inPages(
     names: readonly string[],

@@ -14,7 +14,7 @@ export interface RuleFault {
 export interface RuleProgress {
   /** Number of consecutive runs that could not reach the source. */
   readonly attempt: number;
-  /** When the last complete listing ended, if any. */
+  /** End of the last complete listing, if any. */
   readonly listedMs: number | undefined;
   /** Number of matching databases in the last listing, if any. */
   readonly matchedCount: number | undefined;
@@ -48,7 +48,10 @@ export class ListingCount {
   faultCount = 0;
   readonly faults: RuleFault[] = [];
 
-  /** Counts a matching database. `reason` is why it cannot be copied; undefined if it can. */
+  /**
+   * Counts a matching database. `reason`: why the database cannot be copied; undefined if it can
+   * be.
+   */
   matched(database: string, reason: string | undefined): void {
     this.matchedCount++;
     if (reason === undefined) return;

@@ -20,7 +20,7 @@ function targetOf(members: Members, name: string): string | undefined {
   return match.target.kind === "target" ? match.target.url : match.target.reason;
 }
 
-test("a rule applies to names that match a pattern in `databases` and none in `except`", () => {
+test("a rule applies to names that match a pattern in `databases` and no pattern in `except`", () => {
   const rule = { ...USERS, databases: ["user-*", "orders"], except: ["user-test*"] };
   expect(targetOf(rule, "user-joe")).toBe("https://b.example/user-joe");
   expect(targetOf(rule, "orders")).toBe("https://b.example/orders");
@@ -140,7 +140,7 @@ test.each([
   });
 });
 
-test("a rule with local databases copies them without a URL", () => {
+test("the replication of a rule with local databases has a local source", () => {
   const rule = parseRule({ ...USERS, source: { url: "local" }, create_target: false }, CONFIG);
   const replication = ruleReplication(rule, "user-joe", "https://b.example/user-joe", CONFIG);
   expect(replication.source).toEqual({ kind: "local", database: "user-joe" });

@@ -32,7 +32,10 @@ const PATTERNS_MAX = 100;
 const PATTERN_LENGTH_MAX = 238;
 /** Selector that excludes design documents: no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
-/** Members of `options` that are not options of a replication: its schedule and omissions. */
+/**
+ * Members of `options` that are not options of a replication, but separate members: the schedule
+ * and omissions.
+ */
 const CHOSEN = ["schedule", ...OMISSION_MEMBERS];
 
 /**
@@ -53,7 +56,7 @@ const ENDPOINT_MEMBERS = [
   "password",
 ];
 const PROXIES = ["proxy", "source_proxy", "target_proxy"];
-/** Members of the contract that are part of the rule: its name and status are not. */
+/** Members of a rule in the contract, except `name` (part of the path) and `status` (computed). */
 const { name: _name, status: _status, ...PARSED } = RuleDefinition.properties;
 const MEMBERS = Object.keys(PARSED);
 
@@ -64,8 +67,8 @@ export interface Rule {
   readonly except: readonly Glob[];
   readonly target: TargetTemplate;
   /**
-   * Treatment of the job of a deleted database. `keep`: it is kept, and fails. `stop`: it is
-   * cancelled.
+   * Treatment of the job of a deleted database. `keep`: the job is kept, and fails. `stop`: the job
+   * is cancelled.
    */
   readonly whenDeleted: "keep" | "stop";
   /** Maximum number of jobs running concurrently; undefined for no limit. */

@@ -230,7 +230,7 @@ export class Rules {
     if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec, labels });
   }
 
-  /** Removes the rule, and later its jobs. Returns false if it does not exist. */
+  /** Removes the rule, and later its jobs. Returns false if the rule does not exist. */
   async remove(name: string, { userName }: Authority): Promise<boolean> {
     const { runtime, kv, jobs, ruleStore: store, removedDatabases } = this.#parts;
     return kv.transact(async (tx) => {
