@@ -2,7 +2,7 @@
  * Access control of documents in `_replicator` databases (`couch_replicator_docs`).
  *
  * A job accesses local databases with the permissions of its document's owner. Therefore only a
- * server admin may write a document that belongs to another user, or would do so after the write.
+ * server admin may write a document if it belongs to another user before or after the write.
  * CouchDB checks only the new body, and does not check replicated edits.
  */
 import { type JsonText, joinObject, jsonKind, splitObject, Utf8Text } from "../../base/index.ts";
@@ -16,7 +16,7 @@ import {
 import type { ReadTransaction } from "../../kv/index.ts";
 import { stripCredentials } from "../../protocol/index.ts";
 
-/** Members that may contain a password, apart from the endpoints. */
+/** Members other than the endpoints that can contain a password. */
 const PROXIES = new Set(["proxy", "source_proxy", "target_proxy"]);
 const SECRETS = new Set(["password"]);
 /**
@@ -177,9 +177,9 @@ function withoutUser(value: JsonText): JsonText {
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 
 /**
- * Removes credentials from all URLs in the text of a member, whatever its name: names are sometimes
- * misspelt, and a URL may occur anywhere in a value. Everything else stays as written, including
- * the digits of numbers.
+ * Removes credentials from all URLs in the text of a member. The name of the member does not
+ * matter: names are sometimes misspelt, and a URL can occur anywhere in a value. Everything else
+ * stays as written, including the digits of numbers.
  */
 function withoutUrlUsers(value: JsonText): JsonText {
   if (!value.includes("@") && !value.includes("\\u0040")) return value;

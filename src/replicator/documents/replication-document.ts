@@ -1,4 +1,4 @@
-/** Writes states into `_replicator` documents, only when a job completes or fails (RFC 016). */
+/** Writes the final states of jobs, completed or failed, into `_replicator` documents (RFC 016). */
 import {
   errorCode,
   type JsonText,

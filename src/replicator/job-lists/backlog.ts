@@ -16,15 +16,17 @@ export interface Backlog {
    */
   readonly sinceMs: number | undefined;
   /**
-   * Pending changes at `seenMs`, including changes that a filter may reject; undefined if unknown.
+   * Pending changes at `seenMs`, including changes that a filter might reject; undefined if
+   * unknown.
    */
   readonly pending: number | undefined;
   readonly seenMs: number;
 }
 
 /**
- * Minimum lag for which a running job first stores its backlog, and minimum delay of the lag's
- * start for which it stores the backlog again. While a lag only grows, its start stays the same.
+ * Minimum lag for which a running job first stores its backlog. Also the time by which the start of
+ * the lag must move until the job stores the backlog again. While a lag only grows, its start stays
+ * the same.
  */
 export const BACKLOG_STEP_MS = 5000;
 

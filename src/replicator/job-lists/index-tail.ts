@@ -33,8 +33,8 @@ export class IndexTail {
   }
 
   /**
-   * Returns the changes missing from the index in this snapshot; undefined if they have more than
-   * `eventCountMax` events.
+   * Returns the changes missing from the index in this snapshot; undefined if the tail has more
+   * than `eventCountMax` events.
    */
   async changes(tx: ReadTransaction, eventCountMax: number): Promise<RowChanges | undefined> {
     const bounds = await this.#bounds(tx);

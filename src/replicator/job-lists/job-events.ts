@@ -1,4 +1,4 @@
-/** Job events for clients: log entries with the current job, filtered. */
+/** Job events for clients: filtered log entries, each with the current state of its job. */
 import { append } from "../../base/index.ts";
 import type { JobChangeName } from "../../contract/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -23,9 +23,9 @@ export interface FollowedPast {
   readonly before: string | undefined;
 }
 
-/** Events read per transaction. */
+/** Maximum number of events read per transaction. */
 const PAGE_ROWS_MAX = 100;
-/** Events tested per page of past events. */
+/** Maximum number of events tested per page of past events. */
 const TESTED_ROWS_MAX = 1000;
 
 /** A filter for events. An event must match all members that are set. */
@@ -56,7 +56,7 @@ export interface FollowedPage {
   readonly events: readonly FollowedEvent[];
   /** Start of the next page; undefined if there are no more events yet. */
   readonly next: string | undefined;
-  /** Whether matching events may be missing because they were deleted. */
+  /** Whether matching events might be missing because they were deleted. */
   readonly isGap: boolean;
 }
 
@@ -184,7 +184,7 @@ function wasMatch(
   return matchesStatus(filter, status, true) || matchesStatus(filter, status, false);
 }
 
-/** Checks the filter members for the job's name, its rule and its endpoints. */
+/** Whether the job matches the filter's conditions on its name, rule and endpoints. */
 function isAbout(
   { jobId }: LoggedEvent,
   { name, job, ruleName, endpoint }: EventFilter,

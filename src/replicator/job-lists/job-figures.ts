@@ -35,7 +35,7 @@ export interface Lag {
 
 export interface JobFigures {
   readonly states: Readonly<Record<ReplicationState, number>>;
-  /** Counts by host, most jobs first. */
+  /** Numbers of failing jobs by class and host, most jobs first. */
   readonly failing: readonly FailingCount[];
   readonly pausedCount: number;
   readonly stalledCount: number;

@@ -5,7 +5,7 @@
  * write index rows, because a job occurs in many lists. A fold writes the rows and counters of many
  * changes together. Readers add unfolded changes (`view`), so lists are always current.
  *
- * Nodes of a version without the index may change jobs concurrently; `repair` compares statuses
+ * Nodes of a version without the index can change jobs concurrently; `repair` compares statuses
  * with jobs page by page. `build` creates or upgrades the index.
  */
 import { equalBytes } from "../../base/index.ts";
@@ -40,9 +40,9 @@ import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 /** Whether the store's format includes the lists of jobs by tag and of jobs with unknown lag. */
 export type HasAllLists = (tx: ReadTransaction) => Promise<boolean>;
 
-/** Jobs compared with the index per transaction. */
+/** Number of jobs compared with the index per transaction. */
 const PAGE_ROWS_MAX = 200;
-/** Events folded per transaction. */
+/** Maximum number of events folded per transaction. */
 const FOLDED_EVENTS_MAX = 1000;
 /**
  * Maximum number of events that a reader holds in memory, about ten megabytes. Nodes usually fold
@@ -462,7 +462,7 @@ function isBuilt(value: Uint8Array | undefined, current: number): boolean {
   return version === current && lastId === null;
 }
 
-/** Returns the last job indexed so far; "" if none. */
+/** Returns the id of the last job indexed so far; "" if none. */
 function builtId(value: Uint8Array | undefined, current: number): string {
   const [version, lastId] = value === undefined ? [] : unpackTuple(value);
   return version === current ? String(lastId) : "";

@@ -39,8 +39,8 @@ export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 export type JobPosition = readonly [value: StatusValue, jobId: string];
 
 /**
- * Where to read rows: a range of the index, with the function that maps a position to its key; all
- * jobs with an id prefix; or a set of positions in any order.
+ * Source of rows: a range of the index, with the function that maps a position to its key; all jobs
+ * with an id prefix; or a set of positions in any order.
  */
 export type JobListSource =
   | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
@@ -80,7 +80,7 @@ export class JobListPlanner {
   /**
    * Returns a plan for the requested order. A plan for the order by id uses a list whose total is
    * known, if possible, and otherwise the shortest list. `hasSilent`: whether the lag of parked
-   * jobs may be unknown.
+   * jobs can be unknown, because their source does not respond.
    */
   async plan(
     view: IndexView,

@@ -40,7 +40,7 @@ import {
 } from "./job-list-plan.ts";
 import type { AwaitReason, JobEntry } from "./job-views.ts";
 
-/** Rows read per transaction. */
+/** Maximum number of rows read per transaction. */
 const CHUNK_ROWS_MAX = 200;
 /**
  * Safety factor for the number of rows to read, which is estimated from the share of matches so

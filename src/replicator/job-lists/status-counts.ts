@@ -74,7 +74,10 @@ export class StatusCounts {
     return sum((await view.counts(this.#keys.statusCount.range({ list, value }))).values());
   }
 
-  /** Counts jobs by the outcome of their last run, optionally of one `_replicator` database. */
+  /**
+   * Counts jobs by the outcome of their last run, optionally only those of one `_replicator`
+   * database.
+   */
   outcome(
     view: IndexView,
     outcome: Exclude<RunOutcome, "pending">,

@@ -39,7 +39,7 @@ import type { JobEvent } from "../jobs/job-data.ts";
 import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/** Changes of healthy jobs. Each wake-up of a parked job logs several of them. */
+/** Kinds of routine events: changes of healthy jobs. Each wake-up of a parked job logs several. */
 const ROUTINE: ReadonlySet<unknown> = new Set<JobChangeName>([
   "started",
   "stopped",
@@ -107,7 +107,7 @@ export interface PastEvents {
   readonly hasOlder: boolean;
 }
 
-/** Events thinned or deleted per transaction. */
+/** Maximum number of events thinned or deleted per transaction. */
 const FORGOTTEN_COUNT_MAX = 1000;
 /** Format version, stored as the first element. */
 const FORMAT = 1;

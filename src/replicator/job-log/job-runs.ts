@@ -3,7 +3,7 @@ import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { decodeJobRun, encodeJobRun, type JobRun } from "./job-run.ts";
 
-/** Runs kept per job. */
+/** Maximum number of runs kept per job. */
 export const RUNS_MAX = 50;
 
 export class JobRuns {

@@ -44,7 +44,7 @@ const LOOK_MS_MAX = 10_000;
 /** Cluster-wide number of jobs per tick whose sources are asked. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
-/** Maximum number of jobs scanned per tick; most may be parked. */
+/** Maximum number of jobs scanned per tick, most of which might be parked. */
 const LOOKED_AT_MAX = 1000;
 /**
  * Maximum number of jobs read per tick, and maximum number read concurrently. Larger than
@@ -193,7 +193,7 @@ export class BacklogWatch {
     const from = fromId === "" ? {} : { afterId: fromId };
     const page = await jobs.schedules(tx, REPLICATION_JOB_TYPE, { ...from, limit: LOOKED_AT_MAX });
     const lastId = page.entries.at(-1)?.id ?? fromId;
-    // Skip parked jobs: their backlog is known, as their sources are watched.
+    // Skip parked jobs: their backlog is known, because their sources are watched.
     const left = await parked.between(tx, fromId, lastId);
     const waiting = page.entries.filter(({ id, state }) => state === "pending" && !left.has(id));
     const questions: Question[] = [];

@@ -29,7 +29,7 @@ const STEP_MS_MIN = 10_000;
 const LOOK_MS = 10_000;
 /**
  * Page sizes for reading due times and job data, and the pause after each page. All jobs are
- * checked, but few have to be moved.
+ * checked, but few have to be rescheduled.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;

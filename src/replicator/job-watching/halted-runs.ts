@@ -54,7 +54,7 @@ export class HaltedRuns {
     this.#keys = replicatorKeys(parts.subspace);
   }
 
-  /** Number of transactions committed by this process that may have halted runs. */
+  /** Number of transactions committed by this process that might have halted runs. */
   get count(): number {
     return this.#count;
   }

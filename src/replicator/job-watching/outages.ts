@@ -22,7 +22,7 @@ import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { stepFor } from "../jobs/job-input.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/** Interval of probes, cluster-wide. */
+/** Interval between probes of a server, cluster-wide. */
 const PROBE_INTERVAL_MS = 5000;
 /** Timeout of a probe. */
 const PROBE_TIMEOUT_MS = 5000;

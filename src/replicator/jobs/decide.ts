@@ -20,7 +20,7 @@ import {
 /** Due time of a paused job: CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
 
-/** Due time of a job that waits for other jobs. `chains/` schedules it when those jobs are done. */
+/** Due time of a job that waits for other jobs, until `chains/` schedules the job. */
 export const AWAITING_SEC = NEVER_SEC - 1;
 
 /**
@@ -80,7 +80,7 @@ export type RunEnding =
   | { readonly kind: "stopped" }
   /** The run made no progress despite pending work. */
   | { readonly kind: "stalled"; readonly reason: string }
-  /** The run failed. `unreachable` is the origin of an unreachable server. */
+  /** The run failed. `unreachable` is the origin of the server, if it was unreachable. */
   | {
       readonly kind: "crashed";
       readonly failure: ReplicationFailure;
@@ -104,8 +104,8 @@ export type RunEnding =
   | { readonly kind: "duplicate-of-persistent"; readonly failure: ReplicationFailure }
   | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
   /**
-   * The job is not run because nodes crashed while running it (`hazard.ts`). An operator has to
-   * decide.
+   * The job is not run, because nodes crashed while running it (`hazard.ts`). An operator has to
+   * retry the job.
    */
   | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
   /**

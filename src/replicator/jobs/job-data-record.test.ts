@@ -1,4 +1,7 @@
-/** Stored formats of replication jobs. A change requires a new format number and a reader. */
+/**
+ * Stored formats of replication jobs. A changed format requires a new number, and code that still
+ * reads the old format.
+ */
 import { describe, expect, test } from "vitest";
 import { parseReplication } from "../request/parse-replication.ts";
 import { type JobProgress, newJobData, started } from "./job-data.ts";

@@ -45,7 +45,10 @@ export interface JobStatus {
   readonly isStalled: boolean;
   /** Time since which changes are known to be pending (`backlog.ts`), if any. */
   readonly behindSinceMs: number | undefined;
-  /** Whether the source has not responded since the job was added or last failed at the source. */
+  /**
+   * Whether the source has not responded since the job was added, or since the job last failed at
+   * the source.
+   */
   readonly isUnread: boolean;
   readonly replicationId: string | undefined;
   /** End time of a transient job, if it has ended. */
@@ -240,17 +243,17 @@ export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number
   return `${ruleUuid} ${flag}`;
 }
 
-/** Returns the name of the list that contains the jobs of a rule that are behind, by lag. */
+/** Returns the name of the list of a rule's jobs with pending changes, sorted by lag. */
 export function ruleBehindList(ruleUuid: string): `rule-behind ${string}` {
   return `rule-behind ${ruleUuid}`;
 }
 
-/** Returns the name of the list of jobs failing for one cause, by time. */
+/** Returns the name of the list of jobs failing for one cause, sorted by the first failed run. */
 export function causeSinceList(cause: string): `cause-since ${string}` {
   return `cause-since ${cause}`;
 }
 
-/** Returns the name of the list of failing jobs with one tag, by time. */
+/** Returns the name of the list of failing jobs with one tag, sorted by the first failed run. */
 export function tagSinceList(tag: string): `tag-since ${string}` {
   return `tag-since ${tag}`;
 }

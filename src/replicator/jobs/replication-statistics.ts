@@ -7,7 +7,7 @@ const COUNTERS = {
   docsRead: "docs_read",
   docsWritten: "docs_written",
   docWriteFailures: "doc_write_failures",
-  /** Changes and revisions that the replication is configured to omit. Not in CouchDB. */
+  /** Number of changes and revisions that the replication is configured to omit. Not in CouchDB. */
   docsLeftOut: "docs_left_out",
   bulkGetDocs: "bulk_get_docs",
   bulkGetAttempts: "bulk_get_attempts",

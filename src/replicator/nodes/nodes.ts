@@ -39,9 +39,9 @@ export interface NodeEntry {
   readonly node: string;
   readonly processId: string;
   readonly state: NodeState;
-  /** Whether the node was ordered to drain, even if dead. */
+  /** Whether the node was ordered to drain, even if the node is dead. */
   readonly isDraining: boolean;
-  /** Number of jobs of the node; for a dead node, jobs not requeued yet. */
+  /** Number of jobs of the node; for a dead node, number of jobs that are not requeued yet. */
   readonly jobCount: number;
   /** Last lease renewal; undefined for a dead node. */
   readonly renewedMs: number | undefined;
@@ -170,9 +170,9 @@ export class Nodes {
 }
 
 /**
- * Returns the dead processes that were not restarted. A dead process was restarted if another
- * process of its node started after its last report. Each process is the restart of at most one
- * dead process.
+ * Returns the dead processes that were not restarted. A dead process counts as restarted if another
+ * process of the same node started after the dead process's last report. Each process counts as the
+ * restart of at most one dead process.
  */
 function unreplaced(
   dead: readonly StoredNode[],

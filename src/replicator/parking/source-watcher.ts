@@ -160,8 +160,8 @@ export class SourceWatcher {
   }
 
   /**
-   * Compares recently changed databases. They include nearly all that changed while the source was
-   * not watched (decision 205).
+   * Compares recently changed databases. They include nearly all databases that changed while the
+   * source was not watched (decision 205).
    */
   async #compareLatest(signal: AbortSignal): Promise<void> {
     const { kv, parked, pace } = this.#parts;

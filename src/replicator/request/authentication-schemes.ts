@@ -46,7 +46,7 @@ export interface AuthenticationScheme {
   /** Parses the scheme's member of `auth`. Throws a ReplicationInvalidError. */
   readonly parse: (field: string, given: unknown) => AuthMembers;
   /**
-   * Secret that may be a reference, and its location; absent for a scheme that only sets a header.
+   * Secret that can be a reference, and its location; absent for a scheme that only sets a header.
    */
   readonly secret?: {
     readonly place: ReferencePlace;

@@ -30,7 +30,10 @@ const SCHEME_NAMES = AUTHENTICATION_SCHEMES.map(({ names }) => names[0])
 
 export type Side = "source" | "target";
 
-/** Parses an endpoint of a document or body, including its top-level proxies and certificates. */
+/**
+ * Parses an endpoint of a document or body, with the proxies and certificates that are given at the
+ * top level.
+ */
 export function parseEndpoint(
   side: Side,
   members: Members,

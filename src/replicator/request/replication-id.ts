@@ -178,8 +178,8 @@ function sinceTerms({ sinceSequence, sinceIsJson }: Replication): Term[] {
 }
 
 /**
- * Returns the terms for omissions, which CouchDB does not know. They only affect ids of
- * replications that use them.
+ * Returns the terms for omissions. CouchDB has no omissions, so these terms are only added to the
+ * ids of replications that use them.
  */
 function omissionTerms({ omissions }: Replication): Term[] {
   return omissions === undefined ? [] : [jsonTerm(omissionMembers(omissions))];

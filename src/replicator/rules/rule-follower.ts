@@ -3,11 +3,11 @@
  * the source, and ends jobs that are no longer wanted.
  *
  * To miss no database, the follower records the end of the server's feed of updates, lists all
- * databases, and then follows the feed. Feeds may lose events, so the listing is repeated. Without
- * a feed there are only listings. Jobs are changed in pages, each in a transaction that verifies
- * that the rule's job is still held. Each database with a job has a row with the rule's generation.
- * After a change of the rule, rows of older generations remain until their jobs are updated, so
- * that any node can resume the work.
+ * databases, and then follows the feed. Feeds can lose events, so the listing is repeated. Without
+ * a feed, the follower uses only listings. Jobs are changed in pages. The transaction of each page
+ * verifies that the rule's job is still held. Each database with a job has a row with the rule's
+ * generation. After a change of the rule, rows of older generations remain until their jobs are
+ * updated, so that any node can resume the work.
  */
 
 import { type Runtime, runTogether } from "../../base/index.ts";

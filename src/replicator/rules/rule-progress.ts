@@ -21,7 +21,7 @@ export interface RuleProgress {
   /** Number of matching databases that cannot be copied. `faults` contains the first of them. */
   readonly faultCount: number;
   readonly faults: readonly RuleFault[];
-  /** How the rule notices new databases; undefined if the source has not been asked yet. */
+  /** How new databases are detected; undefined if the source has not been asked yet. */
   readonly followedBy: "feed" | "lists" | undefined;
   /** Reason why the source could not be listed, if any. */
   readonly failure: RuleFailure | undefined;

@@ -175,13 +175,13 @@ test.each<[Members, string]>([
   [{ options: { documents: 1 } }, "`documents` must be an object like"],
   [{ options: [] }, "`options` must be an object, but is []"],
   [{ continuous: true }, "`continuous` is not known. Choose from: source, target"],
-])("%j is rejected, naming the accepted values", (members, reason) => {
+])("%j is rejected with an error that lists the accepted values", (members, reason) => {
   expect(() => parseRule({ ...USERS, ...members }, CONFIG)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining(reason) }),
   );
 });
 
-test("rejects a rule that would copy the copies it creates on the source server", () => {
+test("rejects a rule that would copy its own targets on the source server", () => {
   const here = { source: "local", target: "copy-{db}" };
   expect(() => parseRule({ ...here, databases: ["*"] }, CONFIG)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining('"except": ["copy-*"]') }),

@@ -28,7 +28,7 @@ import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
 
 /** Maximum number of patterns, which bounds the cost of matching a name. */
 const PATTERNS_MAX = 100;
-/** Maximum length of a pattern: that of database names. */
+/** Maximum length of a pattern, equal to that of database names. */
 const PATTERN_LENGTH_MAX = 238;
 /** Selector that excludes design documents: no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };

@@ -108,7 +108,7 @@ export class RunningJobs {
     }
   }
 
-  /** Ends the jobs of a deleted database or rule without further writes. */
+  /** Ends the runs of jobs whose database or rule was deleted, without further writes. */
   halt(idPrefix: string): void {
     for (const [held, run] of this.#runs) {
       if (!held.id.startsWith(idPrefix)) continue;
