@@ -156,7 +156,7 @@ export class CleanUp {
 
   /**
    * Whether the interval since the last clean-up has passed. Uses the absolute difference, because
-   * another node's clock may be ahead, or this node's clock may have been set back.
+   * another node's clock might be ahead, or this node's clock might have been set back.
    */
   #isOver({ beganMs }: Turn, nowMs: number): boolean {
     return Math.abs(nowMs - beganMs) >= this.#intervalMs;

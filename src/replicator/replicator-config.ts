@@ -10,7 +10,7 @@ import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 
 /** Settings for requests to servers. */
 export interface ClientSettings extends GrantSettings {
-  /** `request_timeout`: maximum duration of requests other than changes feeds; may be infinite. */
+  /** `request_timeout`: maximum duration of requests other than changes feeds; can be infinite. */
   readonly requestTimeoutMs: number;
   /** Whether passwords are exchanged for session cookies: `auth_plugins` contains `session`. */
   readonly usesSessions: boolean;
@@ -36,7 +36,8 @@ export interface ReplicatorConfig {
   /** `max_jobs`: maximum number of jobs running on a node. */
   readonly jobsMax: number;
   /**
-   * `interval_sec`: length of a scheduler cycle, at the end of which jobs may yield their slots.
+   * `interval_sec`: length of a scheduler cycle. At its end, jobs can be stopped to free their
+   * slots.
    */
   readonly intervalSec: number;
   /** `max_churn`: maximum number of jobs stopped in favour of other jobs, per cycle and node. */

@@ -27,7 +27,7 @@ export function isReached(
   return isProvenCaughtUp(backlog) && !isUnread(backlog, failing);
 }
 
-/** A job for which another one waits. */
+/** A job for which another job waits. */
 export interface Awaited {
   readonly name: string;
   /** `missing`: there is no such job, or its owner is another user. */

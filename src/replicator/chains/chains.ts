@@ -110,7 +110,7 @@ export class Chains {
   }
 
   /**
-   * Queues the release of the jobs that wait for this one, if it has completed or caught up. Must
+   * Queues the release of the jobs that wait for this job, if it has completed or caught up. Must
    * be called in the transaction that stores its new state.
    */
   async noteReached(

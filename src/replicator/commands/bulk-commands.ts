@@ -170,7 +170,7 @@ export class BulkCommands {
     return this.#continue(id, () => signal.aborted);
   }
 
-  /** Deletes old commands. Returns whether there may be more. */
+  /** Deletes old commands. Returns whether there might be more. */
   async forget(): Promise<boolean> {
     const { kv, jobs, runtime } = this.#parts;
     const nowMs = runtime.clock.nowMs();

@@ -78,7 +78,7 @@ export class RemovedDatabases {
     });
   }
 
-  /** Whether the job's database or rule was deleted. The job must then not run. */
+  /** Whether the job's database or rule was deleted. If true, the job must not run. */
   has(tx: ReadTransaction, jobId: string): Promise<boolean> {
     return isOfRemovedDatabase(tx, this.#keys, jobId);
   }

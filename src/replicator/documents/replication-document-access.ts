@@ -88,7 +88,7 @@ export async function leavesRefusal(
 
 /**
  * Whether the document belongs to the user: same name, authenticated by the same handler. Tokens, a
- * proxy and the local user directory may use one name for different users.
+ * proxy and the local user directory can use one name for different users.
  */
 function isOwn(
   { body, authority }: Pick<Document, "body" | "authority">,
@@ -101,7 +101,7 @@ function isOwn(
 }
 
 /**
- * Whether a leaf belongs to another user. Reads leaves one at a time, because each may be large.
+ * Whether a leaf belongs to another user. Reads leaves one at a time, because each can be large.
  */
 async function hasOtherOwner(
   tx: ReadTransaction,
@@ -190,8 +190,7 @@ function withoutUrlUsers(value: JsonText): JsonText {
 }
 
 /**
- * Returns the owner named in a body; the value may have any type. Undefined if the body names no
- * owner.
+ * Returns the owner named in a body, as a value of any type; undefined if the body names no owner.
  */
 function ownerOf(body: Utf8Text): unknown {
   return (JSON.parse(body.text) as { readonly owner?: unknown }).owner;

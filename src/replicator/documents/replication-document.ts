@@ -75,7 +75,7 @@ export async function clearDocumentState(
   if (hasState) await rewrite(tx, database, stored, withStateMembers(before, {}));
 }
 
-/** Scans only the top level of a body, because a body may have two million characters. */
+/** Scans only the top level of a body, because a body can have two million characters. */
 function outlineBody({ body }: Document): JsonValue {
   return outlineJson(body.bytes, { depthMax: 1 });
 }

@@ -54,7 +54,7 @@ export interface JobListPlan {
   readonly sources: readonly JobListSource[];
   /** Order of the rows in all sources. */
   readonly orderKey: PositionKey;
-  /** Whether rows must be tested, because some may not match. */
+  /** Whether rows must be tested, because some rows might not match. */
   readonly isTested: boolean;
   /** Number of matching jobs; undefined if rows would have to be tested to count them. */
   readonly total: number | undefined;

@@ -26,7 +26,7 @@ export interface JobMeasure extends CopyRates {
   readonly pending: number | null;
   readonly heldBackBy: HeldBackBy | undefined;
   /**
-   * Due time of a waiting job; undefined if the job is running, paused, waiting for others, or
+   * Due time of a waiting job; undefined if the job is running, paused, waiting for other jobs, or
    * ended.
    */
   readonly nextTryMs: number | undefined;

@@ -281,7 +281,7 @@ export class JobEventLog {
 
   /**
    * Deletes a page of routine events that are older than `olderThanMs` and already folded into the
-   * index. Returns whether there may be more.
+   * index. Returns whether there might be more.
    */
   async thin(tx: Transaction, olderThanMs: number): Promise<boolean> {
     const folded = parseEventId(await this.foldedId(tx.snapshot));
@@ -303,7 +303,7 @@ export class JobEventLog {
 
   /**
    * Deletes a page of the oldest events in the thinned part of the log, while they are older than
-   * `olderThanMs` or that part is larger than `bytesMax`. Returns whether there may be more.
+   * `olderThanMs` or that part is larger than `bytesMax`. Returns whether there might be more.
    */
   async forget(tx: Transaction, olderThanMs: number, bytesMax: number): Promise<boolean> {
     const { begin } = this.#keys.event.range();

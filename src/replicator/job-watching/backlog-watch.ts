@@ -1,8 +1,8 @@
 /**
  * Periodically asks the sources of waiting and paused jobs for the number of pending changes. Jobs
- * that wait for others are excluded. The nodes share this work in rounds. A round covers each job
- * once, at a few jobs per second cluster-wide, so that thousands of paused jobs cost their servers
- * little. Requests count against the endpoints' budgets.
+ * that wait for other jobs are excluded. The nodes share this work in rounds. A round covers each
+ * job once, at a few jobs per second cluster-wide, so that thousands of paused jobs cost their
+ * servers little. Requests count against the endpoints' budgets.
  */
 import {
   assert,
@@ -39,7 +39,7 @@ import type { ParkedJobs } from "./parked-jobs.ts";
 const TICK_MS = 1000;
 /** Minimum time between two claims by any node, in ticks. */
 const TICK_RATIO_MIN = 0.9;
-/** Time reserved for a node to choose jobs. After that, another node may take the turn. */
+/** Time reserved for a node to choose jobs. After that, another node can take the turn. */
 const LOOK_MS_MAX = 10_000;
 /** Cluster-wide number of jobs per tick whose sources are asked. */
 const ASKED_MAX = 10;
@@ -80,8 +80,8 @@ interface Question {
 }
 
 /**
- * Either the jobs whose sources this node must ask for the number of pending changes or, without
- * such jobs, the time of the next check.
+ * Either the jobs whose sources this node must ask for the number of pending changes or, if there
+ * are no such jobs, the time of the next check.
  */
 type Turn =
   | { readonly kind: "ask"; readonly questions: readonly Question[] }
@@ -156,8 +156,8 @@ export class BacklogWatch {
           round = { beganMs: Math.floor(nowMs), nextMs: nowMs, afterId: "" };
         }
         const isEarly = nowMs < round.nextMs && round.nextMs - nowMs <= LOOK_MS_MAX;
-        // Check again soon: the node that claimed the turn may finish long before its reserved time
-        // ends.
+        // Check again soon: the node that claimed the turn might finish long before its reserved
+        // time ends.
         if (isEarly) return { isOurs: false, untilMs: nowMs };
         const claimed = { ...round, nextMs: Math.floor(nowMs + LOOK_MS_MAX) };
         tx.set(key, encodeRound(claimed));

@@ -103,7 +103,7 @@ export class ClockSteps {
     }
   }
 
-  /** Whether the job is scheduled for the future, so that its due time may need a correction. */
+  /** Whether the job is scheduled for the future, so that its due time might need a correction. */
   #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
     const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < AWAITING_SEC;

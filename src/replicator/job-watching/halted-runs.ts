@@ -1,5 +1,5 @@
 /**
- * Runs whose jobs were removed. A run may continue briefly after its job has been removed. The
+ * Runs whose jobs were removed. A run can continue briefly after its job has been removed. The
  * removing transaction therefore adds a row, which the worker deletes when the run has ended. Until
  * then, no other run of the replication starts, and the response to the removal is delayed.
  *
@@ -167,7 +167,7 @@ export class HaltedRuns {
               .finally(() => ending.delete(run.lock));
             ending.set(run.lock, ended);
           }
-          // Read the rows even if the watch broke, because it may have missed changes.
+          // Read the rows even if the watch broke, because it might have missed changes.
           await changed.fired(signal).catch(() => {});
         } finally {
           changed.cancel();

@@ -332,7 +332,7 @@ export function decideList(
 ): ListFate {
   // The run ended before it noticed this retry request, so run again.
   if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
-  // A permanently failed job would fail again, and retry endlessly if the request were kept.
+  // Drop the request: a permanently failed job would fail again, and would be retried endlessly.
   if (list.isAsked) return { dueAtSec: undefined, request: "end" };
   // At this due time, the job is deleted.
   if (state === "completed" && list.isEmpty && list.keepSec > 0) {

@@ -237,7 +237,7 @@ function decodeAsked(
 
 /**
  * Converts the selectors and parameters stored by earlier versions to JSON text. Earlier versions
- * stored parsed values, in which the original form of numbers may be lost.
+ * stored parsed values, in which the original form of numbers can be lost.
  */
 function storedSelection(selection: Selection): Selection {
   const text = (value: unknown): string =>

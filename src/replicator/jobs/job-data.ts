@@ -58,7 +58,7 @@ const PENDING: JobOutcome = { state: "pending", failure: undefined, result: unde
 const PARKED: JobOutcome = { ...PENDING, state: "parked" };
 const UNKNOWN_FAILURE: ReplicationFailure = { error: "error", reason: "" };
 
-/** Returns an outcome with exactly the members of its state. */
+/** Returns the outcome for a state, with exactly the members that this state has. */
 export function jobOutcome(
   state: RunOutcome,
   failure: ReplicationFailure = UNKNOWN_FAILURE,
@@ -100,7 +100,7 @@ export function shownState(outcome: RunOutcome, isRunning: boolean): Replication
   return isRunning || outcome === "parked" ? "running" : outcome;
 }
 
-/** Whether a job has ended. It may still run to retry its failures. */
+/** Whether a job has ended. An ended job can still run to retry its failures. */
 export function hasEnded(state: RunOutcome | "running"): boolean {
   return state === "completed" || state === "failed";
 }
@@ -144,8 +144,8 @@ export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
 /** Progress in one direction. Sequences are those of the direction's source. */
 export interface DirectionProgress {
   /**
-   * Id of the replication; undefined until computed, which may require reading a filter function
-   * from the source.
+   * Id of the replication; undefined until computed. Computing it can require reading a filter
+   * function from the source.
    */
   readonly replicationId: string | undefined;
   readonly statistics: ReplicationStatistics;

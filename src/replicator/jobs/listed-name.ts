@@ -22,7 +22,7 @@ export function remotePlace(database: string): string {
   return listedName(REMOTE_MARK + database);
 }
 
-/** Returns the database of a place; undefined if the place is a host. */
+/** Returns the database that a place denotes; undefined if the place is a host. */
 export function databaseOfPlace(place: string): string | undefined {
   if (place.startsWith(REMOTE_MARK)) return place.slice(REMOTE_MARK.length);
   return place.startsWith(LOCAL_MARK) ? place.slice(LOCAL_MARK.length) : undefined;

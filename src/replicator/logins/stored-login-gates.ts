@@ -194,7 +194,7 @@ export class StoredLoginGates implements LoginGates {
           this.#sealed(described, placeOfText(digest)),
         );
       },
-      // The transaction may be repeated: counting a failure twice only closes the gate for longer.
+      // The transaction can be repeated: counting a failure twice only closes the gate for longer.
       { whenUnknown: "retry" },
     );
   }

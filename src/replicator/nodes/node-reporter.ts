@@ -13,8 +13,8 @@ import { type RunCounts, RunMinutes, RunRates } from "./run-rates.ts";
 
 const INTERVAL_MS = 5000;
 /**
- * Time limit for removing the report. Without access to the store, the process is no longer
- * reported as alive anyway.
+ * Time limit for removing the report. If the store is not accessible, the process is no longer
+ * reported as alive even without the removal.
  */
 const LEAVE_MS_MAX = 2000;
 const ID_BYTES = 6;

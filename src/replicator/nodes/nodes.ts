@@ -33,7 +33,7 @@ export type NodeState = "running" | "draining" | "dead";
 
 export interface NodeEntry {
   /**
-   * Id of the process; undefined if the worker has not reported, or has a version without reports.
+   * Id of the process; undefined if the worker has not reported, or runs a version without reports.
    */
   readonly id: NodeId | undefined;
   readonly node: string;

@@ -153,7 +153,7 @@ const OAUTH_MEMBERS = {
   resource: "resource",
 } as const;
 const OAUTH_NAMES: readonly string[] = ["token_url", ...Object.values(OAUTH_MEMBERS)];
-/** Maximum length of each member. */
+/** Maximum length of each member of `auth.oauth2`. */
 const OAUTH_LENGTH_MAX = 8192;
 
 const OAUTH2: AuthenticationScheme = {

@@ -213,7 +213,8 @@ function parseAddress(
   { headers, auth, proxyUrl, tls }: AddressParts,
   protocols: readonly string[],
 ): EndpointAddress {
-  // URL parsers drop some space and control characters, and accept others as part of the host name.
+  // URL parsers drop some space and control characters, and accept other such characters as part of
+  // the host name.
   if (/\s|\p{Cc}/u.test(text)) {
     throw new ReplicationInvalidError(`\`${field}\` has a space or control character in its url`);
   }

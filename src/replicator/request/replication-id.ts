@@ -30,7 +30,7 @@ export const REPLICATION_ID_VERSION = 4;
 
 export interface ReplicationId {
   readonly baseId: string;
-  /** Other ids under which CouchDB may have stored checkpoints, most likely first. */
+  /** Other ids under which CouchDB might have stored checkpoints, most likely first. */
   readonly olderBaseIds: readonly string[];
   /** The full id, with suffixes. */
   readonly id: string;
@@ -41,7 +41,7 @@ export interface ReplicationIdContext {
   readonly digests: Digests;
   /** UUID of the cluster (`[couchdb] uuid`), 32 hex digits. */
   readonly serverUuid: string;
-  /** Host name of the server: part of ids before version 3. */
+  /** Host name of the server: part of replication ids before version 3. */
   readonly hostName: string;
   readonly port: number;
   /** Public URL of local databases, ending in a slash. */
@@ -89,7 +89,7 @@ function hashWithSelection(
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   append(selection, sinceTerms(replication));
   append(selection, omissionTerms(replication));
-  // Encode each term only once: the terms may contain ten thousand ids, and are part of five
+  // Encode each term only once: the terms can contain ten thousand ids, and are part of five
   // hashes.
   const encoded = selection.map(encodeOnce);
   return (...prefix) => md5HexOf(digests, encodeListPieces([...prefix, ...encoded]));

@@ -17,7 +17,7 @@ test("tags are sorted by name, so that equal tags are stored equally", () => {
   expect(tagTerms(tags).map(splitTerm)).toEqual(Object.entries(tags ?? {}));
 });
 
-test.each([undefined, null, {}])("%j has no tags", (given) => {
+test.each([undefined, null, {}])("%j yields no tags", (given) => {
   expect(parseTags(given)).toBe(undefined);
 });
 

@@ -202,7 +202,7 @@ function endpointOf(
   const endpoint = typeof given === "string" ? { url: given } : given;
   if (!isObject(endpoint) || typeof endpoint.url !== "string") {
     const wanted = side === "source" ? `a server's URL, or "${LOCAL_SOURCE}"` : "a URL with {db}";
-    // Show only the type, because the value may contain a password.
+    // Show only the type, because the value might contain a password.
     throw new ReplicationInvalidError(
       `\`${side}\` must be ${wanted}, or an object with such a \`url\`, but is ${kindOf(given)}`,
     );

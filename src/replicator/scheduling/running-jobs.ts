@@ -81,7 +81,7 @@ export class RunningJobs {
 
   /**
    * Opens a job. Returns undefined if a newer version stored it in an unknown format, which other
-   * nodes may know.
+   * nodes might support.
    */
   #open(held: HeldJob, job: Job): ReturnType<OpenJob> | undefined {
     try {

@@ -42,7 +42,7 @@ import { type OpenJob, RunningJobs } from "./running-jobs.ts";
 
 /**
  * Number of jobs accepted per transaction. It is low so that nearly full nodes share new jobs. With
- * many free slots it is higher, because a dead node may leave hundreds of jobs, and each
+ * many free slots it is higher, because a dead node can leave hundreds of jobs, and each
  * transaction is a round trip.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
