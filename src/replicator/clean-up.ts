@@ -49,7 +49,7 @@ export interface CleanUpParts extends RemoveJobParts {
 
 /** Progress of incremental tasks. */
 interface Progress {
-  /** Last job compared with the index; "" before the first. */
+  /** Id of the last job compared with the index; "" before the first. */
   readonly comparedId: string;
   /** Last group checked; undefined before the first. */
   readonly sweptGroup: string | undefined;

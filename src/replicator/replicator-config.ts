@@ -56,8 +56,8 @@ export interface ReplicatorConfig {
   /** `health_threshold_sec`: run time after which earlier failures are cleared. */
   readonly healthThresholdSec: number;
   /**
-   * `worker_lease_sec`: lease of a node, after which it loses all jobs unless it has renewed the
-   * lease. Not in CouchDB.
+   * `worker_lease_sec`: duration of a node's lease. A node that does not renew its lease within
+   * this time loses all jobs. Not in CouchDB.
    */
   readonly workerLeaseSec: number;
   /** `activity_timeout_sec`: time without a heartbeat after which a job is requeued. */

@@ -49,7 +49,7 @@ export class AbandonedReplications {
 
   /**
    * Checks every marker once. Deletes the data of replications that were abandoned at least
-   * `ageSecMax` ago.
+   * `ageSecMax` seconds ago.
    */
   async prune(ageSecMax: number): Promise<void> {
     let { begin } = this.#keys.abandoned.range();

@@ -128,7 +128,7 @@ export class JobListPlanner {
 
   /**
    * Returns a candidate with the jobs that have been behind for at least the given time, by id. If
-   * there are too many, it scans all jobs.
+   * there are too many, the candidate scans all jobs.
    */
   async #ofBehind(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { behindSinceMs, ...others } = filter;
@@ -161,7 +161,7 @@ export class JobListPlanner {
 
   /**
    * Returns a candidate with the jobs whose database names start with the literal prefix of the
-   * pattern, by id. If there are too many, it scans all jobs.
+   * pattern, by id. If there are too many, the candidate scans all jobs.
    */
   async #ofDatabases(
     view: IndexView,

@@ -284,7 +284,7 @@ interface Round {
   readonly beganMs: number;
   /** Time of the next claim, in milliseconds since the epoch. */
   readonly nextMs: number;
-  /** Last job scanned: "" at the start of a round, undefined after its end. */
+  /** Id of the last job scanned: "" at the start of a round, undefined after its end. */
   readonly afterId: string | undefined;
 }
 

@@ -146,7 +146,7 @@ export class Outages {
     else this.#lookedUntil.set(origin, last);
   }
 
-  /** Whether the job is still failing, including while it is retried. */
+  /** Whether the job is still failing. A failing job that is being retried counts as failing. */
   async #isWaiting(tx: ReadTransaction, jobId: string): Promise<boolean> {
     const job = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined) return false;

@@ -313,7 +313,10 @@ function reasonOf({ error, reason }: ReplicationFailure): string {
 export interface ListFate {
   /** Time of the next retry, or of the job's deletion; undefined for never. */
   readonly dueAtSec: number | undefined;
-  /** Change of the stored retry request: unchanged, added or removed. */
+  /**
+   * Action on the stored retry request: `keep` leaves it unchanged, `ask` adds it, `end` removes
+   * it.
+   */
   readonly request: "keep" | "ask" | "end";
 }
 

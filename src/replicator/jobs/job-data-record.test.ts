@@ -83,7 +83,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decoded).toEqual({ ...FLAT, ...rest });
   });
 
-  test("is split into two objects only when it is written next", () => {
+  test("is split into two objects the next time it is written", () => {
     const data = decodeJob(flat());
     const request = requestToStore(flat(), data);
     expect(request).toEqual(encodeRequest(data));

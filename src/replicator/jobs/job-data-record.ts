@@ -2,8 +2,8 @@
  * Stored form of a replication job: a request and its progress, which the queue stores separately
  * as JSON, each with a format number.
  *
- *   1   one object without a number, with request and progress. Version 0.1 also stored whether
- *       the job was running; that member is ignored
+ *   1   one object without a format number, with request and progress. Version 0.1 also stored
+ *       whether the job was running; that member is ignored
  *   2   the request is separate
  */
 import { assert } from "../../base/index.ts";

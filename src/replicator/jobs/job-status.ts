@@ -238,7 +238,9 @@ function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   return rows;
 }
 
-/** Returns the value under which the list `rule` contains the jobs of a rule with this flag. */
+/**
+ * Returns the value under which the list `rule` contains those jobs of a rule that have this flag.
+ */
 export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number]): string {
   return `${ruleUuid} ${flag}`;
 }

@@ -139,7 +139,7 @@ export interface Replication {
   readonly options: ReplicationOptions;
 }
 
-/** Returns the members whose change replaces a job: all but tags and placement. */
+/** Returns the members that replace the job if they change: all except tags and placement. */
 export function fixedMembers({
   tags: _,
   runOn: __,

@@ -208,7 +208,7 @@ export class RuleFollower {
     }
   }
 
-  /** Ends jobs of databases missing from the source, if `delete` of the rule is `stop`. */
+  /** Ends jobs of databases missing from the source, if the rule has `"delete": "stop"`. */
   async #endJobsOfGone(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     if (this.#followed.rule.whenDeleted !== "stop") return;
