@@ -25,7 +25,7 @@ export interface Backlog {
 
 /**
  * Minimum lag for which a running job first stores its backlog. Also the time by which the start of
- * the lag must move before the job stores its backlog again. While a lag only grows, its start
+ * the lag must advance before the job stores its backlog again. While a lag only grows, its start
  * stays the same.
  */
 export const BACKLOG_STEP_MS = 5000;
