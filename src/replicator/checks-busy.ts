@@ -1,4 +1,3 @@
-/** The error thrown if a node's limit on concurrent checks is exceeded. */
 import { OperationalError } from "../base/index.ts";
 
 /** Thrown if the maximum number of concurrent checks or plans of the node is reached. */

@@ -15,11 +15,11 @@ import type { Replicator } from "./replicator.ts";
 import type { ReplicatorConfig } from "./replicator-config.ts";
 import { replicatorKeys } from "./replicator-keys.ts";
 
-/** Shortest and longest interval between two clean-ups of the cluster. */
+/** Shortest and longest interval between two clean-ups, cluster-wide. */
 const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
 /** Interval between clean-ups, as a fraction of the age limit of ended transient jobs. */
 const LATE_RATIO = 1 / 10;
-/** Polling interval. A reduced age limit takes effect after at most this time. */
+/** Polling interval. A reduced age limit takes effect within this time. */
 const TICK_MS = 1000;
 /** Delay of a node's first clean-up after startup, as a fraction of the interval. */
 const FIRST_LOOK_RATIO = 1 / 10;
@@ -49,7 +49,7 @@ export interface CleanUpParts extends RemoveJobParts {
 
 /** Progress of incremental tasks. */
 interface Progress {
-  /** Last job compared with the index; "" before the first. */
+  /** Id of the last job compared with the index; "" before the first. */
   readonly comparedId: string;
   /** Last group checked; undefined before the first. */
   readonly sweptGroup: string | undefined;
@@ -156,7 +156,7 @@ export class CleanUp {
 
   /**
    * Whether the interval since the last clean-up has passed. Uses the absolute difference, because
-   * another node's clock may be ahead, or this node's clock may have been set back.
+   * another node's clock might be ahead, or this node's clock might have been set back.
    */
   #isOver({ beganMs }: Turn, nowMs: number): boolean {
     return Math.abs(nowMs - beganMs) >= this.#intervalMs;

@@ -1,9 +1,9 @@
 /**
- * Replaces credentials of jobs, with or without documents, that log in to a server as a certain
- * user with a password. The replacement counts as an operator's decision about each job: a running
- * job writes a checkpoint and restarts with the new credentials, a failed job is due immediately,
- * and a paused job stays paused. Documents get the credentials in a new revision. Rules get them
- * for their future jobs.
+ * Replaces the credentials of the jobs that log in to a server as a given user with a password. The
+ * jobs need not have documents. The replacement counts as an operator's decision about each job: a
+ * running job writes a checkpoint and restarts with the new credentials, a failed job is due
+ * immediately, and a paused job stays paused. Documents get the credentials in a new revision.
+ * Rules get the credentials for their future jobs.
  */
 import {
   type JsonText,
@@ -158,8 +158,8 @@ export class CredentialReplacements {
   }
 
   /**
-   * Finds the jobs and rules that a replacement would change. With `filter`, these are the matching
-   * jobs and the rules that created them. If the filter selects failing jobs, also includes rules
+   * Finds the jobs and rules that a replacement would change. With `filter`, finds only matching
+   * jobs and the rules that created them. If the filter selects failing jobs, also finds rules
    * whose login at the server was rejected.
    */
   async find(
@@ -200,8 +200,9 @@ export class CredentialReplacements {
   }
 
   /**
-   * Returns the rules whose login at the server was rejected when they listed its databases. Empty
-   * unless the filter selects failing jobs, only by rule and by the cause of their failure.
+   * Returns the rules whose login at the server was rejected when they listed its databases. The
+   * filter must select failing jobs, by rule or cause alone; for all other filters, returns no
+   * rules.
    */
   async #failingRules(
     replacement: CredentialReplacement,
@@ -308,7 +309,7 @@ export class CredentialReplacements {
 
   /**
    * Replaces the credentials in a rule, for the sides that log in as the user. Returns false if
-   * there is no such side or the rule is not entitled to the credentials. `isDryRun` changes
+   * there is no such side or the rule is not entitled to the credentials. With `isDryRun`, writes
    * nothing. Jobs that already have the new credentials are not affected.
    */
   async replaceInRule(

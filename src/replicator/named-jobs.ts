@@ -36,7 +36,7 @@ export class NamedJobs {
   }
 
   /**
-   * Returns the ids of the jobs that may have this name, most likely first. A name can be a
+   * Returns the ids of the jobs that can have this name, most likely first. A name can be a
    * replication id (then `asker`'s job is preferred), a job id, or a display name. Jobs with these
    * ids need not exist.
    */
@@ -56,7 +56,7 @@ export class NamedJobs {
   async filter(text: string): Promise<NameFilter> {
     const [literal = "", ...others] = text.split("*");
     const glob = new Glob(others.length === 0 ? `${text}*` : text);
-    // Any job may match, so all jobs have to be tested.
+    // Any job can match, so all jobs have to be tested.
     if (literal === "") return { glob, idPrefixes: undefined };
     return this.#parts.kv.read(async (tx) => {
       const [named, databases, rules, replications] = await Promise.all([

@@ -52,7 +52,7 @@ const ENDPOINT_MS_MAX = 5_000;
  * filter are requested concurrently.
  */
 export const CHECK_MS_MAX = ENDPOINT_MS_MAX;
-/** Maximum number of concurrent checks per node; each may hold two connections. */
+/** Maximum number of concurrent checks per node. Each check can hold two connections. */
 const CHECKS_MAX = 8;
 /** Maximum number of concurrent checks per user, except for admins. */
 const USER_CHECKS_MAX = 2;
@@ -110,7 +110,7 @@ export interface ReplicationChecksParts {
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether to hide from the caller which addresses belong to servers other than CouchDB. */
+  /** Whether to hide from the caller that servers other than CouchDB exist. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
@@ -254,7 +254,7 @@ export class ReplicationChecks {
     if (address === undefined) return undefined;
     const startMs = clock.monotonicMs();
     let opened: Endpoint | undefined;
-    // Open the login gate: a user is waiting, and may have corrected the password.
+    // Open the login gate: a user is waiting, and might have corrected the password.
     await kv.transact((tx) => loginGates.open(tx, address, true), { whenUnknown: "retry" });
     try {
       const endpoint = this.#open(address, owner);

@@ -10,7 +10,7 @@ import { FAIR_SHARE_DEFAULT, type FairShare } from "../jobs/index.ts";
 
 /** Settings for requests to servers. */
 export interface ClientSettings extends GrantSettings {
-  /** `request_timeout`: maximum duration of requests other than changes feeds; may be infinite. */
+  /** `request_timeout`: maximum duration of requests other than changes feeds; can be infinite. */
   readonly requestTimeoutMs: number;
   /** Whether passwords are exchanged for session cookies: `auth_plugins` contains `session`. */
   readonly usesSessions: boolean;
@@ -36,7 +36,8 @@ export interface ReplicatorConfig {
   /** `max_jobs`: maximum number of jobs running on a node. */
   readonly jobsMax: number;
   /**
-   * `interval_sec`: length of a scheduler cycle, at the end of which jobs may yield their slots.
+   * `interval_sec`: length of a scheduler cycle. At its end, jobs can be stopped to free their
+   * slots.
    */
   readonly intervalSec: number;
   /** `max_churn`: maximum number of jobs stopped in favour of other jobs, per cycle and node. */
@@ -55,8 +56,8 @@ export interface ReplicatorConfig {
   /** `health_threshold_sec`: run time after which earlier failures are cleared. */
   readonly healthThresholdSec: number;
   /**
-   * `worker_lease_sec`: lease of a node, after which it loses all jobs unless it has renewed the
-   * lease. Not in CouchDB.
+   * `worker_lease_sec`: duration of a node's lease. A node that does not renew its lease within
+   * this time loses all jobs. Not in CouchDB.
    */
   readonly workerLeaseSec: number;
   /** `activity_timeout_sec`: time without a heartbeat after which a job is requeued. */

@@ -12,7 +12,7 @@ import {
   type Versionstamp,
 } from "../kv/index.ts";
 
-/** Value in the keys of a list of jobs. The list is sorted or grouped by it. */
+/** Value in the keys of a list of jobs. The list is sorted or grouped by this value. */
 export type StatusValue = string | number | null;
 
 type NoElements = Record<never, never>;

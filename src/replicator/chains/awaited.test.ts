@@ -20,10 +20,13 @@ test.each<[string, Facts, typeof CAUGHT_UP | typeof BEHIND | undefined, boolean]
   ["a continuous job that has never run", { lastStartMs: 0 }, CAUGHT_UP, false],
   ["a job whose source failed since", { failing: FAILING }, CAUGHT_UP, false],
   ["a job whose target failed since", { failing: { ...FAILING, side: "target" } }, CAUGHT_UP, true],
-])("whether %s is reached: %j, %j: %s", (_, facts, backlog, expected) => {
-  const data = { state: "pending", replication: { continuous: true }, lastStartMs: 3, ...facts };
-  expect(isReached(data as never, backlog)).toBe(expected);
-});
+])(
+  "%s, with %j and the backlog %j, has completed or caught up: %s",
+  (_, facts, backlog, expected) => {
+    const data = { state: "pending", replication: { continuous: true }, lastStartMs: 3, ...facts };
+    expect(isReached(data as never, backlog)).toBe(expected);
+  },
+);
 
 const on = (name: string, state: Awaited["state"] = "waiting"): Awaited => ({
   name,
@@ -71,7 +74,7 @@ test.each<[string, Record<string, Awaited[]>, string, string | undefined, RegExp
     "cycle",
     /waits for b,/,
   ],
-])("the reason of a job that waits for %s", (_, graph, id, error, reason) => {
+])("explains why a job waits for %s", (_, graph, id, error, reason) => {
   const found = reasonsOf(new Map(Object.entries(graph))).get(id);
   expect(found).toEqual({ error, reason: expect.stringMatching(reason) });
 });

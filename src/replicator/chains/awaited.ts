@@ -27,7 +27,7 @@ export function isReached(
   return isProvenCaughtUp(backlog) && !isUnread(backlog, failing);
 }
 
-/** A job for which another one waits. */
+/** A job for which another job waits. */
 export interface Awaited {
   readonly name: string;
   /** `missing`: there is no such job, or its owner is another user. */
@@ -53,8 +53,8 @@ export function reasonsOf(graph: WaitGraph): ReadonlyMap<string, AwaitReason> {
 }
 
 /**
- * Returns why a job waits. Names only jobs for which the job itself waits: its owner may not see
- * the other jobs of a cycle.
+ * Returns why a job waits. Names only jobs for which the job itself waits, because its owner might
+ * not be allowed to see the other jobs of a cycle.
  */
 function reasonOf(awaited: readonly Awaited[], cycle: ReadonlySet<string>): AwaitReason {
   const named = (found: readonly Awaited[]): string => found.map(({ name }) => name).join(", ");

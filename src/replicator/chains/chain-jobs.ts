@@ -1,4 +1,4 @@
-/** Releases the jobs that waited for one that has completed or caught up (`chains.ts`). */
+/** When a job has completed or caught up, releases the jobs that wait for it (`chains.ts`). */
 import {
   type HeartbeatParts,
   type HeldJob,

@@ -1,5 +1,5 @@
 /**
- * Chains: jobs that start once others have completed or caught up (`after`). A waiting job is
+ * Chains: jobs that start after other jobs have completed or caught up (`after`). A waiting job is
  * queued for `AWAITING_SEC`. For each job that it still waits for, a row is stored under the name
  * of that other job, which need not exist yet. The transaction in which the other job completes or
  * catches up finds these rows and queues a release (`chain-jobs.ts`). The release is a queue job,
@@ -7,8 +7,8 @@
  * its row is removed, a job no longer waits, even if the other job falls behind again.
  *
  * The transaction also counts how often the other job has completed or caught up. A row contains
- * the count at the time it was added. A release ignores rows added after it was queued; they wait
- * for the next time.
+ * the count at the time it was added. A release ignores rows added after it was queued: they stay
+ * until the other job completes or catches up again.
  *
  * A job for which the waiting job's owner has no rights is treated as missing.
  */
@@ -74,7 +74,7 @@ export class Chains {
     this.#keys = replicatorKeys(parts.subspace);
   }
 
-  /** Records what a new job waits for. Returns whether it has to wait. */
+  /** Records the jobs for which a new job has to wait. Returns whether there are any. */
   async begin(
     tx: Transaction,
     jobId: string,
@@ -110,7 +110,7 @@ export class Chains {
   }
 
   /**
-   * Queues the release of the jobs that wait for this one, if it has completed or caught up. Must
+   * Queues the release of the jobs that wait for this job, if it has completed or caught up. Must
    * be called in the transaction that stores its new state.
    */
   async noteReached(
@@ -247,13 +247,13 @@ export class Chains {
     return (await tx.getRangePage(range, { limit: 1 })).entries.length > 0;
   }
 
-  /** Returns how often the job has completed or caught up while others waited for it. */
+  /** Returns how often the job has completed or caught up while other jobs waited for it. */
   async #count(tx: ReadTransaction, name: string): Promise<number> {
     const value = await tx.get(this.#keys.chainReached.key({ name }));
     return value === undefined ? 0 : Number(unpackTuple(value)[1]);
   }
 
-  /** Removes the count when no job is left that waits for `name`. */
+  /** Removes the count if no job waits for `name` any more. */
   async #forget(tx: Transaction, name: string): Promise<void> {
     if (!(await this.#hasWaiters(tx, name))) tx.clear(this.#keys.chainReached.key({ name }));
   }

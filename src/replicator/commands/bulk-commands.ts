@@ -64,8 +64,8 @@ export interface BulkCommandsParts {
 
 /**
  * - missing: there is no such command
- * - running: it must be cancelled first
- * - final: its action cannot be undone
+ * - running: the command must be cancelled first
+ * - final: the action of the command cannot be undone
  * - not-kept: the former credentials are not kept
  */
 export type UndoRefusal = "missing" | "running" | "final" | "not-kept";
@@ -122,7 +122,10 @@ export class BulkCommands {
     });
   }
 
-  /** Reverts a command. Skips jobs about which an operator has made another decision since. */
+  /**
+   * Reverts a command. Skips jobs about which an operator has made another decision since the
+   * command.
+   */
   async undo(id: string, decider: Decider): Promise<BulkCommand | UndoRefusal> {
     const undone = await this.get(id);
     if (undone === undefined) return "missing";
@@ -167,7 +170,7 @@ export class BulkCommands {
     return this.#continue(id, () => signal.aborted);
   }
 
-  /** Deletes old commands. Returns whether there may be more. */
+  /** Deletes old commands. Returns whether there might be more. */
   async forget(): Promise<boolean> {
     const { kv, jobs, runtime } = this.#parts;
     const nowMs = runtime.clock.nowMs();
@@ -196,7 +199,10 @@ export class BulkCommands {
     );
   }
 
-  /** Stores all pages of the list except the last one; `setLast` stores the last one. */
+  /**
+   * Collects the ids of the selected jobs in a list, and stores all pages of the list except the
+   * last one. `setLast` stores the last one.
+   */
   async #select(
     id: string,
     pages: AsyncIterable<readonly string[]> | Iterable<readonly string[]>,

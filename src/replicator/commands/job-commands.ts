@@ -28,7 +28,7 @@ export interface JobCommandsParts extends RemoveJobParts {
 
 /**
  * - done: the command took effect
- * - no-need: the job is already in that state
+ * - no-need: the job is already in the requested state
  * - ended: an ended job can only be retried, reset or cancelled
  * - paused: a paused job must be resumed first
  * - missing: there is no such job
@@ -77,7 +77,7 @@ export class JobCommands {
     return this.#command(jobId, { ...decider, action, since: sequence });
   }
 
-  /** Removes the job, and the document of a persistent one. */
+  /** Removes the job and, if it is persistent, its document. */
   cancel(jobId: string, decider: Decider): Promise<CommandOutcome> {
     return this.#command(jobId, { ...decider, action: "cancel" });
   }
@@ -144,7 +144,7 @@ export class JobCommands {
       case "due-soon":
         return schedule(await chains.dueSec(tx, job.id));
       case "again":
-        // A retried job no longer waits for others.
+        // A retried job no longer waits for other jobs.
         await chains.end(tx, job.id);
         return scheduleAs(this.#nowSec(), restarted(decodeJob(job)));
       case "restart":

@@ -1,6 +1,6 @@
 /**
- * Commands that replace credentials: stores the new credentials, sealed, until the command ends,
- * and writes them to jobs and rules.
+ * Commands that replace credentials. The new credentials are written to jobs and rules, and are
+ * stored, sealed, until the command ends.
  */
 import { errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";

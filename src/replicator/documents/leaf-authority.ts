@@ -60,7 +60,7 @@ async function parentAuthority(
 
 /**
  * Returns the authority of a winning revision stored without its author: that of the existing job
- * if it has the same owner, otherwise one without rights.
+ * if it has the same owner, otherwise an authority without rights.
  */
 export function unrecordedAuthority({ owner }: Members, job: Job | undefined): Authority {
   const userName = typeof owner === "string" ? owner : null;

@@ -82,14 +82,14 @@ function changedMembers(given: Members, before: Members): Map<string, unknown> {
   return changed;
 }
 
-/** Returns the members of an endpoint that may contain secrets. */
+/** Returns the members of an endpoint that can contain secrets. */
 function secretsOf(endpoint: unknown): unknown {
   if (!isObject(endpoint)) return endpoint;
   const { url, auth, headers, password } = endpoint;
   return [url, auth, headers, password];
 }
 
-/** Whether the value contains a mask, or an address with one. */
+/** Whether the value contains a mask, or a URL in which a secret is masked. */
 function hasMask(value: unknown): boolean {
   if (typeof value === "string") return value === MASK || maskedUrl(value) !== undefined;
   return typeof value === "object" && value !== null && Object.values(value).some(hasMask);

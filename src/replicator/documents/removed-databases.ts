@@ -1,6 +1,6 @@
 /**
  * Jobs of deleted `_replicator` databases and rules. The deleting transaction writes a marker and
- * queues the removal. From then on no node starts such a job, and running ones are halted. The
+ * queues the removal. From then on, no node starts these jobs, and running ones are halted. The
  * jobs, and finally the marker, are removed in the background, page by page.
  */
 import { type Runtime, utf8Encode } from "../../base/index.ts";
@@ -78,7 +78,7 @@ export class RemovedDatabases {
     });
   }
 
-  /** Whether the job's database or rule was deleted. The job must then not run. */
+  /** Whether the job's database or rule was deleted. If true, the job must not run. */
   has(tx: ReadTransaction, jobId: string): Promise<boolean> {
     return isOfRemovedDatabase(tx, this.#keys, jobId);
   }

@@ -2,8 +2,8 @@
  * Access control of documents in `_replicator` databases (`couch_replicator_docs`).
  *
  * A job accesses local databases with the permissions of its document's owner. Therefore only a
- * server admin may write a document that belongs, or would then belong, to another user. CouchDB
- * checks only the new body, and does not check replicated edits.
+ * server admin may write a document if it belongs to another user before or after the write.
+ * CouchDB checks only the new body, and does not check replicated edits.
  */
 import { type JsonText, joinObject, jsonKind, splitObject, Utf8Text } from "../../base/index.ts";
 import {
@@ -16,10 +16,13 @@ import {
 import type { ReadTransaction } from "../../kv/index.ts";
 import { stripCredentials } from "../../protocol/index.ts";
 
-/** Members that may contain a password, apart from the endpoints. */
+/** Members other than the endpoints that can contain a password. */
 const PROXIES = new Set(["proxy", "source_proxy", "target_proxy"]);
 const SECRETS = new Set(["password"]);
-/** Endpoint members visible to others. All others, including misspelt names, may be secret. */
+/**
+ * Endpoint members that other users can see. All other members, including misspelt ones, might be
+ * secret.
+ */
 const ENDPOINT_MEMBERS = new Set([
   "url",
   "verify_ssl_certificates",
@@ -65,7 +68,8 @@ export async function ownershipRefusal(
 export const LEAVES_MAX = 50;
 
 /**
- * Returns why the edit is refused, if it would exceed the maximum number of conflicting revisions.
+ * Returns why the edit is refused if it would exceed the maximum number of conflicting revisions;
+ * otherwise undefined.
  */
 export async function leavesRefusal(
   tx: ReadTransaction,
@@ -84,7 +88,7 @@ export async function leavesRefusal(
 
 /**
  * Whether the document belongs to the user: same name, authenticated by the same handler. Tokens, a
- * proxy and the local user directory may use one name for different users.
+ * proxy and the local user directory can use one name for different users.
  */
 function isOwn(
   { body, authority }: Pick<Document, "body" | "authority">,
@@ -97,7 +101,7 @@ function isOwn(
 }
 
 /**
- * Whether a leaf belongs to another user. Reads leaves one at a time, because each may be large.
+ * Whether a leaf belongs to another user. Reads leaves one at a time, because each can be large.
  */
 async function hasOtherOwner(
   tx: ReadTransaction,
@@ -173,9 +177,9 @@ function withoutUser(value: JsonText): JsonText {
 const STRING = /"[^"\\]*(?:\\.[^"\\]*)*"/g;
 
 /**
- * Removes credentials from all URLs in the text of a member, whatever its name: names are sometimes
- * misspelt, and a URL may occur anywhere in a value. Everything else stays as written, including
- * the digits of numbers.
+ * Removes credentials from all URLs in the text of a member. The name of the member does not
+ * matter: names are sometimes misspelt, and a URL can occur anywhere in a value. Everything else
+ * stays as written, including the digits of numbers.
  */
 function withoutUrlUsers(value: JsonText): JsonText {
   if (!value.includes("@") && !value.includes("\\u0040")) return value;
@@ -186,8 +190,7 @@ function withoutUrlUsers(value: JsonText): JsonText {
 }
 
 /**
- * Returns the owner named in a body; the value may have any type. Undefined if the body names no
- * owner.
+ * Returns the owner named in a body, as a value of any type; undefined if the body names no owner.
  */
 function ownerOf(body: Utf8Text): unknown {
   return (JSON.parse(body.text) as { readonly owner?: unknown }).owner;

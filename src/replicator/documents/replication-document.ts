@@ -1,4 +1,4 @@
-/** Writes states into `_replicator` documents, only when a job completes or fails (RFC 016). */
+/** Writes the final states of jobs, completed or failed, into `_replicator` documents (RFC 016). */
 import {
   errorCode,
   type JsonText,
@@ -75,12 +75,15 @@ export async function clearDocumentState(
   if (hasState) await rewrite(tx, database, stored, withStateMembers(before, {}));
 }
 
-/** Scans only the top level of a body, because a body may have two million characters. */
+/** Scans only the top level of a body, because a body can have two million characters. */
 function outlineBody({ body }: Document): JsonValue {
   return outlineJson(body.bytes, { depthMax: 1 });
 }
 
-/** Replaces a body, keeping its authority and job. Returns false if the write is rejected. */
+/**
+ * Replaces a document's body, keeping the document's authority and job. Returns false if the write
+ * is rejected.
+ */
 export async function rewrite(
   tx: Transaction,
   database: Database,
@@ -101,7 +104,7 @@ export async function rewrite(
   return (await database.write(tx, edit, CONTEXT)).kind === "written";
 }
 
-/** Deletes a replication document and its job. Returns false if it no longer exists. */
+/** Deletes a replication document and its job. Returns false if the document no longer exists. */
 export async function removeReplicationDocument(
   tx: Transaction,
   databases: DatabaseRegistry,

@@ -116,8 +116,8 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   /**
-   * Rejects an edit that the writer may not make, and a document that could never run. Sets the
-   * owner of an accepted document.
+   * Rejects an edit that the writer may not make, and a document whose job could never run. Sets
+   * the owner of an accepted document.
    */
   async beforeWrite(
     tx: Transaction,
@@ -238,7 +238,7 @@ export class ReplicationHook implements DatabaseHook {
     this.#parts.removedDatabases.mark(tx, database.uuid);
   }
 
-  /** Adds a job that another replicator ended, so that it is listed and can be retried. */
+  /** Adds a job that ended in another replicator, so that it is listed and can be retried. */
   async #addEnded(
     tx: Transaction,
     id: string,

@@ -54,7 +54,9 @@ function count(value: unknown): number {
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
 }
 
-/** Parses a time in CouchDB's format; versions before 3 write seconds since the epoch. */
+/**
+ * Parses a time in CouchDB's format. Versions of CouchDB before 3 write seconds since the epoch.
+ */
 function timeOf(value: unknown): number | undefined {
   const timeMs = typeof value === "number" ? value * 1000 : Date.parse(String(value));
   return Number.isSafeInteger(timeMs) && timeMs >= 0 && timeMs < YEAR_9999_MS ? timeMs : undefined;

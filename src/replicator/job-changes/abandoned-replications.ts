@@ -1,8 +1,8 @@
 /**
- * Deletes the data of replications without jobs: lists of failures and copies of checkpoints. The
- * data are kept for some weeks, so that a re-created job resumes from its checkpoint and still
- * lists the failed revisions. A run that finds a checkpoint but no list of failures rescans the
- * earlier changes (`ReplicationRun`).
+ * Deletes the data of replications that no longer have jobs. The data are lists of failures and
+ * copies of checkpoints. They are kept for some weeks, so that a re-created job resumes from its
+ * checkpoint and still lists the failed revisions. A run that finds a checkpoint but no list of
+ * failures rescans the changes before the checkpoint (`ReplicationRun`).
  *
  * The transaction that abandons a replication id writes a marker. The retention time starts when a
  * cleanup first finds the marker.
@@ -47,7 +47,10 @@ export class AbandonedReplications {
     this.#failures = failures;
   }
 
-  /** Checks every marker once. Deletes the data of replications abandoned for `ageSecMax`. */
+  /**
+   * Checks every marker once. Deletes the data of replications that were abandoned at least
+   * `ageSecMax` seconds ago.
+   */
   async prune(ageSecMax: number): Promise<void> {
     let { begin } = this.#keys.abandoned.range();
     const { end } = this.#keys.abandoned.range();

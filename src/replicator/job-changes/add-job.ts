@@ -32,7 +32,7 @@ export interface AddJobParts {
 /** The requested replication, its requester, and the document or rule it comes from. */
 export type JobOrigin = Asked & Authority & Pick<ReplicationJobData, "document" | "rule">;
 
-/** Outcome of a job that another replicator ended. */
+/** Outcome of a job that ended in another replicator. */
 export type EndedElsewhere = JobOutcome &
   Pick<
     ReplicationJobData,

@@ -17,8 +17,8 @@ export interface AmendJobParts {
 }
 
 /**
- * Gives an existing job the tags and `run_on` of the replication. Writes nothing if they are
- * unchanged. A run on a node that lacks the new labels ends with a checkpoint, and another node
+ * Sets the tags and `run_on` of an existing job to those of `replication`. Writes nothing if they
+ * are unchanged. A run on a node that lacks the new labels ends with a checkpoint, and another node
  * continues.
  */
 export async function amendJob(

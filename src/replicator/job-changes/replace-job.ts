@@ -8,7 +8,7 @@ import { type RemoveJobParts, removeJob } from "./remove-job.ts";
 
 /**
  * Replaces a job whose request has changed. Keeps an operator's pause, but discards a restart
- * position, since the source may be different.
+ * position, since the source might be different.
  */
 export async function replaceJob(
   parts: AddJobParts & RemoveJobParts,

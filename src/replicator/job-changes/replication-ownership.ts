@@ -110,7 +110,7 @@ export class ReplicationOwnership {
   }
 
   /**
-   * Makes the job the owner of its replications, unless the current owner of one keeps it. An owner
+   * Makes the job the owner of its replications, unless another job keeps one of them. An owner
    * yields if it is crashing, has ended, belongs to a deleted database, or belongs to another user
    * and its credentials remain unverified.
    */
@@ -172,7 +172,10 @@ export class ReplicationOwnership {
     return true;
   }
 
-  /** Removes the job from its replications. Where it was the owner, another job takes over. */
+  /**
+   * Removes the job from its replications. If the job owned a replication, another job takes it
+   * over.
+   */
   async release(
     tx: Transaction,
     replicationIds: readonly string[],

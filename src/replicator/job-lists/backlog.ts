@@ -16,15 +16,17 @@ export interface Backlog {
    */
   readonly sinceMs: number | undefined;
   /**
-   * Pending changes at `seenMs`, including changes that a filter may reject; undefined if unknown.
+   * Pending changes at `seenMs`, including changes that a filter might reject; undefined if
+   * unknown.
    */
   readonly pending: number | undefined;
   readonly seenMs: number;
 }
 
 /**
- * Minimum lag, and minimum change of its start, for which a running job stores its backlog. A lag
- * that only grows keeps its start, and is not stored again.
+ * Minimum lag for which a running job first stores its backlog. Also the time by which the start of
+ * the lag must advance before the job stores its backlog again. While a lag only grows, its start
+ * stays the same.
  */
 export const BACKLOG_STEP_MS = 5000;
 
@@ -42,14 +44,17 @@ export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Ba
 }
 
 /**
- * Returns the backlog to store at the end of a run, if it has changed. It stays valid until the
- * source is asked again.
+ * Returns the backlog to store at the end of a run, if it has changed. The stored backlog stays
+ * valid until the source is asked again.
  */
 export function backlogToLeave(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   return stored !== undefined && stored.sinceMs === actual.sinceMs ? undefined : actual;
 }
 
-/** Returns the backlog of a job that is not running, after its source has been asked. */
+/**
+ * Returns the backlog of a job that is not running, after its source has reported `pending`
+ * changes.
+ */
 export function backlogAsked(
   before: Backlog | undefined,
   pending: number,
@@ -59,7 +64,7 @@ export function backlogAsked(
 }
 
 /**
- * Whether the source of a failing job may have unknown changes: no change was pending, but the
+ * Whether the source of a failing job might have unknown changes: no change was pending, and the
  * source has not been read since the failure. False if the target failed, because a run whose
  * target fails has read the source.
  */
@@ -73,7 +78,7 @@ export function isUnread(
   );
 }
 
-/** Whether the lag of a job is unknown: its source has never been read, or not since a failure. */
+/** Whether a job's lag is unknown: its source was never read, or might have unknown changes. */
 export function isLagUnknown(
   backlog: Backlog | undefined,
   failing: Pick<Failing, "side" | "lastMs"> | undefined,

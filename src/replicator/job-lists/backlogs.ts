@@ -1,6 +1,6 @@
 /**
- * Stores the backlogs of jobs (`backlog.ts`) and their rows in the job index. While the source of
- * parked jobs does not respond to its watcher, their backlogs are unknown.
+ * Stores the backlogs of jobs (`backlog.ts`) and their rows in the job index. The backlog of a
+ * parked job is unknown while its source does not respond to the watcher.
  */
 import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { decodeSources } from "../jobs/parked-record.ts";
@@ -10,7 +10,7 @@ import type { JobIndex } from "./job-index.ts";
 
 /** Maximum number of unresponsive sources read per transaction. */
 const SILENT_MAX = 1_000;
-/** Maximum count of parked jobs with unresponsive sources. */
+/** Maximum number of parked jobs with unresponsive sources that are counted. */
 const COUNTED_MAX = 10_000;
 
 export class Backlogs {
@@ -61,7 +61,9 @@ export class Backlogs {
     return count;
   }
 
-  /** Returns which of these jobs are parked with a source that does not respond. */
+  /**
+   * Returns the ids of the jobs among `jobIds` that are parked and whose source does not respond.
+   */
   async unwatched(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
     const silent = await this.silentSources(tx);
     if (silent.size === 0) return silent;

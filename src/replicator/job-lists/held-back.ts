@@ -11,12 +11,12 @@ import type { JobEntry } from "./job-views.ts";
 
 /**
  * - paused: by an operator
- * - after: until other jobs have completed or caught up
+ * - after: waits until other jobs have completed or caught up
  * - storage: the store's disk is full, so that no progress can be saved
  * - placement: no node that accepts jobs has the labels in `run_on`
  * - outage: waits for an unreachable server
  * - limiter: a server demands fewer requests (429)
- * - budget: an operator's limit for a server
+ * - budget: an operator's limit for requests to a server is reached
  * - login: in backoff, and its account may not log in yet (`logins/gated-logins.ts`)
  * - backoff: pause after a failure
  * - schedule: the next run is not yet due
@@ -42,7 +42,7 @@ export interface HeldBackFacts {
   readonly nowSec: number;
   /** Whether the job becomes due when an unreachable server recovers. */
   readonly awaitsServer: boolean;
-  /** Whether another group is scheduled before the group of the job. */
+  /** Whether another group is scheduled before the job's group. */
   readonly isOthersTurn: boolean;
   readonly isStoreFull: boolean;
 }

@@ -1,6 +1,7 @@
 /**
  * Folds job changes from the log into the rows of the job index, in batches. Every node runs this
- * service: it checks for work after the node has written events, and any node may fold.
+ * service: it checks for work after the node has written events. Any node can fold the events of
+ * all nodes.
  */
 import type { KeyValueStore } from "../../kv/index.ts";
 import type { JobEventLog } from "../job-log/job-event-log.ts";

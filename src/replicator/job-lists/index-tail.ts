@@ -33,7 +33,8 @@ export class IndexTail {
   }
 
   /**
-   * Returns the changes missing from the index in this snapshot; undefined if there are too many.
+   * Returns the changes missing from the index in this snapshot; undefined if the tail has more
+   * than `eventCountMax` events.
    */
   async changes(tx: ReadTransaction, eventCountMax: number): Promise<RowChanges | undefined> {
     const bounds = await this.#bounds(tx);
@@ -71,7 +72,7 @@ export class IndexTail {
       const room = eventCountMax - this.#within(foldedId, lastId).length;
       const read = await this.#read(tx, this.#lastId, lastId, room);
       if (read === undefined) return undefined;
-      // During the read, another reader may have dropped cached events. In that case, read all
+      // During the read, another reader might have dropped cached events. In that case, read all
       // events again.
       if (foldedId < this.#afterId) return this.#read(tx, foldedId, lastId, eventCountMax);
       this.#append(read, lastId);
@@ -110,7 +111,7 @@ export class IndexTail {
     this.#lastId = lastId;
   }
 
-  /** Drops the events up to `foldedId`, which all later snapshots of the index contain. */
+  /** Drops the cached events up to `foldedId`: in all later snapshots, the index contains them. */
   #drop(foldedId: string): void {
     if (foldedId <= this.#afterId) return;
     this.#events = this.#events.filter(({ id }) => id > foldedId);

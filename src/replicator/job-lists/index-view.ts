@@ -55,8 +55,8 @@ export class IndexView {
   }
 
   /**
-   * Returns the nonzero counters of a range by the value that they count. Adds up the counters of
-   * different databases. With a limit, reads only the first counters of the range.
+   * Returns the nonzero counters of a range, by list value. For each value, adds up the counters of
+   * all databases. With a limit, reads only the first counters of the range.
    */
   async counts(
     range: KeyBounds,

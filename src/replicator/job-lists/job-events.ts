@@ -1,4 +1,4 @@
-/** Job events for clients: log entries with the current job, filtered. */
+/** Job events for clients: filtered log entries, each with the current state of its job. */
 import { append } from "../../base/index.ts";
 import type { JobChangeName } from "../../contract/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -17,15 +17,15 @@ import type { FoundJob, JobLists } from "./job-lists.ts";
 import type { JobEntry } from "./job-views.ts";
 
 export interface FollowedPast {
-  /** Events before the position, newest first, filtered like `FollowedPage`. */
+  /** Events before the position, newest first, filtered as in `FollowedPage`. */
   readonly events: readonly FollowedEvent[];
   /** Start of the previous page; undefined if there are no older events. */
   readonly before: string | undefined;
 }
 
-/** Events read per transaction. */
+/** Maximum number of events read per transaction. */
 const PAGE_ROWS_MAX = 100;
-/** Events tested per page of past events. */
+/** Maximum number of events tested per page of past events. */
 const TESTED_ROWS_MAX = 1000;
 
 /** A filter for events. An event must match all members that are set. */
@@ -45,7 +45,7 @@ export interface FollowedEvent extends LoggedEvent {
   readonly entry: JobEntry | undefined;
   /** The job before its removal, if it was removed. */
   readonly former: FormerJob | undefined;
-  /** Whether the filter matches now. If false, the filter matched before the event. */
+  /** Whether the job matches the filter now. If false, it matched before the event. */
   readonly isMatch: boolean;
 }
 
@@ -56,7 +56,7 @@ export interface FollowedPage {
   readonly events: readonly FollowedEvent[];
   /** Start of the next page; undefined if there are no more events yet. */
   readonly next: string | undefined;
-  /** Whether matching events may be missing because they were deleted. */
+  /** Whether matching events might be missing because they were deleted. */
   readonly isGap: boolean;
 }
 
@@ -131,7 +131,7 @@ export class JobEvents {
   }
 }
 
-/** Selects events whose job matches now, or matched before. */
+/** Selects events whose job matches the filter now, or matched it before the event. */
 async function followedEvents(
   { kv, log, lists }: JobEventsParts,
   events: readonly LoggedEvent[],
@@ -171,8 +171,8 @@ function matchesNow({ entry, status }: FoundJob, filter: EventFilter): boolean {
 }
 
 /**
- * Whether the filter may have matched before the event. Earlier run states and failure reasons are
- * unknown, so filters on them may let additional events through.
+ * Whether the job might have matched the filter before the event. Earlier run states and failure
+ * reasons are unknown, so filters on them can let additional events through.
  */
 function wasMatch(
   { jobId, before }: LoggedEvent,
@@ -184,7 +184,7 @@ function wasMatch(
   return matchesStatus(filter, status, true) || matchesStatus(filter, status, false);
 }
 
-/** Checks the filter members for the job's name, its rule and its endpoints. */
+/** Whether the job matches the filter's conditions on its name, rule and endpoints. */
 function isAbout(
   { jobId }: LoggedEvent,
   { name, job, ruleName, endpoint }: EventFilter,

@@ -35,7 +35,7 @@ export interface Lag {
 
 export interface JobFigures {
   readonly states: Readonly<Record<ReplicationState, number>>;
-  /** Counts by host, most jobs first. */
+  /** Numbers of failing jobs by class and host, most jobs first. */
   readonly failing: readonly FailingCount[];
   readonly pausedCount: number;
   readonly stalledCount: number;
@@ -46,9 +46,12 @@ export interface JobFigures {
   readonly unknownCount: number;
   /** Number of jobs with pending changes. */
   readonly behindCount: number;
-  /** Longest lag first. Omitted groups have a shorter lag, or none. */
+  /** Groups with the longest lags, longest first. Omitted groups have a shorter lag, or none. */
   readonly groupLags: readonly Lag[];
-  /** Longest lag first. Named by database and document id, or by job id for transient jobs. */
+  /**
+   * Jobs with the longest lags, longest first. Named by database and document id, or by job id for
+   * transient jobs.
+   */
   readonly jobLags: readonly Lag[];
 }
 
@@ -102,15 +105,15 @@ export class JobFiguresReader {
   }
 
   /**
-   * Returns the states of the jobs with a tag: first for all its values combined, then for each of
-   * the first `valuesMax` values.
+   * Returns the number of jobs with a tag in each state: first for all values of the tag combined,
+   * then for each of the first `valuesMax` values.
    */
   tagStates(name: string, valuesMax: number): Promise<readonly TagStates[]> {
     const { kv, index } = this.#parts;
     return index.read(kv, (view) => this.#counts.tagStates(view, name, valuesMax));
   }
 
-  /** Removes the counters of failure causes and tags that have become zero. */
+  /** Removes the zero counters of failure causes and tags. */
   forgetZeros(): Promise<void> {
     return this.#counts.forgetZeros(this.#parts.kv);
   }
@@ -130,7 +133,7 @@ export class JobFiguresReader {
     });
   }
 
-  /** Reads only one job per group, which suffices to get the group's name. */
+  /** Returns the longest lag of each group. Reads one job per group, to get the group's name. */
   async #groupLags(tx: ReadTransaction, behind: readonly Behind[]): Promise<readonly Lag[]> {
     const first = new Map<string, Behind>();
     for (const job of behind) {

@@ -9,7 +9,7 @@ import { databaseOfPlace, listedName, localPlace } from "../jobs/listed-name.ts"
 import { splitTerm } from "../request/tags.ts";
 import type { Backlog } from "./backlog.ts";
 
-/** Jobs whose names match a pattern. */
+/** Filter for jobs whose names match a pattern. */
 export interface NameFilter {
   readonly glob: Glob;
   /** Prefixes of the ids of all jobs that can match; undefined if any job can. */
@@ -30,11 +30,11 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
   readonly sourceDatabase?: Glob;
   readonly targetDatabase?: Glob;
   readonly owner?: string;
-  /** Tags that the job must have: `name:value`, or a name for any value. */
+  /** Tags that the job must have: `name:value`, or `name` to match any value. */
   readonly tags?: readonly string[];
-  /** Substring of a failing job's last failure. */
+  /** Text that the last failure of a failing job must contain. */
   readonly reason?: string;
-  /** Latest start of the lag: selects jobs that have been behind at least since then. */
+  /** Selects jobs that fell behind at this time or earlier, and have been behind since then. */
   readonly behindSinceMs?: number;
   readonly name?: NameFilter;
   /**
@@ -45,8 +45,8 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
 }
 
 /**
- * Checks all members except `reason`, `name` and `databaseUuid`. A job that matches `isCaughtUp`
- * may still have an unknown backlog (`isProvenCaughtUp`).
+ * Checks all members except `reason`, `name` and `databaseUuid`. A job that passes the check for
+ * `isCaughtUp` can still have an unknown backlog (`isProvenCaughtUp`).
  */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
@@ -68,7 +68,7 @@ export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: b
   );
 }
 
-/** Whether a job has a tag: `name:value`, or a name with any value. */
+/** Whether a job has the tag `wanted`: `name:value`, or `name` to match any value. */
 export function hasTag({ tags }: Pick<JobStatus, "tags">, wanted: string): boolean {
   if (splitTerm(wanted)[1] !== undefined) return tags.includes(wanted);
   return tags.some((tag) => splitTerm(tag)[0] === wanted);
@@ -89,7 +89,10 @@ function isBehind({ behindSinceMs }: JobStatus, sinceMs: number): boolean {
   return behindSinceMs !== undefined && behindSinceMs <= sinceMs;
 }
 
-/** Whether the job belongs to the `_replicator` database or rule, if one is given. */
+/**
+ * Whether the job belongs to the `_replicator` database or rule with this uuid. True for all jobs
+ * if the uuid is undefined.
+ */
 export function isOfDatabase(jobId: string, databaseUuid: string | undefined): boolean {
   return databaseUuid === undefined || jobId.startsWith(`${databaseUuid}|`);
 }
@@ -114,8 +117,8 @@ export function matchesName(
 }
 
 /**
- * Returns the two forms in which lists may contain this name: host name in lower case, and local
- * database.
+ * Returns the two names under which lists can contain a place: the host name in lower case, and the
+ * local database.
  */
 export function placesNamed(place: string): readonly string[] {
   const name = place.toLowerCase();

@@ -5,7 +5,7 @@
  * write index rows, because a job occurs in many lists. A fold writes the rows and counters of many
  * changes together. Readers add unfolded changes (`view`), so lists are always current.
  *
- * Nodes of a version without the index may change jobs concurrently; `repair` compares statuses
+ * Nodes of a version without the index can change jobs concurrently; `repair` compares statuses
  * with jobs page by page. `build` creates or upgrades the index.
  */
 import { equalBytes } from "../../base/index.ts";
@@ -40,16 +40,16 @@ import { RowChanges, StatusKeyCache } from "./row-changes.ts";
 /** Whether the store's format includes the lists of jobs by tag and of jobs with unknown lag. */
 export type HasAllLists = (tx: ReadTransaction) => Promise<boolean>;
 
-/** Jobs compared with the index per transaction. */
+/** Number of jobs compared with the index per transaction. */
 const PAGE_ROWS_MAX = 200;
-/** Events folded per transaction. */
+/** Maximum number of events folded per transaction. */
 const FOLDED_EVENTS_MAX = 1000;
 /**
  * Maximum number of events that a reader holds in memory, about ten megabytes. Nodes usually fold
  * earlier.
  */
 const TAIL_EVENTS_MAX = 5000;
-/** Rows of an older index removed per transaction. */
+/** Maximum number of rows of an older index that are removed per transaction. */
 const REMOVED_ROWS_MAX = 1000;
 
 /** Result of comparing a page. `lastId` is undefined after the last page. */
@@ -183,7 +183,8 @@ export class JobIndex implements JobObserver {
     // If the request is unchanged, as in a heartbeat, it need not be loaded.
     const isAsked = before === undefined || request !== undefined;
     const job = readable(isAsked ? await change.load() : { data: data ?? {}, request: undefined });
-    // The status does not contain the id of a reverse direction.
+    // For a pair, assume that an id has changed: the status does not contain the id of the reverse
+    // direction.
     const isMoved =
       before?.replicationId !== job.replicationId || job.reverse !== undefined || isAsked;
     const hasLeftBehind = isMoved ? await this.#hasLeftBehind(tx, job) : before.hasLeftBehind;
@@ -205,7 +206,7 @@ export class JobIndex implements JobObserver {
       if (before === undefined || job === undefined) continue;
       const replicationIds = replicationIdsOf(readable(job));
       if (!replicationIds.some((one) => baseIdOf(one) === baseId)) continue;
-      // In a pair, the other direction may have failures.
+      // In a pair, the other direction might have failures.
       const others = replicationIds.filter((one) => baseIdOf(one) !== baseId);
       const hasAny = hasLeftBehind || (await this.#areListed(tx, others));
       this.#change(tx, id, before, { ...before, hasLeftBehind: hasAny });
@@ -250,8 +251,8 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Builds the index of a store with no index or an older one. Several nodes may do this
-   * concurrently. Called again when a format of the store is enabled.
+   * Builds the index if the store has no index or one of an older version. Several nodes can build
+   * it concurrently. Called again when a format of the store is enabled.
    */
   async build(kv: KeyValueStore): Promise<void> {
     const key = this.#keys.statusIndex.key({});
@@ -332,8 +333,8 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Compares the statuses of a page of jobs with the jobs. Uses snapshot reads, so that only
-   * repairs can conflict.
+   * Compares a page of jobs with their statuses, and repairs the statuses. Uses snapshot reads, so
+   * that only repairs can conflict.
    */
   async #repairPage(tx: Transaction, afterId: string): Promise<RepairedPage> {
     const { page, lastId } = await this.#page(tx.snapshot, afterId);
@@ -427,7 +428,7 @@ export class JobIndex implements JobObserver {
     if (change !== undefined) this.#events.noteStatus(tx, change);
   }
 
-  /** Writes a status change of which event followers are not notified. */
+  /** Writes a status change without notifying event followers. */
   #adjust(
     tx: Transaction,
     jobId: string,
@@ -461,7 +462,7 @@ function isBuilt(value: Uint8Array | undefined, current: number): boolean {
   return version === current && lastId === null;
 }
 
-/** Returns the last job indexed so far; "" if none. */
+/** Returns the id of the last job indexed so far; "" if none. */
 function builtId(value: Uint8Array | undefined, current: number): string {
   const [version, lastId] = value === undefined ? [] : unpackTuple(value);
   return version === current ? String(lastId) : "";

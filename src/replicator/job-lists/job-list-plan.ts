@@ -39,8 +39,8 @@ export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 export type JobPosition = readonly [value: StatusValue, jobId: string];
 
 /**
- * Where to read rows: a range of the index, with the function that maps a position to its key; all
- * jobs with an id prefix; or a set of positions in any order.
+ * Source of rows: a range of the index, with the function that maps a position to its key; all jobs
+ * with an id prefix; or a set of positions in any order.
  */
 export type JobListSource =
   | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
@@ -54,7 +54,7 @@ export interface JobListPlan {
   readonly sources: readonly JobListSource[];
   /** Order of the rows in all sources. */
   readonly orderKey: PositionKey;
-  /** Whether rows must be tested, because some may not match. */
+  /** Whether rows must be tested, because some rows might not match. */
   readonly isTested: boolean;
   /** Number of matching jobs; undefined if rows would have to be tested to count them. */
   readonly total: number | undefined;
@@ -80,7 +80,7 @@ export class JobListPlanner {
   /**
    * Returns a plan for the requested order. A plan for the order by id uses a list whose total is
    * known, if possible, and otherwise the shortest list. `hasSilent`: whether the lag of parked
-   * jobs may be unknown.
+   * jobs can be unknown, because their source does not respond.
    */
   async plan(
     view: IndexView,
@@ -127,8 +127,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns jobs that have been behind for at least the given time, by id. If there are too many,
-   * all jobs have to be scanned.
+   * Returns a candidate with the jobs that have been behind for at least the given time, by id. If
+   * there are too many, the candidate scans all jobs.
    */
   async #ofBehind(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { behindSinceMs, ...others } = filter;
@@ -160,8 +160,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns the jobs whose database names start with the literal prefix of the pattern, by id; or
-   * all jobs if too many match.
+   * Returns a candidate with the jobs whose database names start with the literal prefix of the
+   * pattern, by id. If there are too many, the candidate scans all jobs.
    */
   async #ofDatabases(
     view: IndexView,
@@ -182,8 +182,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns the range of jobs that are behind; with `sinceMs`, of those that have been behind at
-   * least since then.
+   * Returns the range of jobs that are behind. With `sinceMs`, only jobs that fell behind at that
+   * time or earlier.
    */
   #behindSince(sinceMs: number | undefined): KeyBounds {
     const { begin, end } = this.#keys.statusRow.range({ list: "behind" });
@@ -274,8 +274,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns the jobs that fail at the given host or side: the jobs with a matching cause or, if
-   * there are too many causes, all failing jobs.
+   * Returns a candidate with the jobs that fail at the host or side in the filter. If too many
+   * causes match, it contains all failing jobs.
    */
   async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { error: _, side: __, host, failing, ...others } = filter;

@@ -40,9 +40,12 @@ import {
 } from "./job-list-plan.ts";
 import type { AwaitReason, JobEntry } from "./job-views.ts";
 
-/** Rows read per transaction. */
+/** Maximum number of rows read per transaction. */
 const CHUNK_ROWS_MAX = 200;
-/** Safety factor for the number of rows to read, as estimated from the share of matches so far. */
+/**
+ * Safety factor for the number of rows to read, which is estimated from the share of matches so
+ * far.
+ */
 const LIKELY_RATIO = 1.5;
 /** Maximum number of rows tested per page if matching jobs can be counted only by testing them. */
 const TESTED_ROWS_MAX = 1000;
@@ -177,7 +180,7 @@ export class JobLists {
     });
   }
 
-  /** Yields all matching jobs. Changes to the jobs of one page do not affect the next. */
+  /** Yields all matching jobs. Changing the jobs of one page does not affect the next page. */
   async *all(filter: JobFilter): AsyncIterable<JobEntry> {
     let after: JobPosition | undefined;
     do {

@@ -26,7 +26,7 @@ export interface JobMeasure extends CopyRates {
   readonly pending: number | null;
   readonly heldBackBy: HeldBackBy | undefined;
   /**
-   * Due time of a waiting job; undefined if the job is running, paused, waiting for others, or
+   * Due time of a waiting job; undefined if the job is running, paused, waiting for other jobs, or
    * ended.
    */
   readonly nextTryMs: number | undefined;
@@ -61,7 +61,7 @@ export class JobMeasures {
     });
   }
 
-  /** Converts a lag into the time since which a job is behind. */
+  /** Converts a lag in seconds to the time when it began, in milliseconds since the epoch. */
   behindSinceMs(behindSec: number): number {
     return Math.max(0, this.#parts.runtime.clock.nowMs() - behindSec * 1000);
   }

@@ -18,7 +18,7 @@ import { noNodeReason } from "../request/run-on.ts";
 import { isoTime } from "../times.ts";
 import { type Backlog, isUnread } from "./backlog.ts";
 
-/** Why a job waits for others (`after`). */
+/** Why a job waits for other jobs (`after`). */
 export interface AwaitReason {
   /** Problem that prevents the job from ever starting, if any. */
   readonly error: "cycle" | "no_job" | "failed_job" | undefined;
@@ -38,7 +38,7 @@ export interface JobEntry {
   readonly backlog: Backlog | undefined;
   /** Whether the job waits because no node that accepts jobs has the labels in `run_on`. */
   readonly isUnplaced: boolean;
-  /** Why the job waits for others; undefined if it does not. */
+  /** Why the job waits for other jobs; undefined if it does not wait. */
   readonly awaits: AwaitReason | undefined;
 }
 

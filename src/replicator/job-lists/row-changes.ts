@@ -1,4 +1,4 @@
-/** Net changes of index rows and counters between two moments. */
+/** Net changes of index rows and counters, combined from several status changes. */
 import { byteText, compareBytes, EMPTY_BYTES } from "../../base/index.ts";
 import type { Key, KeyBounds, Transaction } from "../../kv/index.ts";
 import type { StatusChange } from "../job-log/job-event-log.ts";

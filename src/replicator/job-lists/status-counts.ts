@@ -20,15 +20,16 @@ import { type ReplicatorKeys, type StatusValue, statusCountsBelow } from "../rep
 import { decodeCounter, type IndexView } from "./index-view.ts";
 import { hasTag, isOfDatabase } from "./job-filter.ts";
 
-/** Zero counters removed per transaction. */
+/** Maximum number of counters with the value zero that are removed per transaction. */
 const FORGOTTEN_COUNT_MAX = 500;
 
-/** Lists whose zero counters are removed. Their values, such as tags, come and go. */
+/**
+ * Lists whose counters are removed when they reach zero, because values such as tags come and go.
+ */
 const FORGOTTEN_LISTS = ["cause", "tag", ...TAG_COUNTERS.map(tagCounterList)];
 
 /**
- * Number of jobs in each state with one tag. If `value` is undefined, includes all values of the
- * tag.
+ * Number of jobs with one tag, by state. If `value` is undefined, includes all values of the tag.
  */
 export interface TagStates {
   readonly value: string | undefined;
@@ -73,7 +74,10 @@ export class StatusCounts {
     return sum((await view.counts(this.#keys.statusCount.range({ list, value }))).values());
   }
 
-  /** Counts jobs by the outcome of their last run, optionally of one `_replicator` database. */
+  /**
+   * Counts jobs by the outcome of their last run, optionally only those of one `_replicator`
+   * database.
+   */
   outcome(
     view: IndexView,
     outcome: Exclude<RunOutcome, "pending">,
@@ -98,8 +102,8 @@ export class StatusCounts {
   }
 
   /**
-   * Returns the number of failing jobs by cause, for all hosts or one (with or without a port),
-   * omitting zero counts.
+   * Returns the number of failing jobs by cause, for all hosts or for one host (with or without a
+   * port), omitting zero counts.
    */
   async causes(view: IndexView, host: string | undefined): Promise<ReadonlyMap<string, number>> {
     const ranges =
@@ -164,8 +168,8 @@ export class StatusCounts {
   }
 
   /**
-   * Returns the states of the jobs with a tag: for all its values combined, and for each of the
-   * first `valuesMax` values in order.
+   * Returns the number of jobs with a tag in each state: for all values of the tag combined, and
+   * for each of the first `valuesMax` values in order.
    */
   async tagStates(view: IndexView, name: string, valuesMax: number): Promise<readonly TagStates[]> {
     const range = statusCountsBelow(this.#keys, "tag", `${name}:`);
@@ -201,9 +205,7 @@ export class StatusCounts {
     return { ...others, pending: all - sum(Object.values(others)) };
   }
 
-  /**
-   * Removes the counters of causes and tags that are zero, page by page. May conflict with folds.
-   */
+  /** Removes the zero counters of causes and tags, page by page. Can conflict with folds. */
   async forgetZeros(kv: KeyValueStore): Promise<void> {
     for (const list of FORGOTTEN_LISTS) await this.#forgetZeros(kv, list);
   }
@@ -231,7 +233,7 @@ export class StatusCounts {
     }
   }
 
-  /** Returns the running jobs of one `_replicator` database, or all. */
+  /** Returns the running jobs, of one `_replicator` database or of all. */
   async running(
     view: IndexView,
     databaseUuid: string | undefined,
@@ -243,7 +245,7 @@ export class StatusCounts {
     return new Map(found.flatMap(([id, status]) => (status === undefined ? [] : [[id, status]])));
   }
 
-  /** Returns the number of jobs in each displayed state, for one `_replicator` database or all. */
+  /** Returns the number of jobs by displayed state, for one `_replicator` database or for all. */
   async states(view: IndexView, databaseUuid: string | undefined): Promise<StateCounts> {
     const running = [...(await this.running(view, databaseUuid)).values()];
     const waiting = async (outcome: Exclude<RunOutcome, "pending">): Promise<number> => {

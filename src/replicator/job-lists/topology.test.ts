@@ -75,7 +75,7 @@ test.each([
   ["http://here.example:5984/a%2Fb", "a/b"],
   ["http://here.example/db", "here.example/db"],
   ["db", "db"],
-])("%s is %s", (given, name) => {
+])("shows the database at %s as %s", (given, name) => {
   expect(topologyOf([{ from: given, to: "x" }]).edges[0]?.source).toBe(name);
 });
 
@@ -96,7 +96,7 @@ test.each<[string, readonly string[], readonly (readonly string[])[]]>([
     ],
   ],
   ["a database copied to itself", [`a>${SERVER}a`], [["a"]]],
-])("loops: %s", (_, arrows, loops) => {
+])("reports the loops: %s", (_, arrows, loops) => {
   const jobs = arrows.map((arrow) => {
     const [from = "", to = ""] = arrow.split(/>(.*)/s);
     return { from, to };

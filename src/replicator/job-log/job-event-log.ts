@@ -39,7 +39,7 @@ import type { JobEvent } from "../jobs/job-data.ts";
 import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/** Changes of healthy jobs. Each wake-up of a parked job logs several of them. */
+/** Kinds of routine events: changes of healthy jobs. Each wake-up of a parked job logs several. */
 const ROUTINE: ReadonlySet<unknown> = new Set<JobChangeName>([
   "started",
   "stopped",
@@ -94,8 +94,8 @@ export interface FormerJob {
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
   /**
-   * End of the thinned part of the log, if it is after the requested position: events may be
-   * missing up to there.
+   * End of the thinned part of the log, if it is after the requested position. Events before this
+   * end might be missing.
    */
   readonly forgottenId: string | undefined;
 }
@@ -107,7 +107,7 @@ export interface PastEvents {
   readonly hasOlder: boolean;
 }
 
-/** Events thinned or deleted per transaction. */
+/** Maximum number of events thinned or deleted per transaction. */
 const FORGOTTEN_COUNT_MAX = 1000;
 /** Format version, stored as the first element. */
 const FORMAT = 1;
@@ -135,7 +135,7 @@ export class JobEventLog {
     this.#append(tx, change.jobId, changesBetween(change), change);
   }
 
-  /** Records a status change of which followers are not notified. */
+  /** Records a status change without notifying followers. */
   noteSilently(tx: Transaction, change: EncodedChange): void {
     this.#append(tx, change.jobId, [], change);
   }
@@ -146,7 +146,7 @@ export class JobEventLog {
     this.#append(tx, jobId, changes);
   }
 
-  /** Records that a run ended without a report, because its node died or it lost the job. */
+  /** Records that a run ended without a report, because its node died or the run lost the job. */
   noteLost(tx: Transaction, jobId: string): void {
     this.#append(tx, jobId, ["lost"]);
   }
@@ -281,7 +281,7 @@ export class JobEventLog {
 
   /**
    * Deletes a page of routine events that are older than `olderThanMs` and already folded into the
-   * index. Returns whether there may be more.
+   * index. Returns whether there might be more.
    */
   async thin(tx: Transaction, olderThanMs: number): Promise<boolean> {
     const folded = parseEventId(await this.foldedId(tx.snapshot));
@@ -303,7 +303,7 @@ export class JobEventLog {
 
   /**
    * Deletes a page of the oldest events in the thinned part of the log, while they are older than
-   * `olderThanMs` or that part is larger than `bytesMax`. Returns whether there may be more.
+   * `olderThanMs` or that part is larger than `bytesMax`. Returns whether there might be more.
    */
   async forget(tx: Transaction, olderThanMs: number, bytesMax: number): Promise<boolean> {
     const { begin } = this.#keys.event.range();

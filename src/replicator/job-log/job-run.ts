@@ -5,7 +5,7 @@ import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 
-/** Why a run ended. `lost`: its node died, or it lost the job. */
+/** Why a run ended. `lost`: the node died, or the run lost the job. */
 export type RunCause = RunEnding["kind"] | "lost";
 
 export interface JobRun {

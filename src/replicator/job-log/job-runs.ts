@@ -3,7 +3,7 @@ import type { ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import { decodeJobRun, encodeJobRun, type JobRun } from "./job-run.ts";
 
-/** Runs kept per job. */
+/** Maximum number of runs kept per job. */
 export const RUNS_MAX = 50;
 
 export class JobRuns {
@@ -23,7 +23,7 @@ export class JobRuns {
     return runs;
   }
 
-  /** Adds runs, which are given oldest first. Deletes the oldest rows. */
+  /** Adds runs, given oldest first. Deletes the oldest rows beyond `RUNS_MAX`. */
   async add(tx: Transaction, jobId: string, runs: readonly JobRun[]): Promise<void> {
     if (runs.length === 0) return;
     const range = this.#keys.jobRun.range({ jobId });

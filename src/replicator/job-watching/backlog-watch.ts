@@ -1,8 +1,8 @@
 /**
  * Periodically asks the sources of waiting and paused jobs for the number of pending changes. Jobs
- * that wait for others are excluded. The nodes share this work in rounds. A round covers each job
- * once, at a few jobs per second cluster-wide, so that thousands of paused jobs cost their servers
- * little. Requests count against the endpoints' budgets.
+ * that wait for other jobs are excluded. The nodes share this work in rounds. A round covers each
+ * job once, at a few jobs per second cluster-wide, so that thousands of paused jobs cost their
+ * servers little. Requests count against the endpoints' budgets.
  */
 import {
   assert,
@@ -35,20 +35,20 @@ import { directionsOf } from "../request/pair.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** Interval for checking whether a node may claim jobs. */
+/** Interval at which a node checks whether it may claim jobs. */
 const TICK_MS = 1000;
 /** Minimum time between two claims by any node, in ticks. */
 const TICK_RATIO_MIN = 0.9;
-/** Time reserved for a node to choose jobs. After that, another node may take the turn. */
+/** Time reserved for a node to choose jobs. After that, another node can take the turn. */
 const LOOK_MS_MAX = 10_000;
 /** Cluster-wide number of jobs per tick whose sources are asked. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
-/** Maximum number of jobs scanned per tick; most may be parked. */
+/** Maximum number of jobs scanned per tick, most of which might be parked. */
 const LOOKED_AT_MAX = 1000;
 /**
- * Maximum number of jobs read per tick, and maximum number read concurrently. Most of the jobs read
- * may be failing at their source, so that it is not asked.
+ * Maximum number of jobs read per tick, and maximum number read concurrently. Larger than
+ * `ASKED_MAX`: most of the jobs read might be failing at their source, which is then not asked.
  */
 const READ_MAX = 100;
 const READ_AT_ONCE_MAX = 20;
@@ -80,8 +80,8 @@ interface Question {
 }
 
 /**
- * Either the jobs whose sources this node must ask for the number of pending changes or, without
- * such jobs, the time of the next check.
+ * Either the jobs whose sources this node must ask for the number of pending changes or, if there
+ * are no such jobs, the time of the next check.
  */
 type Turn =
   | { readonly kind: "ask"; readonly questions: readonly Question[] }
@@ -156,8 +156,8 @@ export class BacklogWatch {
           round = { beganMs: Math.floor(nowMs), nextMs: nowMs, afterId: "" };
         }
         const isEarly = nowMs < round.nextMs && round.nextMs - nowMs <= LOOK_MS_MAX;
-        // Check again soon: the node that claimed the turn may finish long before its reserved time
-        // ends.
+        // Check again soon: the node that claimed the turn might finish long before its reserved
+        // time ends.
         if (isEarly) return { isOurs: false, untilMs: nowMs };
         const claimed = { ...round, nextMs: Math.floor(nowMs + LOOK_MS_MAX) };
         tx.set(key, encodeRound(claimed));
@@ -193,7 +193,7 @@ export class BacklogWatch {
     const from = fromId === "" ? {} : { afterId: fromId };
     const page = await jobs.schedules(tx, REPLICATION_JOB_TYPE, { ...from, limit: LOOKED_AT_MAX });
     const lastId = page.entries.at(-1)?.id ?? fromId;
-    // Skip parked jobs: their backlog is known, as their sources are watched.
+    // Skip parked jobs: their backlog is known, because their sources are watched.
     const left = await parked.between(tx, fromId, lastId);
     const waiting = page.entries.filter(({ id, state }) => state === "pending" && !left.has(id));
     const questions: Question[] = [];
@@ -284,7 +284,7 @@ interface Round {
   readonly beganMs: number;
   /** Time of the next claim, in milliseconds since the epoch. */
   readonly nextMs: number;
-  /** Last job scanned: "" at the start of a round, undefined after its end. */
+  /** Id of the last job scanned: "" at the start of a round, undefined after its end. */
   readonly afterId: string | undefined;
 }
 
@@ -294,8 +294,8 @@ const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 const FORMAT = 1;
 
 /**
- * Encodes the progress of a round. Older versions visit jobs in the order of their displayed ids,
- * and store the last displayed id instead of null.
+ * Encodes the progress of a round. The null is used by older versions: they visit jobs in the order
+ * of displayed ids, and store the last displayed id there.
  */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);

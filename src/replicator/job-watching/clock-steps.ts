@@ -29,7 +29,7 @@ const STEP_MS_MIN = 10_000;
 const LOOK_MS = 10_000;
 /**
  * Page sizes for reading due times and job data, and the pause after each page. All jobs are
- * checked, but few have to be moved.
+ * checked, but few have to be rescheduled.
  */
 const PAGE_JOBS = 500;
 const PAGE_DATA = 100;
@@ -103,13 +103,13 @@ export class ClockSteps {
     }
   }
 
-  /** Whether the job is scheduled for the future, so that its due time may need a correction. */
+  /** Whether the job is scheduled for the future, so that its due time might need a correction. */
   #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
     const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < AWAITING_SEC;
   }
 
-  /** Whether a parked job is due no later than a job that is parked now. */
+  /** Whether a parked job is due within the maximum parking time from now. */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);

@@ -1,5 +1,5 @@
 /**
- * Runs whose jobs were removed. A run may continue briefly after its job has been removed. The
+ * Runs whose jobs were removed. A run can continue briefly after its job has been removed. The
  * removing transaction therefore adds a row, which the worker deletes when the run has ended. Until
  * then, no other run of the replication starts, and the response to the removal is delayed.
  *
@@ -54,7 +54,7 @@ export class HaltedRuns {
     this.#keys = replicatorKeys(parts.subspace);
   }
 
-  /** Number of transactions committed by this process that may have halted runs. */
+  /** Number of transactions committed by this process that might have halted runs. */
   get count(): number {
     return this.#count;
   }
@@ -82,7 +82,9 @@ export class HaltedRuns {
     });
   }
 
-  /** Whether a run of one of the replications may still copy after its job was removed. */
+  /**
+   * Whether a run of one of these replications might still be copying although its job was removed.
+   */
   async isUnderWay(tx: ReadTransaction, replicationIds: readonly string[]): Promise<boolean> {
     for (const id of replicationIds) {
       const rows = await this.#rows(tx, id);
@@ -165,7 +167,7 @@ export class HaltedRuns {
               .finally(() => ending.delete(run.lock));
             ending.set(run.lock, ended);
           }
-          // Read the rows even if the watch broke, because it may have missed changes.
+          // Read the rows even if the watch broke, because it might have missed changes.
           await changed.fired(signal).catch(() => {});
         } finally {
           changed.cancel();

@@ -22,14 +22,16 @@ import { decodeJob, isReadable } from "../jobs/job-data-record.ts";
 import { stepFor } from "../jobs/job-input.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
-/** Interval of probes, cluster-wide. */
+/** Interval between probes of a server, cluster-wide. */
 const PROBE_INTERVAL_MS = 5000;
 /** Timeout of a probe. */
 const PROBE_TIMEOUT_MS = 5000;
 const PROBES_MAX = 10;
 /** Number of jobs scheduled or checked per transaction. */
 const MEMBERS_MAX = 100;
-/** Rate at which jobs return to a recovered server, and the maximum time for all of them. */
+/**
+ * Rate at which jobs become due after a server has recovered, and maximum time until all are due.
+ */
 const RETURNS_PER_SEC = 20;
 const RETURN_SEC_MAX = 30;
 const OUTAGES_MAX = 1000;
@@ -144,7 +146,7 @@ export class Outages {
     else this.#lookedUntil.set(origin, last);
   }
 
-  /** Whether the job is still failing, including while it is retried. */
+  /** Whether the job is still failing. A failing job that is being retried counts as failing. */
   async #isWaiting(tx: ReadTransaction, jobId: string): Promise<boolean> {
     const job = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined) return false;

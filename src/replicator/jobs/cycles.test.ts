@@ -26,7 +26,7 @@ test.each<[string, Edges, readonly (readonly string[])[]]>([
   ],
   ["two cycles with a shared node", { a: ["b", "c"], b: ["a"], c: ["a"] }, [["a", "b", "c"]]],
   ["a successor that is not listed", { a: ["x"] }, []],
-])("cycles of %s", (_, edges, expected) => {
+])("finds the cycles in a graph: %s", (_, edges, expected) => {
   expect(cycles(edges)).toEqual(expected);
 });
 

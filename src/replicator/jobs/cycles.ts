@@ -15,7 +15,9 @@ export function cyclesOf(
   successorsOf: (node: string) => Iterable<string>,
 ): readonly (readonly string[])[] {
   const indexes = new Map<string, number>();
-  /** Lowest index reachable from each node that has not been assigned to a component. */
+  /**
+   * Low-link values of Tarjan's algorithm, for nodes that have not been assigned to a component.
+   */
   const lows = new Map<string, number>();
   const open: string[] = [];
   const cycles: (readonly string[])[] = [];

@@ -34,8 +34,8 @@ const CAUSE: FailureCause = {
   host: "host:5984",
 };
 /**
- * Cause of the failure status after a run, by how the run ended; undefined if the status is
- * unchanged.
+ * Expected failure cause after a run, by how the run ended. `none`: the job is not failing. If
+ * absent, the failure status is unchanged.
  */
 const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause | "none">>> = {
   completed: "none",
@@ -86,7 +86,7 @@ function dataOf(kind: JobKind): ReplicationJobData {
   return { ...newJobData(origin, 0), errorCount: 3, stallCount: 1 };
 }
 
-/** Returns the rows of the table with this heading, by their first cell. */
+/** Returns the rows of the table under this heading, by their first cell. */
 function tableOf(heading: string): Map<string, string[]> {
   const [, rest = ""] = PAGE.split(`| ${heading} |`);
   const lines = rest.split("\n").slice(2);
@@ -247,7 +247,7 @@ describe("the failure list of an ended job", () => {
     ["completed", { ...list, isAsked: true, isEmpty: true }, now],
     ["failed", list, never],
     ["failed", { ...list, isAsked: true }, { dueAtSec: undefined, request: "end" }],
-  ] as const)("is decided as expected for a %s job: %j", (state, asked, disposition) => {
+  ] as const)("yields the expected decision for a %s job: %j", (state, asked, disposition) => {
     expect(decideList(state, asked, NOW_SEC)).toEqual(disposition);
   });
 });

@@ -1,7 +1,7 @@
 /**
- * Decides the next state of a job. Only this file does so. Pure, like `choose-stops.ts`. Callers
- * determine how a run ended, what was requested and what is stored, and apply the decision.
- * `docs/spec/replicator.md` contains the same tables.
+ * Decides the next state of a job; no other file does. Pure. Callers determine how a run ended,
+ * what was requested and what is stored, and apply the decision. `docs/spec/replicator.md` contains
+ * the same tables.
  */
 import { assert } from "../../base/index.ts";
 import type { Job } from "../../jobs/index.ts";
@@ -20,11 +20,11 @@ import {
 /** Due time of a paused job: CouchDB 4's largest scheduled time (`couch_jobs`). */
 export const NEVER_SEC = 2 ** 36;
 
-/** Due time of a job that waits for other jobs. When they are done, `chains/` makes it due. */
+/** Due time of a job that waits for other jobs, until `chains/` schedules the job. */
 export const AWAITING_SEC = NEVER_SEC - 1;
 
 /**
- * Whether a job waits for others to complete or catch up. Such a job has no lag until it starts.
+ * Whether a job waits for other jobs to complete or catch up. Until it starts, its lag is unknown.
  */
 export function isAwaiting({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">) {
   return state === "pending" && scheduledAtSec === AWAITING_SEC;
@@ -46,7 +46,7 @@ export function parkedSecMax(auditIntervalSec: number): number {
  */
 const STORE_PAUSE_SEC_MAX = 30;
 
-/** Interval for checking whether the replication's owner has retried the failures. */
+/** Interval for checking whether the job that owns the replication has retried the failures. */
 const LIST_PAUSE_SEC = 5;
 
 /** Position from which one direction of a parked job continues. */
@@ -67,8 +67,8 @@ export type RunEnding =
    */
   | { readonly kind: "outside-schedule"; readonly nextSec: number }
   /**
-   * All changes up to `updateSequence` have arrived, and the source is idle. Or the schedule
-   * requires a number of changes (`after N changes`), and fewer are pending.
+   * All changes up to `updateSequence` have arrived, and the source is idle. Also used if the
+   * schedule requires a number of changes (`after N changes`) and fewer are pending.
    */
   | (Parked & {
       readonly kind: "caught-up";
@@ -80,7 +80,7 @@ export type RunEnding =
   | { readonly kind: "stopped" }
   /** The run made no progress despite pending work. */
   | { readonly kind: "stalled"; readonly reason: string }
-  /** The run failed. `unreachable` is the origin of an unreachable server. */
+  /** The run failed. `unreachable` is the origin of the server, if it was unreachable. */
   | {
       readonly kind: "crashed";
       readonly failure: ReplicationFailure;
@@ -104,8 +104,8 @@ export type RunEnding =
   | { readonly kind: "duplicate-of-persistent"; readonly failure: ReplicationFailure }
   | { readonly kind: "malformed"; readonly failure: ReplicationFailure }
   /**
-   * The job is not run because nodes crashed while running it (`hazard.ts`). An operator has to
-   * decide.
+   * The job is not run, because nodes crashed while running it (`hazard.ts`). An operator has to
+   * retry the job.
    */
   | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
   /**
@@ -142,8 +142,8 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "rate-limited": ALL("crashing"),
   "store-refused": ALL("crashing"),
   "duplicate-of-transient": ALL("crashing"),
-  // A job of a rule is retried: after the other job's document is deleted, the rule would not
-  // request this job again.
+  // A rule's job is retried, because the rule does not request it again when the other job's
+  // document is deleted.
   "duplicate-of-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
   quarantined: ALL("failed"),
@@ -155,7 +155,8 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
 /** Changes to a job that are written at the end of its run. */
 export type Disposition = Ended & {
   /**
-   * Due time in seconds since the epoch. `list`: to be determined by `decideList`. `ended`: never.
+   * Due time in seconds since the epoch. `list`: to be determined by `decideList`. `ended`: the job
+   * does not become due again.
    */
   readonly due: number | "list" | "ended";
   /** Origin of an unreachable server. The job becomes due when the server recovers. */
@@ -185,8 +186,8 @@ export function kindOf({
 }
 
 /**
- * Decides about a job after a run. `before` is the job at the start of the run, and `job` at its
- * end.
+ * Returns the changes to a job after a run. `before` is the job at the start of the run, and `job`
+ * at the end of the run.
  */
 export function decideRun(
   ending: RunEnding,
@@ -258,7 +259,7 @@ export function decideRun(
       const failure = failureOf(ending);
       const errors = errorCount + 1;
       const events = [{ type: "crashed", reason: reasonOf(failure) }] as const;
-      // Retries of the failure list are left to the job that owns the replication.
+      // Leave retries of the failure list to the job that owns the replication.
       const due = ending.kind === "duplicate-of-persistent" ? "ended" : "list";
       return { ...base, ...jobOutcome(outcome, failure), errorCount: errors, events, due };
     }
@@ -312,7 +313,10 @@ function reasonOf({ error, reason }: ReplicationFailure): string {
 export interface ListFate {
   /** Time of the next retry, or of the job's deletion; undefined for never. */
   readonly dueAtSec: number | undefined;
-  /** Change of the stored retry request: unchanged, added or removed. */
+  /**
+   * Action on the stored retry request: `keep` leaves it unchanged, `ask` adds it, `end` removes
+   * it.
+   */
   readonly request: "keep" | "ask" | "end";
 }
 
@@ -329,11 +333,11 @@ export function decideList(
   },
   nowSec: number,
 ): ListFate {
-  // The run ended without noticing this request, so run again.
+  // The run ended before it noticed this retry request, so run again.
   if (list.isAsked && state === "completed") return { dueAtSec: nowSec, request: "keep" };
-  // A permanently failed job would fail again, and retry endlessly if the request were kept.
+  // Drop the request: a permanently failed job would fail again, and would be retried endlessly.
   if (list.isAsked) return { dueAtSec: undefined, request: "end" };
-  // The job is deleted when it is due.
+  // At this due time, the job is deleted.
   if (state === "completed" && list.isEmpty && list.keepSec > 0) {
     return { dueAtSec: nowSec + list.keepSec, request: "keep" };
   }
@@ -350,13 +354,13 @@ export function decideParked(
   nowSec: number,
 ): number {
   const { isAsked, isEmpty, retrySec } = list;
-  // The run ended without noticing this request, so run again.
+  // The run ended before it noticed this retry request, so run again.
   if (isAsked) return nowSec;
   const retries = retrySec > 0 && !isEmpty;
   return retries ? Math.min(auditAtSec, nowSec + retrySec) : auditAtSec;
 }
 
-/** Adjusts a due time to an operator's decisions made during the run. */
+/** Adjusts a due time to the decisions that an operator made during the run. */
 export function decideDue(
   dueAtSec: number,
   control: { readonly isPaused: boolean; readonly isDecidedAnew: boolean },

@@ -51,23 +51,25 @@ export function matchesCause(
   );
 }
 
-/** Whether a host, with any port, matches the host named in a filter. */
+/**
+ * Whether `host` matches `named`, the host in a filter. Without a port, `named` matches any port.
+ */
 function isAtHost(named: string, host: string): boolean {
-  if (hasOwnPort(named)) return host === named.slice(0, -1);
+  if (hasEmptyPort(named)) return host === named.slice(0, -1);
   return host === named || (host.startsWith(named) && /^:\d+$/.test(host.slice(named.length)));
 }
 
-/** Returns the key prefixes for a host in ascending order: with a port, and without. */
+/** Returns the key prefixes for the host in a filter, in ascending order. */
 export function causePrefixes(host: string): readonly string[] {
   const named = listedHost(host);
-  return hasOwnPort(named) ? [`${named.slice(0, -1)}${BAR}`] : [`${named}:`, `${named}${BAR}`];
+  return hasEmptyPort(named) ? [`${named.slice(0, -1)}${BAR}`] : [`${named}:`, `${named}${BAR}`];
 }
 
 /**
- * Whether the name ends in an empty port, which denotes the scheme's default (RFC 3986). Stored
- * hosts omit that port.
+ * Whether the host in a filter has an empty port, which denotes the scheme's default port (RFC
+ * 3986). Stored hosts omit the default port.
  */
-function hasOwnPort(named: string): boolean {
+function hasEmptyPort(named: string): boolean {
   return named.endsWith(":");
 }
 

@@ -73,7 +73,7 @@ export class Glob {
   }
 }
 
-/** Extends `reached` over stars in `text`, which may match the empty string. */
+/** Extends the matches in `reached` over stars in `text`: a star can match the empty string. */
 function starsFrom(text: string, reached: boolean[]): boolean[] {
   for (let j = 1; j <= text.length; j++) {
     if (text[j - 1] === "*" && reached[j - 1] === true) reached[j] = true;

@@ -1,7 +1,7 @@
 /**
- * Record of work that may crash the node, such as parsing a very long response. It is written
- * before the work starts, so that the next run detects a crash. If two runs of a job crash their
- * nodes consecutively, the job is quarantined until an operator acts.
+ * Record of work that could crash the node, such as parsing a very long response. The record is
+ * written before the work starts, so that the next run detects a crash. If two runs of a job crash
+ * their nodes consecutively, the job is quarantined until an operator acts.
  */
 import { assert } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
@@ -20,7 +20,7 @@ export interface Hazard {
 
 export const NO_HAZARD: Hazard = { decision: 0, deathCount: 0 };
 
-/** Number of crashed nodes at which a job is quarantined. A single crash may have any cause. */
+/** Number of crashed nodes at which a job is quarantined. A single crash can have any cause. */
 const DEATHS_MAX = 2;
 
 const FORMAT = 1;
@@ -31,8 +31,8 @@ export function afterDeath({ work, ...hazard }: Hazard): Hazard {
 }
 
 /**
- * Returns the failure of a job to be quarantined; undefined if too few nodes have crashed. `work`
- * is the work of the last node that crashed.
+ * Returns the failure with which to quarantine a job; undefined if too few nodes have crashed.
+ * `work` is the work during which the last node crashed.
  */
 export function quarantine(
   { deathCount }: Hazard,

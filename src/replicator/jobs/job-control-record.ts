@@ -1,4 +1,4 @@
-/** Encodes and decodes an operator's decisions. The first element is the format version. */
+/** Encodes and decodes an operator's decisions. The stored tuple begins with the format version. */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { packTuple, unpackTuple } from "../../kv/index.ts";
 import type { JobControl } from "./job-control.ts";

@@ -21,7 +21,7 @@ export interface Decider {
   readonly userName: string | null;
   /** Reason, at most `WHY_LENGTH_MAX` characters; absent if none was given. */
   readonly why?: string;
-  /** Id of the command for many jobs that made the decision, if any. */
+  /** Id of the bulk command that made the decision, if any. */
   readonly command?: string;
   /** Id of the API request, if any. Included in log lines, but not stored with the job. */
   readonly requestId?: string;
@@ -51,8 +51,8 @@ export interface JobControl {
 
 /**
  * Whether an operator has retried the job that is due at `dueAtSec` (seconds since the epoch), and
- * no run has started since the retry. The decision may have been recorded up to a second after the
- * due time.
+ * no run has started since the retry. A retry can be recorded up to a second after the due time
+ * that it sets.
  */
 export function isRetried(
   { events }: JobControl,

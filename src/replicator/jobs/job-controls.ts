@@ -61,7 +61,7 @@ export class JobControls {
     return value === undefined ? NO_HAZARD : decodeHazard(value);
   }
 
-  /** Stores a hazard; deletes the record if it is empty. */
+  /** Stores a hazard; deletes the record if the hazard is empty. */
   setHazard(tx: Transaction, jobId: string, hazard: Hazard): void {
     const key = this.#keys.hazard.key({ jobId });
     if (hazard.work === undefined && hazard.deathCount === 0) tx.clear(key);

@@ -104,8 +104,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
       lastStartMs: count,
     }),
   )
-  // After a failure, the job must be failing. After any other outcome, it may or may not be
-  // failing.
+  // After a failure, the job must be failing. After all other outcomes, both are possible.
   .chain(([ending, forward, figures]) =>
     (ending.failure === undefined ? maybe(failing) : failing).map((fails) => ({
       ...ending,

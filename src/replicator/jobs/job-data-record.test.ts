@@ -1,4 +1,7 @@
-/** Stored formats of replication jobs. A change requires a new format number and a reader. */
+/**
+ * Stored formats of replication jobs. A changed format requires a new number, and code that still
+ * reads the old format.
+ */
 import { describe, expect, test } from "vitest";
 import { parseReplication } from "../request/parse-replication.ts";
 import { type JobProgress, newJobData, started } from "./job-data.ts";
@@ -80,7 +83,7 @@ describe("a job that an older version stored in one object", () => {
     expect(decoded).toEqual({ ...FLAT, ...rest });
   });
 
-  test("is split into two objects only when it is written next", () => {
+  test("is split into two objects the next time it is written", () => {
     const data = decodeJob(flat());
     const request = requestToStore(flat(), data);
     expect(request).toEqual(encodeRequest(data));
@@ -131,7 +134,7 @@ describe("a job that an older version stored in one object", () => {
     ["crashing", { failure: { error: "error", reason: "" }, result: undefined }],
     ["completed", { failure: undefined, result: {} }],
     ["failed", { failure: { error: "error", reason: "" }, result: undefined }],
-  ])("has only the members of the outcome %s", (state, expected) => {
+  ])("has exactly the members of the outcome %s", (state, expected) => {
     const bare = decodeJob(flat({ state, failure: undefined }));
     expect(bare).toMatchObject({ state, ...expected });
     const full = decodeJob(flat({ state, failure: FAILURE, result: { ok: true } }));
@@ -147,9 +150,12 @@ describe("a job of a newer version", () => {
   const current = { data: encodeProgress(data), request: encodeRequest(data) };
   const UNKNOWN = "A replication job must have a supported format version";
 
-  test.each(["data", "request"] as const)("is refused when its %s has another format", (part) => {
-    expect(decodeJob(current)).toEqual(data);
-    const newer = { ...current, [part]: { ...current[part], format: 3 } };
-    expect(() => decodeJob(newer)).toThrow(UNKNOWN);
-  });
+  test.each(["data", "request"] as const)(
+    "cannot be decoded if its %s has an unknown format",
+    (part) => {
+      expect(decodeJob(current)).toEqual(data);
+      const newer = { ...current, [part]: { ...current[part], format: 3 } };
+      expect(() => decodeJob(newer)).toThrow(UNKNOWN);
+    },
+  );
 });

@@ -2,8 +2,8 @@
  * Stored form of a replication job: a request and its progress, which the queue stores separately
  * as JSON, each with a format number.
  *
- *   1   one object without a number, with request and progress. Version 0.1 also stored whether
- *       the job was running; that member is ignored
+ *   1   one object without a format number, with request and progress. Version 0.1 also stored
+ *       whether the job was running; that member is ignored
  *   2   the request is separate
  */
 import { assert } from "../../base/index.ts";
@@ -64,7 +64,7 @@ export function encodeProgress(data: ReplicationJobData): JobData {
     changesPending,
     startTimes,
     reverse,
-    // Omitted unless the job is running: most jobs are not running.
+    // Omitted unless the job is running, to save space: most jobs are not running.
     rates: rates === NO_RATES ? undefined : rates,
     waitsFor,
     history,
@@ -73,7 +73,10 @@ export function encodeProgress(data: ReplicationJobData): JobData {
   };
 }
 
-/** Returns the request of a job in format 1, to be stored separately; undefined for other jobs. */
+/**
+ * Returns the request of a job in format 1, so that it can be stored separately. Returns undefined
+ * for a job in a newer format.
+ */
 export function requestToStore(
   { request }: Pick<Job, "request">,
   data: ReplicationJobData,
@@ -234,7 +237,7 @@ function decodeAsked(
 
 /**
  * Converts the selectors and parameters stored by earlier versions to JSON text. Earlier versions
- * stored parsed values, in which the original form of numbers may be lost.
+ * stored parsed values, in which the original form of numbers can be lost.
  */
 function storedSelection(selection: Selection): Selection {
   const text = (value: unknown): string =>
@@ -260,7 +263,10 @@ function decodeOutcome({
   return jobOutcome(state === "running" ? "pending" : state, failure, result);
 }
 
-/** Estimates the failure status of a job from an older version: failing since its last run. */
+/**
+ * Estimates the failure status of a job that an older version stored: failing since its last run,
+ * if that run failed.
+ */
 function failingSinceLast(
   { failure }: JobOutcome,
   errorCount: number,

@@ -58,7 +58,7 @@ const PENDING: JobOutcome = { state: "pending", failure: undefined, result: unde
 const PARKED: JobOutcome = { ...PENDING, state: "parked" };
 const UNKNOWN_FAILURE: ReplicationFailure = { error: "error", reason: "" };
 
-/** Returns an outcome with exactly the members of its state. */
+/** Returns the outcome for a state, with exactly the members that this state has. */
 export function jobOutcome(
   state: RunOutcome,
   failure: ReplicationFailure = UNKNOWN_FAILURE,
@@ -100,7 +100,7 @@ export function shownState(outcome: RunOutcome, isRunning: boolean): Replication
   return isRunning || outcome === "parked" ? "running" : outcome;
 }
 
-/** Whether a job has ended. It may still run to retry its failures. */
+/** Whether a job has ended. An ended job can still run to retry its failures. */
 export function hasEnded(state: RunOutcome | "running"): boolean {
   return state === "completed" || state === "failed";
 }
@@ -144,8 +144,8 @@ export const NO_RATES: CopyRates = { docsPerSec: 0, bytesPerSec: 0 };
 /** Progress in one direction. Sequences are those of the direction's source. */
 export interface DirectionProgress {
   /**
-   * Id of the replication; undefined until computed, which may require reading a filter function
-   * from the source.
+   * Id of the replication; undefined until computed. Computing it can require reading a filter
+   * function from the source.
    */
   readonly replicationId: string | undefined;
   readonly statistics: ReplicationStatistics;
@@ -154,7 +154,7 @@ export interface DirectionProgress {
   readonly sourceSequence: SourceSequence;
   /**
    * Creation times of both databases, recorded when the job was parked. If undefined, the next run
-   * reads both sides' logs.
+   * reads the replication logs of both databases.
    */
   readonly startTimes: StartTimes | undefined;
 }
@@ -247,8 +247,8 @@ export function failureOf({
 
 /**
  * Whether both servers have accepted the job's credentials since its last failure. True if both
- * databases are local. Only a proven job can block other users' jobs for the same replication for
- * long.
+ * databases are local. An unproven job blocks other users' jobs for the same replication only
+ * briefly.
  */
 export function isProven({
   replication,
@@ -375,7 +375,7 @@ export function observed(
     answeredMs: hasBegun ? nowMs : data.answeredMs,
     errorCount: isHealthy ? 0 : data.errorCount,
     failing: isHealthy || hasCheckpoint ? undefined : data.failing,
-    // Reset only after a checkpoint: a run may last long enough to be healthy before it stalls.
+    // Reset only after a checkpoint: a run can last long enough to be healthy before it stalls.
     stallCount: isHealthy && hasCheckpoint ? 0 : data.stallCount,
     lastUpdatedMs: nowMs,
   };
@@ -401,7 +401,7 @@ export function withChangesPending(
   return { ...data, changesPending };
 }
 
-/** The decision of `decide.ts` about an ended run. */
+/** Decision about an ended run (`decide.ts`). */
 export type Ended = JobOutcome &
   Pick<JobProgress, "errorCount" | "stallCount" | "startTimes"> & {
     /** Creation times for the reverse direction of a pair. */
@@ -444,13 +444,13 @@ export function woken(data: ReplicationJobData): ReplicationJobData {
   return { ...data, ...PENDING };
 }
 
-/** Schedules another run: clears the last outcome, but not the failure status. */
+/** Prepares a job for another run: clears the last outcome, but not the failure status. */
 export function restarted(data: ReplicationJobData): ReplicationJobData {
   const reverse = data.reverse && { ...data.reverse, startTimes: undefined };
   return { ...woken(data), startTimes: undefined, reverse };
 }
 
-/** Restarts a job, and also resets its statistics and errors. */
+/** Prepares a job for a restart: clears the last outcome, the statistics and the errors. */
 export function begunAnew(data: ReplicationJobData): ReplicationJobData {
   const again = restarted(data);
   const reverse = again.reverse && { ...again.reverse, statistics: NO_STATISTICS };
@@ -459,8 +459,8 @@ export function begunAnew(data: ReplicationJobData): ReplicationJobData {
 
 /**
  * Adds events, given oldest first, and keeps the newest `lengthMax`. The event `pending` at the end
- * of a run does not count, because CouchDB 3 does not record it. Twenty events thus cover ten
- * crashed runs.
+ * of a run does not count towards `lengthMax`, because CouchDB 3 does not record it. Twenty events
+ * thus cover ten crashed runs.
  */
 export function withEvents(
   history: readonly JobEvent[],
@@ -482,7 +482,7 @@ export function persistentJobId(databaseUuid: string, documentId: string): strin
   return `${databaseUuid}|${documentId}`;
 }
 
-/** Returns the uuid of the database or rule in the id of a persistent job. */
+/** Extracts the uuid of the database or rule from the id of a persistent job. */
 export function databaseUuidOf(jobId: string): string | undefined {
   const length = jobId.indexOf("|");
   return length < 0 ? undefined : jobId.slice(0, length);

@@ -24,7 +24,8 @@ export async function stepFor(
 export type AskedAgain = Authority & { readonly replication: Replication };
 
 /**
- * Determines the reaction to a repeated request. Tags and placement are not compared (`amendJob`).
+ * Determines the reaction to a repeated request. Ignores tags and placement, which `amendJob`
+ * changes.
  */
 export function stepWhenAskedAgain(
   tx: ReadTransaction,
@@ -49,8 +50,8 @@ function isSame(before: ReplicationJobData, asked: AskedAgain): boolean {
 }
 
 /**
- * Whether two values are equal. Compares everything that affects the run, including credentials,
- * because the job must use changed credentials.
+ * Whether two values have the same JSON text. The comparison includes credentials, because the job
+ * must use changed credentials.
  */
 export function areEqual<T extends object>(left: T | undefined, right: T | undefined): boolean {
   return JSON.stringify(left) === JSON.stringify(right);

@@ -29,14 +29,14 @@ export interface NamePlace {
 }
 
 /**
- * Length of the part of a job's name that is searched for a database name. Longer than any database
- * name.
+ * Length of the beginning of a job's name that is searched for a database name. Longer than any
+ * database name.
  */
 const DATABASE_LENGTH_MAX = 256;
 
 /**
- * Returns all ways to divide a name at a slash. Database names may contain slashes, rule names may
- * not.
+ * Returns all possible divisions of a name at a slash. Database names can contain slashes, rule
+ * names cannot.
  */
 export function namePlaces(name: string): readonly NamePlace[] {
   const slash = name.indexOf("/");

@@ -45,15 +45,18 @@ export interface JobStatus {
   readonly isStalled: boolean;
   /** Time since which changes are known to be pending (`backlog.ts`), if any. */
   readonly behindSinceMs: number | undefined;
-  /** Whether the source has not responded since the job was added or last failed at the source. */
+  /**
+   * Whether the source has not responded since the job was added, or since the job last failed at
+   * the source.
+   */
   readonly isUnread: boolean;
   readonly replicationId: string | undefined;
-  /** When a transient job ended, if it has ended. */
+  /** End time of a transient job, if it has ended. */
   readonly endedMs: number | undefined;
   readonly owner: string | null;
   /**
-   * Names under which lists contain the source: host and port, and host alone; or a local database
-   * (`localPlace`).
+   * Names under which lists contain the source (`placesOf`). For a remote source: host with port,
+   * host, and database (`remotePlace`). For a local source: the database (`localPlace`).
    */
   readonly source: readonly string[];
   readonly target: readonly string[];
@@ -63,7 +66,7 @@ export interface JobStatus {
 
 /**
  * Lists of jobs:
- * - `outcome`: last run crashed, failed or completed
+ * - `outcome`: last run crashed, failed or completed, or the job is parked
  * - `active`: not ended, by shown id
  * - `since`, `tries`: failing, by start and by number of failed runs
  * - `error`: failing, by class; `cause`: by class, side and host
@@ -71,7 +74,7 @@ export interface JobStatus {
  * - `ended`: ended transient jobs, by time
  * - `behind`: with pending changes, by lag
  * - `tag`: by `name:value`, and by name; `tag-since`: failing with one tag, by time
- * - `rule`: jobs of rules, by rule and flag; `rule-behind`: those of a rule that are behind
+ * - `rule`: jobs of rules, by rule and flag; `rule-behind`: jobs of one rule with pending changes
  */
 export type StatusList =
   | "outcome"
@@ -235,22 +238,24 @@ function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   return rows;
 }
 
-/** Returns the value under which the list `rule` contains the jobs of a rule with this flag. */
+/**
+ * Returns the value under which the list `rule` contains those jobs of a rule that have this flag.
+ */
 export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number]): string {
   return `${ruleUuid} ${flag}`;
 }
 
-/** Returns the name of the list that contains the jobs of a rule that are behind, by lag. */
+/** Returns the name of the list of a rule's jobs with pending changes, sorted by lag. */
 export function ruleBehindList(ruleUuid: string): `rule-behind ${string}` {
   return `rule-behind ${ruleUuid}`;
 }
 
-/** Returns the name of the list of jobs failing for one cause, by time. */
+/** Returns the name of the list of jobs failing for one cause, sorted by the first failed run. */
 export function causeSinceList(cause: string): `cause-since ${string}` {
   return `cause-since ${cause}`;
 }
 
-/** Returns the name of the list of failing jobs with one tag, by time. */
+/** Returns the name of the list of failing jobs with one tag, sorted by the first failed run. */
 export function tagSinceList(tag: string): `tag-since ${string}` {
   return `tag-since ${tag}`;
 }
@@ -290,8 +295,8 @@ export function hasFlag(status: JobStatus, flag: StatusFlag): boolean {
 }
 
 /**
- * Whether the lag of a job counts in alerts and metrics. Paused jobs, and jobs that wait for
- * others, are behind on purpose.
+ * Whether the lag of a job counts in alerts and metrics. Paused jobs, and jobs that wait for other
+ * jobs, are behind on purpose.
  */
 export function hasLag({ isPaused, isAwaiting }: JobStatus): boolean {
   return !isPaused && !isAwaiting;
@@ -308,8 +313,8 @@ export function counterOf([list, value]: StatusRow, jobId: string): StatusCounte
 }
 
 /**
- * Counters by tag without a corresponding list: failing jobs, and jobs by the outcome of their last
- * run.
+ * Counters by tag that have no corresponding list: failing jobs, and jobs by the outcome of their
+ * last run.
  */
 export const TAG_COUNTERS = ["failing", "parked", "crashing", "completed", "failed"] as const;
 export type TagCounter = (typeof TAG_COUNTERS)[number];
@@ -327,7 +332,7 @@ export function tagCountersOf({ tags, failing, outcome }: JobStatus): readonly S
 }
 
 /**
- * Whether a row is for a database on another server. Such rows have no counters, because there may
+ * Whether a row is for a database on another server. Such a row has no counter, because there can
  * be as many databases as jobs.
  */
 function isRemoteDatabase(list: StatusList, value: StatusValue): boolean {
@@ -336,7 +341,8 @@ function isRemoteDatabase(list: StatusList, value: StatusValue): boolean {
 }
 
 /**
- * Returns the counter of all jobs of a `_replicator` database. The queue counts the overall total.
+ * Returns the counter for all jobs in the job's `_replicator` database; undefined for a transient
+ * job. The queue counts the overall total.
  */
 export function counterOfDatabase(jobId: string): StatusCounter | undefined {
   const uuid = databaseUuidOf(jobId);
@@ -431,8 +437,8 @@ export function encodeStatus(status: JobStatus): Uint8Array {
     target,
     behindSinceMs,
   ];
-  // Omit an empty list of tags: older versions, which do not know tags, must encode the same status
-  // identically.
+  // Omit an empty list of tags: this version and older versions, which do not know tags, must
+  // encode the same status identically.
   const stored = status.tags.length === 0 ? untagged : [...untagged, status.tags];
   return packTuple([FORMAT, utf8Encode(JSON.stringify(stored))]);
 }

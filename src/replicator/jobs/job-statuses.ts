@@ -27,8 +27,8 @@ export class JobStatuses {
   }
 
   /**
-   * Stores a status encoded by `encodeStatus`. If it is undefined, deletes the status of a removed
-   * job.
+   * Stores a status encoded by `encodeStatus`. If `encoded` is undefined, deletes the status of a
+   * removed job.
    */
   set(tx: Transaction, jobId: string, encoded: Uint8Array | undefined): void {
     this.#notes.set(tx, { type: REPLICATION_JOB_TYPE, id: jobId }, encoded);

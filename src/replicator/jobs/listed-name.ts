@@ -7,8 +7,7 @@ export function listedName(name: string): string {
 }
 
 /**
- * First character of the names of local databases in lists of hosts. Names of hosts contain no
- * slash.
+ * First character of the names of local databases in lists of hosts. Host names contain no slash.
  */
 export const LOCAL_MARK = "/";
 
@@ -23,7 +22,7 @@ export function remotePlace(database: string): string {
   return listedName(REMOTE_MARK + database);
 }
 
-/** Returns the database of a place; undefined if the place is a host. */
+/** Returns the database that a place denotes; undefined if the place is a host. */
 export function databaseOfPlace(place: string): string | undefined {
   if (place.startsWith(REMOTE_MARK)) return place.slice(REMOTE_MARK.length);
   return place.startsWith(LOCAL_MARK) ? place.slice(LOCAL_MARK.length) : undefined;

@@ -1,7 +1,6 @@
 /**
- * Pause of a failed job (RFC 016, `couch_replicator_job`).
- *
- * RFC 016 writes `max` by mistake; the pause is `min × 2^errors`, up to the maximum.
+ * Pause of a failed job (RFC 016, `couch_replicator_job`): `minSec × 2^errors`, at most `maxSec`.
+ * The `max` in the formula of RFC 016 is a mistake.
  */
 import { backoff, type Random } from "../../base/index.ts";
 

@@ -7,7 +7,7 @@ const COUNTERS = {
   docsRead: "docs_read",
   docsWritten: "docs_written",
   docWriteFailures: "doc_write_failures",
-  /** Changes and revisions that the replication is configured to omit. Not in CouchDB. */
+  /** Number of changes and revisions that the replication is configured to omit. Not in CouchDB. */
   docsLeftOut: "docs_left_out",
   bulkGetDocs: "bulk_get_docs",
   bulkGetAttempts: "bulk_get_attempts",
@@ -45,7 +45,10 @@ export function shownStatistics(statistics: ReplicationStatistics): ShownStatist
   ) as ShownStatistics;
 }
 
-/** Returns the statistics whose counters `countOf` reads from JSON, by their names there. */
+/**
+ * Creates statistics. `countOf` returns a counter by its name in `_scheduler` and
+ * `_replication_stats`.
+ */
 export function statisticsOfShown(
   countOf: (name: keyof ShownStatistics) => number,
 ): ReplicationStatistics {

@@ -2,7 +2,7 @@
 import { type Random, randomHex } from "../../base/index.ts";
 import { persistentJobId } from "./job-data.ts";
 
-/** Queue type of the followers of rules whose source is another server. Ids are rule names. */
+/** Queue type of the followers of rules whose source is another server. Job ids are rule names. */
 export const RULE_TYPE = "rule";
 
 /**

@@ -69,7 +69,8 @@ export class GatedLogins {
 
   /**
    * Returns the gated accounts for which a job or rule waits. Omits accounts whose jobs were
-   * removed or have new credentials: such a gate is closed only for the old credentials.
+   * removed or have new credentials: the gate of such an account is closed only for the old
+   * credentials.
    */
   async #waiting(): Promise<
     readonly { readonly account: GatedAccount; readonly jobCount: number | undefined }[]
@@ -89,8 +90,8 @@ export class GatedLogins {
   }
 
   /**
-   * Returns the failing jobs of each account, and how many of them wait; undefined if there are too
-   * many to read.
+   * Returns the number of waiting jobs for each account with failing jobs; undefined if there are
+   * too many failing jobs to read.
    */
   async #jobCounts(): Promise<ReadonlyMap<string, { waitingCount: number }> | undefined> {
     const counts = new Map<string, { waitingCount: number }>();

@@ -194,7 +194,7 @@ export class StoredLoginGates implements LoginGates {
           this.#sealed(described, placeOfText(digest)),
         );
       },
-      // The transaction may be repeated: counting a failure twice only closes the gate for longer.
+      // The transaction can be repeated: counting a failure twice only closes the gate for longer.
       { whenUnknown: "retry" },
     );
   }
@@ -219,7 +219,8 @@ export class StoredLoginGates implements LoginGates {
     try {
       return JSON.parse(utf8Decode(seal === undefined ? stored : seal.open(stored, place))) as T;
     } catch (error) {
-      // Login records are short-lived, so they are not resealed.
+      // A record sealed with an earlier key is ignored. Login records are not resealed, because
+      // they are short-lived.
       if (errorCode(error)?.startsWith("SECRETS_") === true) return undefined;
       throw error;
     }

@@ -1,7 +1,7 @@
 /**
- * Lists the servers that jobs copy from and to, with their numbers of jobs and failures, and their
- * state as known to the nodes. The data comes from counters and reports, so the cost does not
- * depend on the number of jobs.
+ * Lists the servers that jobs copy from and to. For each server, contains the numbers of jobs and
+ * failures, and the state as known to the nodes. The data comes from counters and reports, so the
+ * cost does not depend on the number of jobs.
  */
 
 import { largest, type Runtime } from "../../base/index.ts";
@@ -43,8 +43,8 @@ export interface ClusterEndpoint {
   /** Mean time to the response headers; undefined without requests. */
   readonly latencyMs: number | undefined;
   /**
-   * Longest delay that a node adds to each request because of responses with status 429; 0 if no
-   * delay is needed.
+   * Longest delay that any node adds to each request because of responses with status 429; 0 if no
+   * node adds a delay.
    */
   readonly limiterMs: number;
 }

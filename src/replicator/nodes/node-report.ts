@@ -15,7 +15,7 @@ export interface ProcessMeasure {
 }
 
 export interface NodeReport extends ProcessMeasure {
-  /** Display name; several processes may share it. */
+  /** Display name. Several processes can have the same name. */
   readonly node: string;
   readonly processId: string;
   readonly version: string;

@@ -1,7 +1,7 @@
 /**
  * Reports the state of this process every few seconds, and carries out drain orders: a draining
  * process accepts no new jobs, and stops its current runs after a checkpoint. An order applies
- * until the process ends. It does not apply to the process that replaces it.
+ * until the process ends. It does not apply to a process that replaces it.
  */
 import { hexEncode, Notifier, type Runtime, waitAtMost } from "../../base/index.ts";
 import type { WorkerId } from "../../jobs/index.ts";
@@ -13,8 +13,8 @@ import { type RunCounts, RunMinutes, RunRates } from "./run-rates.ts";
 
 const INTERVAL_MS = 5000;
 /**
- * Time limit for removing the report. Without access to the store, the process is no longer
- * reported as alive anyway.
+ * Time limit for removing the report. If the store is not accessible, the process is no longer
+ * reported as alive even without the removal.
  */
 const LEAVE_MS_MAX = 2000;
 const ID_BYTES = 6;
@@ -26,7 +26,7 @@ export interface NodeIdentity {
   readonly version: string;
 }
 
-/** Members of the scheduler that a drain order affects. */
+/** Part of the scheduler that the reporter needs, to report its state and to drain it. */
 export interface DrainedScheduler {
   /** Id of the current worker; undefined while the process is not registered. */
   readonly worker: WorkerId | undefined;

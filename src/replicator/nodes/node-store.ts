@@ -31,7 +31,7 @@ export class NodeStore {
     return tx.watch(this.#keys.drainsChanged.key({}));
   }
 
-  /** Sets or removes a drain order. Returns whether this changed anything. */
+  /** Sets or removes a drain order. Returns whether the order has changed. */
   async setDraining(tx: Transaction, id: NodeId, isDraining: boolean): Promise<boolean> {
     if ((await this.isDraining(tx, id)) === isDraining) return false;
     if (isDraining) tx.set(this.#keys.drain.key({ node: id }), EMPTY_BYTES);

@@ -26,27 +26,27 @@ export interface NodesParts {
 
 /**
  * - running: registered as a worker
- * - draining: registered, but accepts no jobs and stops those that it runs
+ * - draining: registered, but accepts no jobs and stops its running jobs
  * - dead: has reported, but is no longer registered, because its lease expired
  */
 export type NodeState = "running" | "draining" | "dead";
 
 export interface NodeEntry {
   /**
-   * Id of the process; undefined if the worker has not reported, or has a version without reports.
+   * Id of the process; undefined if the worker has not reported, or runs a version without reports.
    */
   readonly id: NodeId | undefined;
   readonly node: string;
   readonly processId: string;
   readonly state: NodeState;
-  /** Whether the node was ordered to drain, even if dead. */
+  /** Whether the node was ordered to drain, even if the node is dead. */
   readonly isDraining: boolean;
-  /** Number of jobs of the node; for a dead node, jobs not requeued yet. */
+  /** Number of jobs of the node; for a dead node, number of jobs that are not requeued yet. */
   readonly jobCount: number;
   /** Last lease renewal; undefined for a dead node. */
   readonly renewedMs: number | undefined;
   readonly report: NodeReport | undefined;
-  /** Labels of the node; empty for a dead one. */
+  /** Labels of the node; empty for a dead node. */
   readonly labels: Labels;
   /** Program that the worker announced at its registration, if it is registered. */
   readonly program: Program | undefined;
@@ -170,8 +170,9 @@ export class Nodes {
 }
 
 /**
- * Returns the dead processes that were not restarted. A process replaces one process of the same
- * node whose last report was made before the new process started.
+ * Returns the dead processes that were not restarted. A dead process counts as restarted if another
+ * process of the same node started after the dead process's last report. Each process counts as the
+ * restart of at most one dead process.
  */
 function unreplaced(
   dead: readonly StoredNode[],

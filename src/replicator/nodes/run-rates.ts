@@ -1,6 +1,6 @@
 /**
  * Counts of runs per minute for the last hour, on all nodes. Each process writes its own row per
- * minute along with its report, so that the counts survive its end.
+ * minute along with its report, so that the counts remain after the process has ended.
  */
 import { assert } from "../../base/index.ts";
 import {

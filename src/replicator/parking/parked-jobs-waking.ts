@@ -1,4 +1,4 @@
-/** Wakes parked jobs of one source: they are due immediately, subject to fair share. */
+/** Wakes parked jobs of one source: makes them due immediately, subject to fair share. */
 import { forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";

@@ -191,7 +191,7 @@ test("a failed comparison ends the watcher, so that it must be restarted", async
   expect(woken.length).toBeLessThan(answers.length);
 });
 
-test("includes a job that parks while databases are compared", async () => {
+test("also compares the database of a job that parks during the comparison", async () => {
   const compared = new Error("compared");
   await follow(
     Array.from({ length: 1_000 }, () => ["a"]),

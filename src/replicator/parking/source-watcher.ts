@@ -1,7 +1,7 @@
 /**
  * Watches the source of parked jobs, once per server and account, and wakes jobs whose databases
- * have changed. It is itself a queue job (`SOURCE_WATCH_TYPE`), so another node takes over when its
- * node dies.
+ * have changed. A watcher is itself a queue job (`SOURCE_WATCH_TYPE`), so another node takes over
+ * when the watcher's node dies.
  *
  * To miss no change, a watcher compares all databases with the positions at which their jobs
  * parked: when it starts, and after it has lost its feed. Recently changed databases come first.
@@ -60,8 +60,9 @@ export class SourceWatcher {
   }
 
   /**
-   * Watches until the signal aborts, or no job of the source is parked. Rejects if the server does
-   * not respond. `onWatched` is called whenever an answer proves that no change was missed.
+   * Watches until the signal aborts, or no job of the source is parked any more. Rejects if the
+   * server does not respond. `onWatched` is called whenever an answer proves that no change was
+   * missed.
    */
   async watch(signal: AbortSignal, onWatched: () => void): Promise<void> {
     const { trace } = this.#parts.runtime;
@@ -144,7 +145,7 @@ export class SourceWatcher {
     }
   }
 
-  /** Repeats comparisons until no job is parked. */
+  /** Repeats comparisons until no job of the source is parked. */
   async #sweep(signal: AbortSignal, onSwept: () => void): Promise<void> {
     const { clock } = this.#parts.runtime;
     for (;;) {
@@ -159,8 +160,8 @@ export class SourceWatcher {
   }
 
   /**
-   * Compares recently changed databases. They include nearly all that changed while the source was
-   * not watched (decision 205).
+   * Compares recently changed databases. They include nearly all databases that changed while the
+   * source was not watched (decision 205).
    */
   async #compareLatest(signal: AbortSignal): Promise<void> {
     const { kv, parked, pace } = this.#parts;

@@ -162,7 +162,7 @@ class Silence {
     this.#source = source;
   }
 
-  /** Resolves when the last note is stored. */
+  /** Resolves when the last recorded value is stored. */
   get noted(): Promise<void> {
     return this.#noted;
   }

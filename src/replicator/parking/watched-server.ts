@@ -1,4 +1,4 @@
-/** Requests of a watcher to a source's server: which databases change, and their positions. */
+/** Requests of a watcher to a source's server, for changed databases and their update sequences. */
 
 import type { JsonText } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
@@ -20,7 +20,7 @@ export interface WatchedServer {
   lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined>;
   /** Returns recently changed databases, latest first, up to a thousand. */
   latestChanged(signal: AbortSignal): Promise<readonly string[]>;
-  /** Waits for updates after `since`, up to a time limit. Returns them. */
+  /** Waits for updates after `since`, up to a time limit, and returns them. */
   updates(since: SourceSequence, signal: AbortSignal): Promise<ServerUpdates>;
   /** Returns the update sequences of up to a hundred databases. */
   sequences(names: readonly string[], signal: AbortSignal): Promise<UpdateSequences>;

@@ -73,8 +73,8 @@ export class AskedQuestions {
   ): Promise<RulePlan> {
     const { rules, plans, config } = this.#parts;
     const rule = parseRule(await rules.check(name, members), config);
-    // A plan for copying security objects compares them with those of the targets, which may be on
-    // other servers.
+    // A plan for copying security objects compares them with the security objects of the targets,
+    // which might be on other servers.
     const needsConnection = rule.server !== undefined || rule.copiesSecurity;
     if (!needsConnection) return plans.ofPut(name, members, owner, signal);
     const question = { name, text: printJson(members), owner };

@@ -19,7 +19,7 @@ test.each([
   [undefined, undefined],
   [null, undefined],
   [[], undefined],
-])("%j names %j", (given, names) => {
+])("parses %j into the names %j", (given, names) => {
   expect(parseAfter(given)).toEqual(names);
 });
 
@@ -34,7 +34,7 @@ test.each([
   [["a\u0000"], "`after[0]`"],
   ["a".repeat(769), "1 to 768"],
   [[..."abcdefghi"], "`after` must have at most 8 names, but has 9"],
-])("%j is rejected with the field, its value, and what is right", (given, reason) => {
+])("%j is rejected with the field, its value and the accepted values", (given, reason) => {
   expect(reasonOf(() => parseAfter(given))).toContain(reason);
 });
 

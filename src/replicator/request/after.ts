@@ -1,7 +1,7 @@
 /** `after`: names of the jobs for which a job waits before its first run. Pure. */
 import { ReplicationInvalidError, shown } from "./parse-fields.ts";
 
-/** Maximum number of names. Bounds the rows and reads of a job. */
+/** Maximum number of names. Bounds the number of rows and reads per job. */
 const AFTER_MAX = 8;
 /**
  * Maximum length of a name. Long enough for a database, a slash and a document id of usual length.
@@ -58,7 +58,7 @@ export function refuseSelf(
   );
 }
 
-/** Throws a ReplicationInvalidError for names that only documents may use. */
+/** Throws a ReplicationInvalidError for names without a slash, which only documents may use. */
 export function refuseShortNames(after: After | undefined): void {
   const short = after?.find((name) => !name.includes("/"));
   if (short === undefined) return;

@@ -20,14 +20,14 @@ import { endpointUrl, parseUrl } from "./endpoint-url.ts";
 import { isObject, type Members, optionalString, ReplicationInvalidError } from "./parse-fields.ts";
 import type { HttpAddress, ReferencePlace, ResolvedAddress } from "./replication.ts";
 
-/** Members that a scheme sets in an address. */
+/** Members of an address that an authentication scheme sets. */
 export interface AuthMembers extends Credentials {
   readonly headers?: { readonly authorization: string };
 }
 
 type Credentials = Pick<HttpAddress, "basic" | "iam" | "oauth2">;
 
-/** Location of a client's assertion, which is always a reference. */
+/** Location of an OAuth client's assertion, which is always given as a reference. */
 export const CLIENT_ASSERTION = "oauth2.clientAssertion";
 
 /** Server and account of a login. API keys for token services have no account name. */
@@ -46,7 +46,7 @@ export interface AuthenticationScheme {
   /** Parses the scheme's member of `auth`. Throws a ReplicationInvalidError. */
   readonly parse: (field: string, given: unknown) => AuthMembers;
   /**
-   * Secret that may be a reference, and its location; absent for a scheme that only sets a header.
+   * Secret that can be a reference, and its location; absent for a scheme that only sets a header.
    */
   readonly secret?: {
     readonly place: ReferencePlace;
@@ -55,8 +55,8 @@ export interface AuthenticationScheme {
     readonly url: (address: HttpAddress) => string;
     readonly replaced: (credentials: Credentials, secret: string) => Credentials;
     /**
-     * Returns what determines permissions: the account without its secret, or an API key, which
-     * names no account. Jobs with equal identities share a watcher.
+     * Returns the identity that determines permissions: the account without its secret, or an API
+     * key, which names no account. Jobs with equal identities share a watcher.
      */
     readonly identity: (credentials: Credentials) => unknown;
   };
@@ -153,7 +153,7 @@ const OAUTH_MEMBERS = {
   resource: "resource",
 } as const;
 const OAUTH_NAMES: readonly string[] = ["token_url", ...Object.values(OAUTH_MEMBERS)];
-/** Maximum length of each member. */
+/** Maximum length of each member of `auth.oauth2`. */
 const OAUTH_LENGTH_MAX = 8192;
 
 const OAUTH2: AuthenticationScheme = {
@@ -205,7 +205,10 @@ function oauthText(field: string, name: string, members: Members): string | unde
   return text;
 }
 
-/** Throws a ReplicationInvalidError for members that are missing or exclude each other. */
+/**
+ * Returns the checked members of an OAuth client. Throws a ReplicationInvalidError if members are
+ * missing or exclude each other.
+ */
 function checkedClient(
   field: string,
   given: { readonly [Name in keyof OAuthClient]?: string | undefined },
@@ -293,7 +296,7 @@ export function authorizationOf(
   return firstOf((scheme) => scheme.headers?.(address, settings)) ?? {};
 }
 
-/** Returns the secrets of an address that are not in its headers, with their locations. */
+/** Returns the secrets of an address except those in its headers, with their locations. */
 export function secretsOf(
   credentials: Credentials,
 ): readonly (readonly [ReferencePlace, string])[] {
@@ -310,7 +313,7 @@ export function identitiesOf(credentials: Credentials): readonly unknown[] {
   );
 }
 
-/** Returns the secret of an address that is not in its headers, if any. */
+/** Returns the secret of an address; undefined if it has no secret, or only one in its headers. */
 export function secretOf(credentials: Credentials): string | undefined {
   return secretsOf(credentials)[0]?.[1];
 }

@@ -1,7 +1,7 @@
 /**
- * Certificates in a job are paths on the machine that runs it. Only server admins may use such
- * paths: the contents of files are never shown, but errors reveal whether a file exists and is a
- * certificate.
+ * Certificates in a job are paths on the machine that runs the job. Only server admins may use
+ * these paths: the contents of files are never shown, but errors reveal whether a file exists and
+ * is a certificate.
  */
 import type { Replication } from "./replication.ts";
 

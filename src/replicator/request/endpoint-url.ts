@@ -45,7 +45,7 @@ export function endpointUrl(address: HttpAddress): EndpointUrl {
   return parsed;
 }
 
-/** Returns the parts of an address's URL; undefined if it is invalid. */
+/** Returns the parts of an address's URL; undefined if the URL is invalid. */
 export function validEndpointUrl(address: HttpAddress): EndpointUrl | undefined {
   const known = PARSED.get(address);
   if (known !== undefined) return known;

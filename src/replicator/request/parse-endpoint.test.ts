@@ -183,7 +183,7 @@ test.each<[Record<string, unknown>, string]>([
   ],
   [{ ...BODY, socket_options: [] }, "`socket_options` must be a string"],
   [{ ...BODY, ibrowse_options: [] }, "`ibrowse_options` must be a string"],
-])("%j is refused, naming the member", (body, reason) => {
+])("refuses %j with an error that names the member", (body, reason) => {
   expect(reasonOf(body)).toBe(reason);
 });
 
@@ -198,7 +198,7 @@ test.each([
     "`source` must be an https:// URL (set by [replicator] valid_endpoint_protocols)",
   ],
   [{ ...BODY, proxy: "http://proxy" }, "`proxy` must be an https:// or socks5:// URL"],
-])("t_parse_db_invalid_protocol, t_parse_proxy_invalid_protocol: %j", (body, reason) => {
+])("t_parse_db_invalid_protocol, t_parse_proxy_invalid_protocol: refuses %j", (body, reason) => {
   const protocols = { endpoint: ["https"], proxy: ["https", "socks5"] };
   const config = { ...REPLICATOR_CONFIG_DEFAULT, protocols };
   expect(() => parseReplication(body, config)).toThrow(expect.objectContaining({ reason }));

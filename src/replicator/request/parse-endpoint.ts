@@ -30,7 +30,10 @@ const SCHEME_NAMES = AUTHENTICATION_SCHEMES.map(({ names }) => names[0])
 
 export type Side = "source" | "target";
 
-/** Parses an endpoint of a document or body, including its top-level proxies and certificates. */
+/**
+ * Parses an endpoint of a document or body, with the proxies and certificates that are given at the
+ * top level.
+ */
 export function parseEndpoint(
   side: Side,
   members: Members,
@@ -210,7 +213,8 @@ function parseAddress(
   { headers, auth, proxyUrl, tls }: AddressParts,
   protocols: readonly string[],
 ): EndpointAddress {
-  // URL parsers drop some space and control characters, and accept others as part of the host name.
+  // URL parsers drop some space and control characters, and accept other such characters as part of
+  // the host name.
   if (/\s|\p{Cc}/u.test(text)) {
     throw new ReplicationInvalidError(`\`${field}\` has a space or control character in its url`);
   }

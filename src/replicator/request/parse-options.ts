@@ -51,7 +51,10 @@ export function parseOption<O extends Option>(
   return checked(option, option.kind === "integer" ? numberOf(given) : given) as OptionValue<O>;
 }
 
-/** Returns the options of a stored job. Options unknown to its version have their defaults. */
+/**
+ * Returns the options of a stored job, with defaults for options unknown to the version that stored
+ * it.
+ */
 export function storedOptions(stored: Partial<ReplicationOptions>): ReplicationOptions {
   if (isWhole(stored)) return stored;
   const options = eachOption((option, name) => stored[name] ?? option.default);

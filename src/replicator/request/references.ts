@@ -1,8 +1,9 @@
 /**
- * References to credentials in jobs: `env:NAME`, an environment variable of the node, `file:/path`,
- * a file on its machine, and `identity:NAME`, a file that the operator has bound to servers. They
- * are resolved at the start of each run and never stored. Bearer tokens and client assertions are
- * also read again during the run, because other programs renew them.
+ * References to credentials in jobs: `env:NAME` (an environment variable of the node), `file:/path`
+ * (a file on the node's machine) and `identity:NAME` (a file that the operator has bound to
+ * servers). References are resolved at the start of each run, and the secrets are never stored.
+ * Bearer tokens and client assertions are also read again during the run, because other programs
+ * renew them.
  *
  * Whether a credential is a reference is decided when the job is requested, since only server
  * admins may use references. Another user's password is never a reference, even if it looks like
@@ -38,8 +39,8 @@ export function referencesRefusal({
 }
 
 /**
- * Returns the secret to which a reference refers, for a request to this URL. Throws for a reference
- * that is unknown or not permitted there.
+ * Returns the secret to which a reference refers, for a request to this URL. Throws if the
+ * reference is unknown, or is not permitted for the URL.
  */
 export type ReferenceLookup = (reference: string, url: string) => string;
 

@@ -147,7 +147,7 @@ test("a token affects neither the replication id nor the id of the transient job
   expect(new Set(jobIds).size).toBe(1);
 });
 
-test("older ids equal those of CouchDB's versions 3, 2 and 1", () => {
+test("older ids equal CouchDB's ids of versions 3, 2 and 1", () => {
   // Terms in the older versions of couch_replicator_ids: [uuid, source, target], [host, port,
   // source, target], [host, source, target].
   const { olderBaseIds } = replicationId(context(UUID), parseReplication(SNEK));

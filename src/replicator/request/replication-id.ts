@@ -1,5 +1,5 @@
 /**
- * Replication ids, equal to CouchDB's version 4 (`couch_replicator_ids`).
+ * Replication ids, equal to CouchDB's ids of version 4 (`couch_replicator_ids`).
  *
  * `baseId` identifies the checkpoints on both sides. It depends on everything that influences the
  * result, and on nothing else. The full id of a job adds `+continuous` and `+create_target`, which
@@ -30,7 +30,7 @@ export const REPLICATION_ID_VERSION = 4;
 
 export interface ReplicationId {
   readonly baseId: string;
-  /** Other ids under which CouchDB may have stored checkpoints, most likely first. */
+  /** Other ids under which CouchDB might have stored checkpoints, most likely first. */
   readonly olderBaseIds: readonly string[];
   /** The full id, with suffixes. */
   readonly id: string;
@@ -41,7 +41,7 @@ export interface ReplicationIdContext {
   readonly digests: Digests;
   /** UUID of the cluster (`[couchdb] uuid`), 32 hex digits. */
   readonly serverUuid: string;
-  /** Host name of the server: part of ids before version 3. */
+  /** Host name of the server: part of replication ids before version 3. */
   readonly hostName: string;
   readonly port: number;
   /** Public URL of local databases, ending in a slash. */
@@ -89,7 +89,7 @@ function hashWithSelection(
   if (replication.winningRevisionsOnly) selection.push(binary("winning_revs_only"));
   append(selection, sinceTerms(replication));
   append(selection, omissionTerms(replication));
-  // Encode each term only once: the terms may contain ten thousand ids, and are part of five
+  // Encode each term only once: the terms can contain ten thousand ids, and are part of five
   // hashes.
   const encoded = selection.map(encodeOnce);
   return (...prefix) => md5HexOf(digests, encodeListPieces([...prefix, ...encoded]));
@@ -178,8 +178,8 @@ function sinceTerms({ sinceSequence, sinceIsJson }: Replication): Term[] {
 }
 
 /**
- * Returns the terms for omissions, which CouchDB does not know. They only affect ids of
- * replications that use them.
+ * Returns the terms for omissions. CouchDB has no omissions, so these terms are only added to the
+ * ids of replications that use them.
  */
 function omissionTerms({ omissions }: Replication): Term[] {
   return omissions === undefined ? [] : [jsonTerm(omissionMembers(omissions))];
@@ -215,7 +215,8 @@ function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): 
 }
 
 /**
- * Returns the term of an endpoint in CouchDB's version 4, where a token in a header affects the id.
+ * Returns the term of an endpoint in CouchDB's ids of version 4, where a token in a header affects
+ * the id.
  */
 function endpointTermWithCredentials(
   context: ReplicationIdContext,
@@ -242,7 +243,7 @@ function termOf(context: ReplicationIdContext, address: EndpointAddress, headers
 /** Default of the header `Accept`. CouchDB's ids omit a header with exactly this value. */
 const DEFAULT_ACCEPT = "application/json";
 
-/** Returns the term of an endpoint in versions 1 to 3. */
+/** Returns the term of an endpoint in replication ids of versions 1 to 3. */
 function urlTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   return tuple(atom("remote"), charlist(urlOf(context, address)), headersTerm(headersOf(address)));
 }

@@ -107,7 +107,7 @@ export interface Replication {
   /** Revisions to omit; none if absent. */
   readonly omissions?: Omissions;
   /**
-   * Update sequence of the source after which the first run starts. If absent, it starts at the
+   * Source sequence at which the first run starts (`since_seq`). If absent, the run starts at the
    * beginning.
    */
   readonly sinceSequence?: unknown;
@@ -119,7 +119,7 @@ export interface Replication {
   readonly weight?: number;
   /** Tags of the job. They do not affect the run. */
   readonly tags?: Tags;
-  /** Labels that a node must have to run the job; any node may run it if absent. */
+  /** Labels that a node must have to run the job; if absent, any node may run the job. */
   readonly runOn?: Labels;
   /** Names of jobs for which the job waits before its first run. */
   readonly after?: After;
@@ -139,7 +139,7 @@ export interface Replication {
   readonly options: ReplicationOptions;
 }
 
-/** Returns the members whose change replaces a job: all but tags and placement. */
+/** Returns the members that replace the job if they change: all except tags and placement. */
 export function fixedMembers({
   tags: _,
   runOn: __,

@@ -38,7 +38,7 @@ test.each([
   [["a\u0000"], "1 to 64 characters"],
   [[7], "but is 7"],
   [[["a"]], 'but is ["a"]'],
-])("%j is rejected with the field, its value, and what is right", (given, reason) => {
+])("%j is rejected with the field, its value and the accepted values", (given, reason) => {
   expect(reasonOf(given)).toContain(reason);
 });
 

@@ -40,8 +40,8 @@ export function parseRunOn(given: unknown): Labels | undefined {
 export type HasPlacement = (tx: ReadTransaction) => Promise<boolean>;
 
 /**
- * Throws a ReplicationInvalidError for `run_on`, `after` and `pair` while nodes of an older
- * version, which would ignore these members, may share the store.
+ * Throws a ReplicationInvalidError for `run_on`, `after` or `pair` while nodes of an older version
+ * might share the store: these nodes would ignore the members.
  */
 export async function checkFormat(
   tx: ReadTransaction,

@@ -17,7 +17,7 @@ describe("a cron expression", () => {
     ["0 0 29 2 *", "2026-01-01T00:00:00Z", "2028-02-29T00:00:00"],
     // At the start of daylight saving time, times between two and three are moved to three.
     ["30 2 * * * Europe/Berlin", "2026-03-28T12:00:00Z", "2026-03-29T01:00:00"],
-  ])("%s after %s is %s", (text, now, expected) => {
+  ])("%s, evaluated at %s, is next due at %s", (text, now, expected) => {
     expect(shown(firstRunSec(parseSchedule(text), at(now)))).toBe(expected);
     expect(shown(nextRunSec(parseSchedule(text), 0, at(now)))).toBe(expected);
   });
@@ -48,10 +48,13 @@ describe("a window", () => {
     ["2026-01-02T05:00:00Z", "2026-01-02T21:00:00", undefined],
     // At the start of daylight saving time, the window is an hour shorter.
     ["2026-03-28T21:30:00Z", "2026-03-28T21:30:00", "2026-03-29T04:00:00"],
-  ])("at %s, the window next opens at %s, and it ends at %s", (now, opens, ends) => {
-    expect(shown(intoWindow(night, at(now)))).toBe(opens);
-    expect(shown(windowEndSec(night, at(now)))).toBe(ends);
-  });
+  ])(
+    "at %s, the next time in the window is %s, and a run started now ends at %s",
+    (now, opens, ends) => {
+      expect(shown(intoWindow(night, at(now)))).toBe(opens);
+      expect(shown(windowEndSec(night, at(now)))).toBe(ends);
+    },
+  );
 
   test("moves runs of `every` that are due outside the window to the next start of the window", () => {
     const schedule = parseSchedule("every 1h between 22:00 and 06:00");

@@ -82,7 +82,7 @@ function openCron(value: string, pattern: string, timezone: string): Cron {
   } catch (error) {
     throw invalid(value, `: ${(error as Error).message}`);
   }
-  // The search may start at any time, because the next February 29 is at most eight years later.
+  // The search can start at any time, because the next February 29 is at most eight years later.
   if (line.nextRun(new Date(0)) === null) throw invalid(value, ": that day never occurs");
   return line;
 }
@@ -129,7 +129,10 @@ export function intoWindow(schedule: Schedule | undefined, timeSec: number): num
   return after(window.opens, timeSec);
 }
 
-/** Returns when a run must end; undefined without a window, or if the run started outside it. */
+/**
+ * Returns the time at which a run must end; undefined without a window, or if the run started
+ * outside the window.
+ */
 export function windowEndSec(schedule: Schedule | undefined, startSec: number): number | undefined {
   const window = schedule?.window;
   return window && isOpen(window, startSec) ? after(window.closes, startSec) : undefined;

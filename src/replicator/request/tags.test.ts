@@ -17,7 +17,7 @@ test("tags are sorted by name, so that equal tags are stored equally", () => {
   expect(tagTerms(tags).map(splitTerm)).toEqual(Object.entries(tags ?? {}));
 });
 
-test.each([undefined, null, {}])("%j has no tags", (given) => {
+test.each([undefined, null, {}])("%j yields no tags", (given) => {
   expect(parseTags(given)).toBe(undefined);
 });
 
@@ -42,7 +42,7 @@ test.each([
   [{ team: "a\nb" }, "printable"],
   [{ team: "\ud800" }, "printable"],
   [{ team: "a".repeat(129) }, "1 to 128"],
-])("%j is rejected with the field, its value, and what is right", (given, reason) => {
+])("%j is rejected with the field, its value and the accepted values", (given, reason) => {
   expect(reasonOf(given)).toContain(reason);
 });
 

@@ -1,6 +1,6 @@
 /**
- * Where a parked job's changes come from: a database of a server, as seen by one account. Jobs with
- * the same server and credentials share a watcher. Pure.
+ * Source of a parked job's changes: a database of a server, as seen by one account. Jobs with the
+ * same server and credentials share a watcher. Pure.
  */
 import { type Digests, utf8Encode } from "../../base/index.ts";
 import { type Labels, NO_LABELS } from "../../jobs/index.ts";
@@ -25,7 +25,7 @@ export const LOCAL_SOURCE = "local";
 
 /**
  * Returns the server and database that have to be watched for a job's source; undefined if the URL
- * does not identify the database. Jobs for different nodes have different watchers.
+ * does not identify the database. Jobs with different `run_on` labels have different watchers.
  */
 export function watchedPlace(
   digests: Digests,

@@ -13,8 +13,8 @@ export interface ListedServerParts {
 }
 
 /**
- * Opens the source. Throws an EndpointError if the owner may not list local databases, or a secret
- * is missing.
+ * Opens the source. Throws an EndpointError if the owner may not list local databases, or if a
+ * secret is missing.
  */
 export async function openListedServer(
   { kv, databases, endpoints }: ListedServerParts,

@@ -6,7 +6,7 @@ import { isHeaderReference, isReference } from "../request/references.ts";
 
 const ENDPOINTS = ["source", "target"];
 const PROXIES = ["proxy", "source_proxy", "target_proxy"];
-/** Members of the schemes in `auth` that are not secret. */
+/** Members of `auth` that are not secret. */
 const NO_SECRETS = [
   "username",
   "token_url",

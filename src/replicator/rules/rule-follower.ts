@@ -3,11 +3,11 @@
  * the source, and ends jobs that are no longer wanted.
  *
  * To miss no database, the follower records the end of the server's feed of updates, lists all
- * databases, and then follows the feed. Feeds may lose events, so the listing is repeated. Without
- * a feed there are only listings. Jobs are changed in pages, each in a transaction that verifies
- * that the rule's job is still held. Each database with a job has a row with the rule's generation.
- * After a change of the rule, rows of older generations remain until their jobs are updated, so
- * that any node can resume the work.
+ * databases, and then follows the feed. Feeds can lose events, so the listing is repeated. Without
+ * a feed, the follower uses only listings. Jobs are changed in pages. The transaction of each page
+ * verifies that the rule's job is still held. Each database with a job has a row with the rule's
+ * generation. After a change of the rule, rows of older generations remain until their jobs are
+ * updated, so that any node can resume the work.
  */
 
 import { type Runtime, runTogether } from "../../base/index.ts";
@@ -208,7 +208,7 @@ export class RuleFollower {
     }
   }
 
-  /** Ends jobs of databases missing from the source, if `delete` of the rule is `stop`. */
+  /** Ends jobs of databases missing from the source, if the rule has `"delete": "stop"`. */
   async #endJobsOfGone(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
     if (this.#followed.rule.whenDeleted !== "stop") return;
@@ -265,7 +265,7 @@ export class RuleFollower {
 
   /**
    * Ensures that a later run of the job copies the changed security object: makes the job due if it
-   * is parked. Returns false if the job is running, because that run may have read the object
+   * is parked. Returns false if the job is running, because that run might have read the object
    * before the change.
    */
   async #takesUp(tx: Transaction, database: string): Promise<boolean> {
@@ -281,8 +281,8 @@ export class RuleFollower {
   }
 
   /**
-   * Applies `change` to a few names per transaction, each of which verifies that the rule's job is
-   * still held.
+   * Calls `change` for each name, in transactions of up to `CHANGED_MAX` names. Each transaction
+   * verifies that the rule's job is still held.
    */
   async #inPages(
     names: readonly string[],

@@ -157,5 +157,5 @@ export class RuleFollowers implements SlotlessJobType {
   }
 }
 
-/** Thrown when the rule has changed, or another node has its job. */
+/** Thrown when the rule has changed, or another node has the rule's job. */
 class Changed extends Error {}

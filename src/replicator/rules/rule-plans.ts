@@ -1,4 +1,7 @@
-/** Dry run of a change or removal of a rule. Lists the source as the follower would. */
+/**
+ * Dry run of a change or removal of a rule. Lists the databases of the source, as the follower
+ * does.
+ */
 
 import { finishWithin, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
@@ -48,7 +51,10 @@ export interface RulePlan {
   readonly ended: PlannedDatabases;
   /** Databases that match but cannot be copied. */
   readonly faulty: PlannedDatabases;
-  /** Targets whose security objects would be replaced; undefined if the rule copies none. */
+  /**
+   * Targets whose security objects would be replaced; undefined if the rule copies no security
+   * objects.
+   */
   readonly overwritten: PlannedDatabases | undefined;
 }
 
@@ -97,7 +103,7 @@ export class RulePlans {
     }
   }
 
-  /** Plans the removal of a rule. Returns undefined if it does not exist. */
+  /** Plans the removal of a rule. Returns undefined if the rule does not exist. */
   async ofRemoval(name: string): Promise<RulePlan | undefined> {
     const { kv, ruleStore } = this.#parts;
     const stored = await kv.read((tx) => ruleStore.get(tx, name));
@@ -144,7 +150,10 @@ export class RulePlans {
     return plan;
   }
 
-  /** Plans one database. `before` is the previous rule; undefined if it cannot be read. */
+  /**
+   * Adds a database to a plan. `before` is the previous rule; undefined if that rule cannot be
+   * read.
+   */
   #planDatabase(
     plan: RulePlan,
     name: string,
@@ -200,8 +209,8 @@ export class RulePlans {
   }
 
   /**
-   * Returns a database's replication as JSON, for comparison; undefined if it has none. Omits tags
-   * and placement, because changing them does not replace the job.
+   * Returns the JSON of a database's replication, for comparison; undefined if the rule does not
+   * copy the database. Omits tags and placement, because changing them does not replace the job.
    */
   #text(rule: Rule, name: string): string | undefined {
     const match = matchRule(rule, name);

@@ -14,14 +14,14 @@ export interface RuleFault {
 export interface RuleProgress {
   /** Number of consecutive runs that could not reach the source. */
   readonly attempt: number;
-  /** When the last complete listing ended, if any. */
+  /** End of the last complete listing, if any. */
   readonly listedMs: number | undefined;
   /** Number of matching databases in the last listing, if any. */
   readonly matchedCount: number | undefined;
   /** Number of matching databases that cannot be copied. `faults` contains the first of them. */
   readonly faultCount: number;
   readonly faults: readonly RuleFault[];
-  /** How the rule notices new databases; undefined if the source has not been asked yet. */
+  /** How new databases are detected; undefined if the source has not been asked yet. */
   readonly followedBy: "feed" | "lists" | undefined;
   /** Reason why the source could not be listed, if any. */
   readonly failure: RuleFailure | undefined;
@@ -48,7 +48,10 @@ export class ListingCount {
   faultCount = 0;
   readonly faults: RuleFault[] = [];
 
-  /** Counts a matching database. `reason` is why it cannot be copied; undefined if it can. */
+  /**
+   * Counts a matching database. `reason`: why the database cannot be copied; undefined if it can
+   * be.
+   */
   matched(database: string, reason: string | undefined): void {
     this.matchedCount++;
     if (reason === undefined) return;

@@ -116,7 +116,7 @@ export class RuleStore {
     });
   }
 
-  /** Seals the rule with the current key. Returns false if it remains unchanged. */
+  /** Seals the rule with the current key. Returns false if the stored rule is unchanged. */
   async renewSeal(tx: Transaction, name: string): Promise<boolean> {
     const value = await tx.get(this.#keys.rule.key({ name }));
     if (value === undefined || this.#seal === undefined) return false;

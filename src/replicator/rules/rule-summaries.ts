@@ -20,7 +20,7 @@ export interface RuleSummary extends RuleProgress {
   readonly parkedCount: number;
   /** Number of jobs with failed documents. */
   readonly leftBehindCount: number;
-  /** Longest lag of a job; 0 if none is behind. */
+  /** Longest lag of a job; 0 if no job is behind. */
   readonly lagSec: number;
 }
 

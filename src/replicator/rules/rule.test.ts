@@ -20,7 +20,7 @@ function targetOf(members: Members, name: string): string | undefined {
   return match.target.kind === "target" ? match.target.url : match.target.reason;
 }
 
-test("a rule applies to names that match a pattern in `databases` and none in `except`", () => {
+test("a rule applies to names that match a pattern in `databases` and no pattern in `except`", () => {
   const rule = { ...USERS, databases: ["user-*", "orders"], except: ["user-test*"] };
   expect(targetOf(rule, "user-joe")).toBe("https://b.example/user-joe");
   expect(targetOf(rule, "orders")).toBe("https://b.example/orders");
@@ -140,7 +140,7 @@ test.each([
   });
 });
 
-test("a rule with local databases copies them without a URL", () => {
+test("the replication of a rule with local databases has a local source", () => {
   const rule = parseRule({ ...USERS, source: { url: "local" }, create_target: false }, CONFIG);
   const replication = ruleReplication(rule, "user-joe", "https://b.example/user-joe", CONFIG);
   expect(replication.source).toEqual({ kind: "local", database: "user-joe" });
@@ -175,13 +175,13 @@ test.each<[Members, string]>([
   [{ options: { documents: 1 } }, "`documents` must be an object like"],
   [{ options: [] }, "`options` must be an object, but is []"],
   [{ continuous: true }, "`continuous` is not known. Choose from: source, target"],
-])("%j is rejected, naming the accepted values", (members, reason) => {
+])("%j is rejected with an error that lists the accepted values", (members, reason) => {
   expect(() => parseRule({ ...USERS, ...members }, CONFIG)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining(reason) }),
   );
 });
 
-test("rejects a rule that would copy the copies it creates on the source server", () => {
+test("rejects a rule that would copy its own targets on the source server", () => {
   const here = { source: "local", target: "copy-{db}" };
   expect(() => parseRule({ ...here, databases: ["*"] }, CONFIG)).toThrow(
     expect.objectContaining({ reason: expect.stringContaining('"except": ["copy-*"]') }),

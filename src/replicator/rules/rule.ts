@@ -28,11 +28,14 @@ import { at, type ExpandedTarget, TargetTemplate } from "./target-template.ts";
 
 /** Maximum number of patterns, which bounds the cost of matching a name. */
 const PATTERNS_MAX = 100;
-/** Maximum length of a pattern: that of database names. */
+/** Maximum length of a pattern, equal to that of database names. */
 const PATTERN_LENGTH_MAX = 238;
 /** Selector that excludes design documents: no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
-/** Members of `options` that are not options of a replication: its schedule and omissions. */
+/**
+ * Members of `options` that are not options of a replication, but separate members: the schedule
+ * and omissions.
+ */
 const CHOSEN = ["schedule", ...OMISSION_MEMBERS];
 
 /**
@@ -53,7 +56,7 @@ const ENDPOINT_MEMBERS = [
   "password",
 ];
 const PROXIES = ["proxy", "source_proxy", "target_proxy"];
-/** Members of the contract that are part of the rule: its name and status are not. */
+/** Members of a rule in the contract, except `name` (part of the path) and `status` (computed). */
 const { name: _name, status: _status, ...PARSED } = RuleDefinition.properties;
 const MEMBERS = Object.keys(PARSED);
 
@@ -64,8 +67,8 @@ export interface Rule {
   readonly except: readonly Glob[];
   readonly target: TargetTemplate;
   /**
-   * Treatment of the job of a deleted database. `keep`: it is kept, and fails. `stop`: it is
-   * cancelled.
+   * Treatment of the job of a deleted database. `keep`: the job is kept, and fails. `stop`: the job
+   * is cancelled.
    */
   readonly whenDeleted: "keep" | "stop";
   /** Maximum number of jobs running concurrently; undefined for no limit. */
@@ -199,7 +202,7 @@ function endpointOf(
   const endpoint = typeof given === "string" ? { url: given } : given;
   if (!isObject(endpoint) || typeof endpoint.url !== "string") {
     const wanted = side === "source" ? `a server's URL, or "${LOCAL_SOURCE}"` : "a URL with {db}";
-    // Show only the type, because the value may contain a password.
+    // Show only the type, because the value might contain a password.
     throw new ReplicationInvalidError(
       `\`${side}\` must be ${wanted}, or an object with such a \`url\`, but is ${kindOf(given)}`,
     );

@@ -31,11 +31,11 @@ import type { RuleFailure } from "./rule-progress.ts";
 import type { NamedRule, RuleIdentity, RuleStore } from "./rule-store.ts";
 import { RuleSummaries, type RuleSummary } from "./rule-summaries.ts";
 
-/** Maximum number of rules, since each has a job on some node. */
+/** Maximum number of rules. Each rule has a job on some node. */
 export const RULES_MAX = 1000;
 /** Maximum size of a rule's JSON, to fit into a value of the store. */
 const RULE_BYTES_MAX = 32_768;
-/** Rules resealed per transaction. */
+/** Maximum number of rules resealed per transaction. */
 const PAGE_ROWS_MAX = 50;
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$/;
 
@@ -221,7 +221,7 @@ export class Rules {
       rule.server === undefined ? [LOCAL_RULE_TYPE, RULE_TYPE] : [RULE_TYPE, LOCAL_RULE_TYPE];
     await jobs.remove(tx, { type: formerType, id: name });
     const job = { type, id: name };
-    // A remote source may be reachable only from nodes with the labels. Any node can list our own
+    // A remote source might be reachable only from nodes with the labels. Any node can list our own
     // store.
     const labels = rule.server === undefined ? NO_LABELS : rule.runOn;
     await jobs.setLabels(tx, job, labels);
@@ -230,7 +230,7 @@ export class Rules {
     if (!isFollowed) await jobs.add(tx, job, {}, { scheduledAtSec: nowSec, labels });
   }
 
-  /** Removes the rule, and later its jobs. Returns false if it does not exist. */
+  /** Removes the rule, and later its jobs. Returns false if the rule does not exist. */
   async remove(name: string, { userName }: Authority): Promise<boolean> {
     const { runtime, kv, jobs, ruleStore: store, removedDatabases } = this.#parts;
     return kv.transact(async (tx) => {

@@ -131,7 +131,7 @@ test.each<[string, DueJobs, DueJobs, number]>([
   ["all still wait", due("abc"), due("abc"), 3],
   ["more waited than were checked", due("abc", true), due("def", true), 3],
   ["more arrived than are checked", due("ab"), due("bcd", true), 1],
-])("counts waiting jobs: %s", (_, before, now, expected) => {
+])("counts the jobs that wait at both checks: %s", (_, before, now, expected) => {
   expect(waitingCount(before, now)).toBe(expected);
 });
 
@@ -195,7 +195,7 @@ test("stops jobs if the node exceeds its share by more than a tenth, except one-
   expect(surplus(6)).toEqual(["old-8", "old-7"]);
   expect(surplus(0)).toEqual(["old-8", "old-7", "old-6"]);
   expect(cycle([{ slots: 0, runningCount: 0, labels: [] }])).toEqual([[], []]);
-  // Jobs of one rule may constantly yield to each other. This must not prevent nodes from sharing
+  // Jobs of one rule might constantly yield to each other. This must not prevent nodes from sharing
   // the load evenly.
   const idle = [{ slots: 100, runningCount: 0, labels: [] }];
   expect(cycle(idle, new Map([["a", 1]]))).toEqual([["old-8"], ["old-7", "old-6"]]);

@@ -2,13 +2,13 @@
  * Chooses, once per scheduler cycle, the running jobs that yield their slots (RFC 016's churn, RFC
  * 017's order). Pure.
  *
- * If there are more jobs than slots, for example after `max_jobs` was lowered, the surplus jobs
- * stop, continuous jobs first. If all slots are in use and jobs are waiting, up to `max_churn`
- * continuous jobs stop after their full time slice. One-shot jobs do not stop for other jobs,
- * because half a snapshot is useless. While slots are free, no job stops for waiting jobs.
+ * If more jobs are running than there are slots, for example after `max_jobs` was lowered, the
+ * surplus jobs stop, continuous jobs first. If all slots are in use and jobs are waiting, up to
+ * `max_churn` continuous jobs stop after their full time slice. One-shot jobs do not stop for other
+ * jobs, because half a snapshot is useless. While slots are free, no job stops for waiting jobs.
  *
  * Stops are spread over the length of a time slice. Otherwise all jobs would finish their time
- * slices together, and a job arriving in between would wait until then.
+ * slices together, and a job that arrives in between would have to wait for that moment.
  */
 import { hasLabels, type Labels } from "../../jobs/index.ts";
 
@@ -56,7 +56,7 @@ export function waitingCountMax(running: readonly RunningJob[], slots: Slots): n
 /** Jobs that one check of the queue found due but not running. */
 export interface DueJobs {
   readonly ids: ReadonlySet<string>;
-  /** Whether there may be more jobs than counted. */
+  /** Whether more jobs might be due than the check has found. */
   readonly isPart: boolean;
 }
 
@@ -145,7 +145,7 @@ export function shareOf(
   return Math.ceil((jobCount * jobsMax) / slotCount);
 }
 
-/** Returns the other nodes that run less than their share. */
+/** Returns the other nodes that run fewer jobs than their share. */
 function lessBusy(
   { jobsMax }: Slots,
   runningCount: number,

@@ -81,7 +81,7 @@ export class RunningJobs {
 
   /**
    * Opens a job. Returns undefined if a newer version stored it in an unknown format, which other
-   * nodes may know.
+   * nodes might support.
    */
   #open(held: HeldJob, job: Job): ReturnType<OpenJob> | undefined {
     try {
@@ -108,7 +108,7 @@ export class RunningJobs {
     }
   }
 
-  /** Ends the jobs of a deleted database or rule without further writes. */
+  /** Ends the runs of jobs whose database or rule was deleted, without further writes. */
   halt(idPrefix: string): void {
     for (const [held, run] of this.#runs) {
       if (!held.id.startsWith(idPrefix)) continue;

@@ -42,7 +42,7 @@ import { type OpenJob, RunningJobs } from "./running-jobs.ts";
 
 /**
  * Number of jobs accepted per transaction. It is low so that nearly full nodes share new jobs. With
- * many free slots it is higher, because a dead node may leave hundreds of jobs, and each
+ * many free slots it is higher, because a dead node can leave hundreds of jobs, and each
  * transaction is a round trip.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
@@ -83,7 +83,7 @@ export interface SchedulerParts {
   readonly config: ReplicatorConfig;
 }
 
-/** A service that runs jobs outside the slots, as the worker of the scheduler. */
+/** A service that runs jobs outside the slots, under the scheduler's registration as a worker. */
 export interface SlotlessJobsRunner {
   /** Runs the jobs. Settles when the signal aborts or the worker is expelled. */
   run(membership: Membership, signal: AbortSignal): Promise<void>;
@@ -147,7 +147,7 @@ export class Scheduler {
     );
   }
 
-  /** Applies changed settings immediately. Otherwise they take effect within a cycle. */
+  /** Makes changed settings take effect immediately, rather than within a cycle. */
   settingsChanged(): void {
     this.#settingsChanged.notify();
   }
@@ -380,8 +380,9 @@ export class Scheduler {
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
-    // Starting many jobs may take long, because their requests are processed, so yield between
-    // jobs. If the worker is expelled meanwhile, all jobs are halted after the loop.
+    // Yield to the event loop between jobs: starting many jobs can take long, because their
+    // requests are processed. If the worker is expelled meanwhile, all jobs are halted after the
+    // loop.
     const yielder = new Yielder(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
