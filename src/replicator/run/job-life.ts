@@ -183,12 +183,14 @@ export async function askPending(
     if (ended.aborted || !run.hasBegun) continue;
     const { throughSequence } = run.progress;
     const { arrivedCount } = lag;
-    const changesPending = await source
-      .pendingChangeCount(throughSequence, ended)
-      .catch(() => undefined);
+    // After a failed request, the lag stays as it was: it is not known that nothing is pending.
+    const answer = await source.pendingChangeCount(throughSequence, ended).then(
+      (count) => ({ count }),
+      () => undefined,
+    );
     if (ended.aborted) return;
-    lag.announced(arrivedCount, changesPending, clock.nowMs());
-    measured.changesPending = changesPending;
+    if (answer !== undefined) lag.announced(arrivedCount, answer.count, clock.nowMs());
+    measured.changesPending = answer?.count;
     job.noteChangesPending(sum(runs.map((one) => one.changesPending)));
     pauseMs = PENDING_INTERVAL_MS;
   }

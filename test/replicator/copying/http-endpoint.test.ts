@@ -505,6 +505,26 @@ test("the number of pending changes is computed from the update sequence if the 
   expect(await endpoint.pendingChangeCount(5, signal)).toBe(7);
 });
 
+test.each([
+  [200, '{"results":[],"last_seq":"5-x","pending":2}', 2],
+  [200, '{"results":[],"last_seq":"5-x"}', undefined],
+  [400, "{}", undefined],
+  [501, "{}", undefined],
+  [401, "{}", "unauthorized"],
+  [403, "{}", "forbidden"],
+  [404, "{}", "changes_req_failed"],
+  [409, "{}", "changes_req_failed"],
+])(
+  "the number of pending changes is unknown, or the request fails: %i %s",
+  async (status, body, expected) => {
+    const endpoint = open(() => ({ status, body }));
+    const asking = endpoint.pendingChangeCount("3-x", signal);
+    if (typeof expected === "string") {
+      await expect(asking).rejects.toMatchObject({ error: expected });
+    } else expect(await asking).toBe(expected);
+  },
+);
+
 test("an error contains the reason for which the server refused to create a missing database", async () => {
   const why = { error: "illegal_database_name", reason: "Name: 'B'." };
   let exists = false;

@@ -41,6 +41,8 @@ const FEED_TIMEOUT_MS_MIN = 1000;
 
 /** Status of the response if the database to create already exists. */
 const ALREADY_THERE = 412;
+/** Status codes of servers that do not implement `limit=0`. */
+const LACKS_COUNT: ReadonlySet<number> = new Set([400, 405, 501]);
 /** Status codes of a server that timed out, and of a server that does not implement a request. */
 const TIMED_OUT = 408;
 const NOT_IMPLEMENTED = 501;
@@ -192,7 +194,12 @@ export class HttpEndpoint implements Endpoint {
       isShort,
       signal,
     });
-    if (response.status !== 200) return undefined;
+    const { status, text } = response;
+    if (LACKS_COUNT.has(status)) return undefined;
+    if (status === 401 || status === 403) throw this.#requests.refused(status, text);
+    if (status !== 200) {
+      throw this.#requests.unexpected("changes_req_failed", path, response, text);
+    }
     const pending = asObject(response.json)?.pending;
     return Number.isSafeInteger(pending) ? Math.max(0, pending as number) : undefined;
   }
