@@ -103,10 +103,10 @@ export class JobFailures {
     const baseIds = baseIdsOf(entry.data);
     const triedCount = ids === undefined ? total : await this.#countOf(baseIds, ids);
     if (triedCount === 0) return { done: true, triedCount, leftCount: total };
-    const { request, rests } = await this.#ask(entry.jobId, baseIds, ids);
-    if (rests) return { done: false, triedCount, leftCount: total };
+    const isPaused = await this.#ask(entry.jobId, baseIds, ids);
+    if (isPaused) return { done: false, triedCount, leftCount: total };
     const done = await waitAtMost(clock, RETRY_WAIT_MS_MAX, signal, async (over) => {
-      for (const baseId of baseIds) await this.#retried(baseId, request, over);
+      for (const baseId of baseIds) await this.#retried(baseId, over);
     });
     return { done, triedCount, leftCount: await this.total(entry) };
   }
@@ -137,21 +137,17 @@ export class JobFailures {
     return lists.flat().length;
   }
 
-  /**
-   * Stores a retry request, and schedules the job unless it is paused. `rests`: whether the job is
-   * paused.
-   */
-  async #ask(
+  /** Stores a retry request, and schedules the job unless it is paused. Returns whether it is. */
+  #ask(
     jobId: string,
     baseIds: readonly string[],
-    ids?: readonly string[],
-  ): Promise<{ readonly request: string; readonly rests: boolean }> {
+    ids: readonly string[] | undefined,
+  ): Promise<boolean> {
     const { runtime, kv } = this.#parts;
     const request = randomHex(runtime.random);
-    const rests = await kv.transact((tx) => this.#askIn(tx, { jobId, baseIds, request, ids }), {
+    return kv.transact((tx) => this.#askIn(tx, { jobId, baseIds, request, ids }), {
       whenUnknown: "retry",
     });
-    return { request, rests };
   }
 
   /** Stores a retry request in the caller's transaction. Returns whether the job is paused. */
@@ -185,7 +181,11 @@ export class JobFailures {
     return isPaused;
   }
 
-  async #retried(baseId: string, request: string, signal: AbortSignal): Promise<void> {
+  /**
+   * Resolves when no retry request is stored. A later request contains the documents of an
+   * earlier one that it replaces, so the end of the later one is awaited.
+   */
+  async #retried(baseId: string, signal: AbortSignal): Promise<void> {
     const { kv, failureLists } = this.#parts;
     for (;;) {
       const { current, watch } = await kv.transact(async (tx) => ({
@@ -193,7 +193,7 @@ export class JobFailures {
         watch: failureLists.watchRetry(tx, baseId),
       }));
       try {
-        if (current?.request !== request) return;
+        if (current === undefined) return;
         await watch.fired(signal);
       } finally {
         watch.cancel();
