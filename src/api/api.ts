@@ -214,7 +214,10 @@ async function handle(
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
 }
 
-/** Limits for the body of a request. Throws a ProtocolError 413 if its Content-Length is larger. */
+/**
+ * Returns the limits for the body of a request. Throws a ProtocolError 413 if the Content-Length
+ * exceeds the limit.
+ */
 function bodyRules(
   { runtime, settings }: Pick<ApiParts, "runtime" | "settings">,
   { headers }: ApiRequest,

@@ -443,7 +443,7 @@ describe("documents", () => {
     }
   });
 
-  test("an invalid id is never found, and may be the bound of a range", async () => {
+  test("an invalid id is never found, but can be the bound of a range", async () => {
     const store = await openStore();
     await store.edit(interactive("a"), interactive("x".repeat(7_000)), interactive("y"));
     for (const id of ["", "_x", "x".repeat(20_000), "\ud800"]) {

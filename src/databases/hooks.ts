@@ -41,7 +41,10 @@ export type FollowUp = (winner: Document) => Promise<void>;
 export type EditVerdict =
   | {
       readonly edit: DocumentEdit;
-      /** Replaces `afterWrite`, which the hook must have, if the edit becomes the winner. */
+      /**
+       * Called instead of the hook's `afterWrite` if the edit becomes the winner. The hook must
+       * have an `afterWrite`.
+       */
       readonly followUp?: FollowUp;
     }
   | {

@@ -49,7 +49,7 @@ export interface Share {
 }
 
 export interface TransactionState {
-  /** The database record as this transaction leaves it. */
+  /** The database record, including changes that this transaction has made to it. */
   database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
   /** Content ids referenced by written attachments, by digest and length. */

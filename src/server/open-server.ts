@@ -69,7 +69,7 @@ export interface OpenedNode {
   readonly endpoints: Endpoints;
   /** Starts the services of the node, and additional services of the caller. */
   start(more?: readonly Service[]): void;
-  /** Opens the ports. Rejects as `listen.ts` describes. */
+  /** Opens the ports. Rejects with the errors of `listen` in `listen.ts`. */
   listen(config?: ServerConfig): Promise<Listening>;
   /** Shuts down gracefully. Idempotent. */
   stop(): Promise<void>;

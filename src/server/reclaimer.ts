@@ -39,7 +39,7 @@ export class Reclaimer implements Compaction {
 
   constructor(parts: ReclaimerParts) {
     this.#parts = parts;
-    // A new store contains no old data, so its first round is due only later.
+    // A new store contains no old data, so its first round begins only after the interval.
     this.#rounds = new ReclaimRounds(parts);
   }
 
@@ -81,7 +81,7 @@ export class Reclaimer implements Compaction {
     }
   }
 
-  /** Processes pages of databases until all are claimed. */
+  /** Processes pages of databases until the nodes have claimed all pages of the round. */
   async #reclaimShare(signal: AbortSignal): Promise<void> {
     const { runtime, keepOldBodiesMs } = this.#parts;
     const { clock } = runtime;

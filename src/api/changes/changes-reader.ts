@@ -228,7 +228,10 @@ export class ChangesReader {
     };
   }
 
-  /** Called outside the transaction, since a filter function may run for a long time. */
+  /**
+   * Returns the changes that pass the filter. Called outside the transaction, because a filter
+   * function can run for a long time.
+   */
   async #passing(candidates: readonly Candidate[]): Promise<Passed[]> {
     const filter = this.#filter;
     if (filter.kind !== "documents") {

@@ -76,8 +76,8 @@ async function startOf(
 }
 
 /**
- * Whether the response has an entity tag. This requires that it depends only on the database; a
- * filter function also sees the user.
+ * Whether the response has an entity tag. A response has none if it depends on more than the
+ * database and the URL: a POST has a body, and a filter function sees the user.
  */
 function isTagged({ request: { method } }: Call, { feed: kind, filter }: ChangesQuery): boolean {
   return method !== "POST" && kind === "normal" && filter.kind !== "function";

@@ -14,7 +14,7 @@ import { OverloadedError } from "./admission.ts";
 const FREE_BYTES = 65_536;
 /** Granularity of reservations, so that not every chunk needs one. */
 const STEP_BYTES = 1_048_576;
-/** Bounds the wait for clients that send slowly. */
+/** Maximum time for which a body waits for memory. Slow clients can hold memory for longer. */
 const WAIT_MS_MAX = 10_000;
 
 export interface BodyBudgetLimits {

@@ -221,7 +221,7 @@ export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue>
 }
 
 /**
- * Returns a request body that is a JSON object with many members, for the caller to process one by
+ * Returns a request body that is a JSON object with many members, which the caller parses one by
  * one. Throws a ProtocolError for duplicate member names.
  */
 export async function readJsonRows(
@@ -314,8 +314,8 @@ function asJson(outline: () => JsonValue): JsonValue {
 }
 
 /**
- * Rejects unpaired surrogates: CouchDB does not accept them, so the document could not be
- * replicated to it.
+ * Returns the options for a scan. Unpaired surrogates are rejected: CouchDB does not accept them,
+ * so the document could not be replicated to CouchDB.
  */
 function scanOptions({ depthMax, content, findsRepeats }: Look) {
   const options = { depthMax, findsRepeats, isPortable: true };

@@ -37,7 +37,7 @@ export function withEntry(
   return table;
 }
 
-/** Returns the last entry from which a reader of the changes since `timeMs` may start. */
+/** Returns the last entry from which a reader of the changes since `timeMs` can start. */
 export function entryBefore(entries: readonly TimeEntry[], timeMs: number): TimeEntry | undefined {
   let found: TimeEntry | undefined;
   for (const entry of entries) {

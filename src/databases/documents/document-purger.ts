@@ -59,7 +59,7 @@ export interface DocumentPurgerParts {
 
 /** Leaves purged in one transaction. */
 export interface PurgedPage {
-  /** Purged leaves by document. Omits documents all of whose leaves are in `rest`. */
+  /** Purged leaves by document. A document is omitted if all its leaves are in `rest`. */
   readonly purged: readonly Purge[];
   /**
    * Leaves to be purged in the next transaction, because their records exceed what one transaction

@@ -138,7 +138,7 @@ export function digestBytes(digest: string): Uint8Array {
   return bytes;
 }
 
-/** Returns `undefined` for anything that is not an MD5 digest. */
+/** Like `digestBytes`, but returns `undefined` if the text is not an MD5 digest. */
 export function parseDigest(digest: string): Uint8Array | undefined {
   if (!digest.startsWith(DIGEST_PREFIX)) return undefined;
   const bytes = base64Decode(digest.slice(DIGEST_PREFIX.length));

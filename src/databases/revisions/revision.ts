@@ -67,7 +67,7 @@ export function canonicalPath(path: RevisionPath): RevisionPath {
   return { start, hashes: hashes.map(canonicalHash) };
 }
 
-/** Whether a hash in stored form denotes 16 bytes, as usual. */
+/** Whether a hash in stored form denotes 16 bytes, like the hashes that CouchDB creates. */
 export function isDigest(hash: string): boolean {
   return hash.length === 32 && isLowerCaseHex(hash);
 }

@@ -16,7 +16,7 @@ import { clientNetwork } from "../../base/index.ts";
 
 /** Timeout for request headers, for a TLS handshake, and between two chunks of a body. */
 const STALL_MS = 60_000;
-/** Share of the file descriptors available for clients. */
+/** Maximum share of the file descriptors that clients' connections can use. */
 const HANDLES_PART = 0.6;
 /** Number of connections reserved for administrators. */
 const RESERVED_COUNT = 32;

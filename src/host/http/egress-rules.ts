@@ -57,7 +57,7 @@ const DEFAULT_DENY: readonly EgressRule[] = [
   "metadata.goog",
 ].flatMap((text) => parseEgressRule(text) ?? []);
 
-/** Returns undefined for an invalid rule. */
+/** Parses a rule. Returns `undefined` if the text is invalid. */
 export function parseEgressRule(text: string): EgressRule | undefined {
   const { host, portText } = splitPort(text);
   const port = portText === undefined ? undefined : Number(portText);

@@ -72,7 +72,7 @@ async function* endless(start: string, filler: string): AsyncIterable<Uint8Array
 test.each([
   ["no part", "x"],
   ["no end of a part's headers", "--b\r\na: b\r\n"],
-])("a body with %s fails the reader", async (_, start) => {
+])("reading a body with %s fails", async (_, start) => {
   const reading = read(endless(start, "c: d\r\n  "));
   await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
 });

@@ -298,7 +298,7 @@ interface Arrival {
   readonly isReserved: boolean;
 }
 
-/** Returns undefined if the query string is not UTF-8. */
+/** Converts a request. Returns `undefined` if the query string is not UTF-8. */
 function requestOf(
   incoming: IncomingMessage,
   { signal, isReserved }: Arrival,

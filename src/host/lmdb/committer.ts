@@ -146,8 +146,8 @@ export class LmdbCommitter {
   }
 
   /**
-   * Runs one LMDB transaction. With a redo `record`, it waits for only one sync. Returns false,
-   * without any effect, if the writes exceed the record.
+   * Runs one LMDB transaction. With a redo `record`, the transaction waits for only one sync.
+   * Returns false, without any effect, if the writes do not fit into the record.
    */
   #transact(group: Group, record: RedoWriter | undefined): boolean {
     const end = this.#database.transactionSync(
@@ -170,9 +170,9 @@ export class LmdbCommitter {
   }
 
   /**
-   * Called after a failure. Acquires the lock, because another process that opens the store may
-   * apply the redo record. LMDB writes its root last. A commit that is neither visible nor has a
-   * redo record therefore never becomes visible.
+   * Returns whether a group might be committed despite a failure. Acquires the lock, because
+   * another process that opens the store might apply the redo record. LMDB writes its root last, so
+   * a commit that is neither visible nor has a redo record never becomes visible.
    */
   #mayBeCommitted({ isBegun, version, mark }: Group): boolean {
     // The transaction failed before its first write.
@@ -195,9 +195,9 @@ export class LmdbCommitter {
   }
 
   /**
-   * Must be the first call in a transaction. After a permanent failure, the LMDB library runs the
-   * callback without transaction and lock, and reports no error. This function then throws, because
-   * no snapshot can be acquired.
+   * Returns the last committed version. Must be the first call in a transaction. After a permanent
+   * failure, the LMDB library runs the callback without transaction and lock, and reports no error.
+   * This function then throws, because no snapshot can be acquired.
    */
   #lastVersion(): number {
     this.#database.resetReadTxn();

@@ -63,7 +63,7 @@ export class LmdbImport {
     }
   }
 
-  /** Throws KV_UNAVAILABLE with the reason. */
+  /** Adds rows. Throws KV_UNAVAILABLE with the reason. */
   put(rows: readonly KeyValue[]): void {
     this.#write(() => {
       for (const row of rows) putRow(this.#database, row);
@@ -89,7 +89,10 @@ export class LmdbImport {
     await this.#finishAt(version + SKIPPED_VERSION_COUNT);
   }
 
-  /** As `finish`, for the rows of the replaced store itself, whose last version is `version`. */
+  /**
+   * Like `finish`, for rows that were read from the store that is being replaced. `version` is the
+   * last version of that store, so no versions are skipped.
+   */
   async finishCompacted(version: number): Promise<void> {
     await this.#finishAt(version);
   }

@@ -59,7 +59,9 @@ export function logKey(version: number): Buffer {
   return key;
 }
 
-/** Returns the version of a log key, given as read: without its first byte. */
+/**
+ * Returns the version in a key of the log. `key` is given without its first byte, as it is read.
+ */
 export function logKeyVersion(key: Uint8Array): number {
   return Number(new DataView(key.buffer, key.byteOffset + 1, 8).getBigUint64(0));
 }
@@ -70,7 +72,7 @@ export function encodeVersion(version: number): Buffer {
   return bytes;
 }
 
-/** Returns 0 if nothing has been committed. */
+/** Returns the last committed version, or 0 if nothing has been committed. */
 export function readLastVersion(database: LmdbDatabase, options?: ReadOptions): number {
   let version = 0;
   for (const byte of database.get(VERSION_KEY, options) ?? []) version = version * 256 + byte;
@@ -105,7 +107,9 @@ export function isShared(key: Key): boolean {
   return key.length >= SHARED_BYTES;
 }
 
-/** `key` must be a key as read, without its first byte. */
+/**
+ * Whether `key` belongs to a shared record. `key` is given without its first byte, as it is read.
+ */
 export function isSharedRecord(key: Uint8Array): boolean {
   return key.length === SHARED_BYTES;
 }

@@ -11,7 +11,7 @@ export interface OpenSpans {
   close(): Promise<void>;
 }
 
-/** Returns undefined if the environment configures no collector. */
+/** Loads the exporter. Returns `undefined` if the environment configures no collector. */
 export async function openSpans(
   environment: Readonly<Record<string, string | undefined>>,
   version: string,

@@ -11,7 +11,7 @@ const NAME_LENGTH_MAX = 200;
 /**
  * Time after which an alert expires in Alertmanager. Alerts about a breach are resolved explicitly,
  * so they must not expire earlier. Other alerts are never resolved explicitly. They last for some
- * minutes, because Alertmanager does not send alerts that have already ended on arrival.
+ * minutes, because Alertmanager does not forward alerts that have expired before it receives them.
  */
 const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 

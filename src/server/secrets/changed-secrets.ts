@@ -6,7 +6,9 @@ import { isCurrentText, openText, sealText } from "./sealed-forms.ts";
 
 const PLACE = "changed session secrets";
 
-/** Returns for each secret the time at which it was last set, or last replaced by another one. */
+/**
+ * Returns, for each secret, the time at which the secret was last set or last replaced by another.
+ */
 export async function readChangedSecrets(
   tx: ReadTransaction,
   seal: Seal,

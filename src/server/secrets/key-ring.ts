@@ -31,8 +31,8 @@ const HEAD_BYTES = NONCE_START + NONCE_BYTES;
 const CIPHER = "aes-256-gcm";
 
 /**
- * Returns the id of a key: the first bytes of its digest, in eight hex digits. They do not reveal
- * the key.
+ * Returns the id of a key: the first bytes of its digest, in eight hex digits. The id does not
+ * reveal the key.
  */
 export function keyIdOf(key: Uint8Array): string {
   const digest = createHash("sha256").update("tandem key id\n").update(key).digest();

@@ -169,7 +169,8 @@ function withName(names: readonly unknown[], userName: string): readonly unknown
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Updates the names in both groups if they change. Everything else in the security object is kept.
+ * Applies `change` to the names of the database's administrators, and to those of its members.
+ * Everything else in the security object is kept.
  */
 async function changeSecurity(
   tx: Transaction,
