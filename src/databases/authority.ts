@@ -1,8 +1,8 @@
 /**
  * Authority of a stored object: its author, and the authentication handler that vouched for the
  * author when the object was written. It is stored with every leaf of a `_replicator` document,
- * every job and every rule, and it alone decides what the object may do. A user who triggers the
- * object later, by a deletion, a purge or a restart, does not add their own rights.
+ * every job and every rule. It alone decides what the object is allowed to do: the rights of
+ * another user who later triggers the object, by a deletion, a purge or a restart, do not count.
  *
  * A name alone proves nothing, because a token may contain any name.
  */

@@ -127,7 +127,7 @@ describe("interactive edits", () => {
   });
 });
 
-test("documents may be written concurrently in one transaction", async () => {
+test("documents can be written concurrently in one transaction", async () => {
   const store = await openStore();
   const outcomes = await store.write((tx, database) =>
     Promise.all(
@@ -635,7 +635,7 @@ describe("changes", () => {
         expect(await database.changes.pendingCount(tx, sequence)).toBe(599 - index);
       }
     });
-    // Sweeps may conflict with each other; writers do not conflict.
+    // Sweeps can conflict with each other; writers do not conflict.
     expect(retryCount).toBeLessThan(10);
   });
 

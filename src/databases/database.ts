@@ -183,7 +183,9 @@ export class Database implements HookedDatabase {
 
   // Reading
 
-  /** Returns this database restricted to what `afterRead` hooks show to the reader. */
+  /**
+   * Returns this database with the documents and members that `afterRead` hooks show to the reader.
+   */
   async seenBy(tx: ReadTransaction, reader: SecuritySubject): Promise<Database> {
     const hooks = this.#parts.hooks.filter(({ afterRead }) => afterRead !== undefined);
     if (hooks.length === 0 || isDatabaseAdmin(await this.security(tx), reader)) return this;

@@ -17,7 +17,10 @@ export interface HookedDatabase {
   readonly documents: Documents;
   readonly allDocuments: AllDocuments;
   security(tx: ReadTransaction): Promise<JsonText>;
-  /** Whether bodies are sealed in the store. If so, no part of a body may be stored elsewhere. */
+  /**
+   * Whether bodies are sealed in the store. If so, hooks must not store any part of a body
+   * elsewhere.
+   */
   readonly isSealed: boolean;
   /** Key space for a higher layer's indexes of the database, cleared together with the database. */
   readonly indexSubspace: Subspace;

@@ -39,8 +39,8 @@ export interface Share {
   changeCount: number;
   isBoundary: boolean;
   /**
-   * Whether the partial count has been written; afterwards, records near the end of the sequence
-   * cannot be read.
+   * Whether the partial count has been written. If so, the transaction can no longer read records
+   * near the end of the sequence.
    */
   isWritten: boolean;
   readonly swept: Promise<void>;

@@ -77,7 +77,8 @@ export class ConflictResolver {
       const isComplete = page.stoppedBy === "exhausted";
       const turn = { isComplete, afterId: page.entries.at(-1)?.id ?? afterId };
       await this.#inDatabase(name, async (tx, { resolutions }) => {
-        // If the policy was removed meanwhile, a row written now would never be removed.
+        // The policy might have been removed in the meantime. A row written now would then never be
+        // removed.
         if ((await resolutions.policy(tx)) === undefined) return;
         resolutions.endTurn(tx, turn, { leftSome });
       });

@@ -96,7 +96,7 @@ export class Formats {
   readonly program: Program;
   readonly stored = new StoreFormat(LAYOUT_KEY);
   readonly #parts: FormatsParts;
-  /** Nodes that were registered when this one joined; they may be dead. */
+  /** Nodes that were registered when this one joined. Some of them might be dead. */
   #others: readonly Seen[] = [];
 
   constructor(parts: FormatsParts) {
@@ -114,8 +114,8 @@ export class Formats {
     kv.fence({ key: LAYOUT_KEY, check: (value) => checkFormat(value, this.program) });
     const retry = { whenUnknown: "retry" } as const;
     let format = await kv.transact((tx) => this.#joined(tx, []), retry);
-    // The nodes that require the older format may be dead. This node cannot expel them, because it
-    // is not a worker yet.
+    // The nodes that require the older format might be dead. This node cannot expel them, because
+    // it is not a worker yet.
     if (format < min && !(await this.#living(new AbortController().signal))) {
       const dead = this.#others;
       format = await kv.transact((tx) => this.#joined(tx, dead), retry);
@@ -250,7 +250,7 @@ export class Formats {
         if (format !== known) await onEnabled();
         known = format;
         if (isAlone && format !== this.program.formats.max && !(await this.#living(signal))) {
-          // Ignores the error FORMAT_NOT_ENABLED: a node that started in the meantime may run an
+          // Ignores the error FORMAT_NOT_ENABLED: a node that started in the meantime might run an
           // older program.
           await this.#enable(this.#others).catch(ignoreNotEnabled);
         }

@@ -43,8 +43,8 @@ export interface RunningServer {
   readonly tlsUrl: string | undefined;
   readonly administrators: boolean;
   /**
-   * Resolves when the store can no longer serve this process. The process must then end, and may be
-   * restarted.
+   * Resolves when the store can no longer serve this process. The process must then end. A new
+   * process can open the store.
    */
   readonly failed: Promise<Error>;
   /** Shuts down gracefully. Idempotent. */

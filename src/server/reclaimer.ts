@@ -32,7 +32,7 @@ export class Reclaimer implements Compaction {
   readonly name = "server.reclaimer";
   readonly #parts: ReclaimerParts;
   readonly #rounds: ReclaimRounds;
-  /** Databases for which a request asked to remove the old bodies immediately. */
+  /** Databases whose old bodies a request wants to have removed immediately. */
   readonly #asked = new Set<string>();
   #compacted: string | undefined;
   #wake: () => void = () => {};

@@ -145,8 +145,8 @@ interface AskedRange {
 }
 
 /**
- * The requested range, restricted to the scope. Ids are strings; any other JSON value sorts before
- * or after all of them.
+ * The requested range, restricted to the scope. Ids are strings; other JSON values sort before or
+ * after all ids.
  */
 function range(
   { start, end, descending, inclusiveEnd }: AskedRange,

@@ -51,8 +51,8 @@ const BODY_HEADERS = [
   "content-type",
 ];
 /**
- * Headers that a request in a batch may have. With other headers, it could appear to have passed
- * through a proxy.
+ * Headers that a request in a batch is allowed to have. With other headers, the request could
+ * appear to have passed through a proxy.
  */
 const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
 

@@ -1,5 +1,6 @@
 /**
- * Checks that a reader that starts at a time receives every later change, even if clocks are set.
+ * Checks that a reader that starts at a time receives every later change, even if clocks are set
+ * back.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -3,9 +3,9 @@
  * its versionstamp were committed before its time. A reader that starts at this versionstamp
  * therefore receives every later change.
  *
- * The versionstamps ascend. The times may not ascend, because clocks are set and differ between
- * nodes. A search by time therefore stops at the first entry with a later time. Thus a clock that
- * was ahead for some time makes readers start too early, but not too late.
+ * The versionstamps ascend. The times do not always ascend, because clocks are adjusted and differ
+ * between nodes. A search by time therefore stops at the first entry with a later time. Thus a
+ * clock that was ahead for some time makes readers start too early, but not too late.
  */
 import type { TimeEntry } from "../records/time-record.ts";
 

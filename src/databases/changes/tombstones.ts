@@ -89,8 +89,8 @@ export class Tombstones {
   }
 
   /**
-   * Purges as many tombstones older than `beforeMs` as one transaction may purge. If the previous
-   * call returned a `rest`, purges that instead.
+   * Purges as many tombstones older than `beforeMs` as are allowed in one transaction. If the
+   * previous call returned a `rest`, purges the `rest` instead.
    */
   async purge(
     tx: Transaction,

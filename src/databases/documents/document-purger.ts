@@ -62,8 +62,8 @@ export interface PurgedPage {
   /** Purged leaves by document. A document is omitted if all its leaves are in `rest`. */
   readonly purged: readonly Purge[];
   /**
-   * Leaves to be purged in the next transaction, because their records exceed what one transaction
-   * may clear.
+   * Leaves to be purged in the next transaction, because one transaction cannot clear the records
+   * of all leaves.
    */
   readonly rest: readonly Purge[];
 }

@@ -29,7 +29,7 @@ import type { AssertExists } from "../transaction-state.ts";
 export const RESOLUTIONS_MAX = 10_000;
 /** Time without progress after which another node takes over the pass. */
 const TURN_MS = 60_000;
-/** Interval between two passes if the first one left conflicts unresolved. */
+/** Interval between two passes, if the previous pass left conflicts unresolved. */
 const PASS_MS = 60_000;
 
 export interface Resolution extends ResolutionRecord {

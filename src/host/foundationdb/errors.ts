@@ -32,7 +32,7 @@ const TOO_MANY_WATCHES = 1032;
 const CLUSTER_VERSION_CHANGED = 1039;
 const NO_CLUSTER_FILE = new Set([1515, 1516, 1517]);
 
-/** `committing` is true if the commit may have succeeded despite the error. */
+/** `committing` is true if the commit might have succeeded despite the error. */
 export function fdbError(error: unknown, committing = false): Error {
   if (errorCode(error) !== undefined) return error as Error;
   const fdbCode = (error as { code?: unknown }).code;

@@ -29,7 +29,9 @@ export interface NodeServerOptions {
   readonly bindAddress: string;
   readonly api: Api;
   readonly trace: Trace;
-  /** Connection limits, which servers of a process may share. Default: a separate instance. */
+  /**
+   * Connection limits. Several servers of a process can share them. Default: a separate instance.
+   */
   readonly connections?: Connections;
 }
 
@@ -175,8 +177,8 @@ async function serve(
 }
 
 /**
- * Responds to `CONNECT` like to any other method; by default, Node.js closes the connection. The
- * HTTP server no longer manages the socket, so both directions are closed here.
+ * Responds to `CONNECT` as to other methods; by default, Node.js closes the connection. The HTTP
+ * server no longer manages the socket, so both directions are closed here.
  */
 function answerConnect(
   server: Server | TlsServer,

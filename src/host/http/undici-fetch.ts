@@ -174,7 +174,10 @@ function failureOf({ method, url, signal, connection }: FetchRequest, error: unk
   return new RequestFailedError({ method, url: shownUrl, cause, ...way }, { cause: error });
 }
 
-/** The text in which a proxy rejects a tunnel, without the credentials that it may repeat. */
+/**
+ * Returns the text with which a proxy rejects a tunnel, without the credentials for the proxy,
+ * which the text might repeat.
+ */
 function wordsOfProxy(error: unknown, proxyUrl: string): { readonly text?: string } {
   const text = textOfProxy(error);
   if (text === undefined) return {};

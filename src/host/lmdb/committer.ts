@@ -67,7 +67,7 @@ interface Group {
   /** Outcome of each request as an index into `OUTCOMES`; initially "committed". */
   readonly outcomes: Uint8Array;
   readonly mark: number;
-  /** Whether the LMDB transaction has begun and may have written to disk. */
+  /** Whether the LMDB transaction has begun and might have written to disk. */
   isBegun: boolean;
   version: number;
 }
@@ -183,7 +183,7 @@ export class LmdbCommitter {
         const lastVersion = this.#lastVersion();
         const record = this.#database.get(logKey(version));
         isCommitted = record !== undefined && decodeLogRecord(record).mark === mark;
-        // Another process may already have written this version and its redo record.
+        // Another process might already have written this version and its redo record.
         if (lastVersion < version) this.#redo?.settle(version);
         return ABORT;
       }, WAIT_TWICE);

@@ -40,7 +40,7 @@ export class DiskRoom {
     return this.#trouble !== undefined;
   }
 
-  /** Records a commit that failed because the disk is full. Only the first one is announced. */
+  /** Records a commit that failed because the disk is full. Only the first failure is announced. */
   refused(reason: string): void {
     const lastRefusalMs = this.#runtime.clock.monotonicMs();
     if (this.#trouble !== undefined) {

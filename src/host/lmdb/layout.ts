@@ -96,10 +96,10 @@ export function isDataKey(stored: Buffer): boolean {
   return stored[0] === DATA;
 }
 
-/** Returns the position after all records that may contain keys before `end`. */
+/** Returns the position after all records that can contain keys before `end`. */
 export function storedEnd(end: Key): Buffer {
   if (end.length < SHARED_BYTES) return storedKey(end);
-  // Includes the shared record for `end`, because it may also contain keys before `end`.
+  // Includes the shared record for `end`, because it can also contain keys before `end`.
   return Buffer.concat([storedKey(end), Buffer.from([0])]);
 }
 

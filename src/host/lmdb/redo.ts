@@ -125,7 +125,7 @@ export class RedoWriter {
   /**
    * Handles a failed attempt to write `version`, if its record exists: syncs the current roots, and
    * overwrites the record so that it is never replayed. Must be called in an LMDB transaction
-   * without writes. Throws if the disk fails; then nothing may be committed.
+   * without writes. Throws if the disk fails; nothing must be committed after that.
    */
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;
@@ -180,9 +180,9 @@ function saveRoots(file: number, write: () => void): void {
   try {
     writeRootsAgain(file, write);
   } catch {
-    // The failed sync may be an earlier one of another process, because the system reports a
-    // failure once to each open file. Otherwise, the writes may be lost. They are repeated in both
-    // cases.
+    // The system reports a failed sync once to each open file, so an earlier sync of another
+    // process might have failed. If it was this sync, the writes might be lost. The writes are
+    // repeated in both cases.
     writeRootsAgain(file, write);
   }
 }
@@ -219,7 +219,7 @@ interface LostRecord {
   readonly isLogCut: boolean;
 }
 
-/** Reads the head in the slot of `version`. It may belong to another version. */
+/** Reads the head in the slot of `version`. The head can belong to another version. */
 function readHead(file: number, version: number): Head {
   const head = Buffer.alloc(HEAD_BYTES);
   readSync(file, head, 0, HEAD_BYTES, slotOffset(version));

@@ -173,7 +173,7 @@ export class SandboxCode {
     }
   }
 
-  /** Returns undefined if the run was interrupted. */
+  /** Runs the current call with these arguments. Returns `undefined` if the run was interrupted. */
   #answer(texts: readonly string[]) {
     const context = this.#context;
     const handles = texts.map((text) => context.newString(text));

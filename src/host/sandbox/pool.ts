@@ -23,9 +23,9 @@ import { builtFile } from "../system/built-file.ts";
 import type { SandboxAnswer, SandboxRequest, SelectorAnswer, SelectorRequest } from "./messages.ts";
 import { ThreadPool } from "./thread-pool.ts";
 
-/** Maximum number of threads for functions. One more than a user or database may occupy. */
+/** Maximum number of threads for functions. One more than a user or database can occupy. */
 const THREADS_MAX = 3;
-/** Maximum number of threads for selectors. One more than a user or database may occupy. */
+/** Maximum number of threads for selectors. One more than a user or database can occupy. */
 const SELECTOR_THREADS_MAX = 2;
 const COMMON_SHARE: Share = { user: "", database: "" };
 

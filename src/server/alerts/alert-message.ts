@@ -24,7 +24,7 @@ export interface AlertedJobs {
   readonly rule: string | null;
 }
 
-/** Returns the names of the rules that the alerts concern, in place of the names of jobs. */
+/** Returns the rules that the alerts concern, as if they were jobs whose ids are the names. */
 export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
   const names = alerts.map(({ jobId: rule }) => rule);
   const [rule = null, ...others] = names;

@@ -2,7 +2,7 @@
  * Sends alerts to the receiver at `[alerts] url`. One node sends all alerts, in order, and retries
  * with growing pauses until the receiver accepts them. Alerts with the same event, cause, host and
  * rule are sent in one message. A message that the receiver rejects (4xx) is not sent again. The
- * receiver may get an alert twice if its response is lost, or if the node dies before it records
+ * receiver can get an alert twice if its response is lost, or if the node dies before it records
  * that the alert was sent.
  */
 import { type JobsParts, jobRows } from "../../api/index.ts";

@@ -16,7 +16,9 @@ export interface IdentityServer {
   readonly hostname: string;
   /** Port; empty for the default one. */
   readonly port: string;
-  /** Whether the host name stands for all its subdomains instead of itself. */
+  /**
+   * Whether the host name is a wildcard, which matches all its subdomains but not the name itself.
+   */
   readonly isWildcard: boolean;
 }
 

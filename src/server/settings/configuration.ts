@@ -368,16 +368,15 @@ function decodeText(bytes: Uint8Array): string {
 }
 
 /**
- * Returns the text that would express the default in a file, or `undefined` if there is no such
- * text.
+ * Returns the default as the text of a setting, or `undefined` if no text expresses the default.
  */
 export function settingDefault({ read, defaultText }: Setting<unknown>): string | undefined {
   return defaultText ?? textOf(read(undefined));
 }
 
 /**
- * Returns the text that would express the value in a file, or `undefined` if there is no value or
- * no such text.
+ * Returns the value as the text of a setting, or `undefined` if there is no value or no text
+ * expresses it.
  */
 function textOf(value: unknown): string | undefined {
   if (Array.isArray(value) && value.every(isPlain)) return value.join(",") || undefined;
