@@ -27,7 +27,7 @@ export interface RevisionPath {
 export interface Attachment {
   readonly name: string;
   readonly contentType: string;
-  /** Generation of the revision in which it was added or last changed. */
+  /** Generation of the revision in which the attachment was added or last changed. */
   readonly revisionPosition: number;
   /**
    * Digest as in CouchDB: `md5-` followed by the base64 MD5 of the stored bytes (encoded, if

@@ -26,7 +26,7 @@ const SYSTEM_NAMES: ReadonlySet<string> = new Set([
  */
 const DECODINGS_MAX = 5;
 
-/** A database name that may be created or written. */
+/** Name of a database that the program is allowed to create and to write. */
 export type DatabaseName = string & { readonly [resolved]: true };
 declare const resolved: unique symbol;
 

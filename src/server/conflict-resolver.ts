@@ -14,7 +14,7 @@ const LOOK_MS = 5_000;
 const POLICIES_PER_PAGE = 100;
 /**
  * Maximum number of conflicts per page. The number is small, because a page must take less time
- * than `TURN_MS`, even if a function times out for each document.
+ * than `TURN_MS` in `resolutions.ts`, even if a function times out for each document.
  */
 const CONFLICTS_PER_PAGE = 10;
 /** Maximum number of steps for one document. Each step removes some of the document's leaves. */

@@ -9,12 +9,15 @@ import { type Clock, waitAtMost } from "../../base/index.ts";
 import { OverloadedError } from "./admission.ts";
 
 /**
- * Length of the uncounted beginning of each body. The limit on concurrent requests bounds the sum.
+ * Number of bytes at the beginning of each body that are not counted. The limit on concurrent
+ * requests bounds their sum.
  */
 const FREE_BYTES = 65_536;
 /** Granularity of reservations, so that not every chunk needs one. */
 const STEP_BYTES = 1_048_576;
-/** Maximum time for which a body waits for memory. Slow clients can hold memory for longer. */
+/**
+ * Maximum time for which a body waits for memory, because slow clients can hold memory for long.
+ */
 const WAIT_MS_MAX = 10_000;
 
 export interface BodyBudgetLimits {

@@ -1,6 +1,6 @@
 /**
- * `_index` (`mango_httpd`, `mango_idx`): lists, creates and removes indexes. They are views of
- * design documents with language `query`.
+ * `_index` (`mango_httpd`, `mango_idx`): lists, creates and removes indexes. An index is a view of
+ * a design document with language `query`.
  */
 import {
   isJsonObject,

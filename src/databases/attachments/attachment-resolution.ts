@@ -13,7 +13,7 @@ export type Resolution =
   | { readonly kind: "resolved"; readonly attachments: readonly Attachment[] }
   | { readonly kind: "missing-stub"; readonly name: string };
 
-/** Lists of attachments that stubs may refer to, in order of precedence. */
+/** Lists of attachments to which stubs can refer, in order of precedence. */
 export type StubSource = readonly (readonly Attachment[])[];
 
 /**

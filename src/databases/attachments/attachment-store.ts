@@ -479,8 +479,8 @@ class Upload implements ContentSink {
   }
 
   /**
-   * Checks that the chunks of an upload have not been reclaimed, which happens if it pauses for
-   * longer than the reclaim age.
+   * Checks that the chunks of an upload have not been reclaimed, which happens if the upload pauses
+   * for longer than the reclaim age.
    */
   async #assertMarked(tx: Transaction, oldMarkerMs: number, newMarkerMs: number): Promise<void> {
     const { keys } = this.#database;

@@ -18,7 +18,8 @@ export const ENTRY_INTERVAL_MS = 5 * 60_000;
 export const ENTRIES_MAX = 100;
 
 /**
- * Appends an entry. If there are more than `countMax`, removes some, so that gaps grow with age.
+ * Appends an entry. If there are then more than `countMax` entries, removes some, so that gaps grow
+ * with age.
  */
 export function withEntry(
   entries: readonly TimeEntry[],

@@ -386,7 +386,7 @@ function fdbSelector({ key, orEqual, offset }: KeySelector): FdbSelector {
   return { key: buffer(key), orEqual, offset, _isKeySelector: true };
 }
 
-/** The client treats zero as unlimited. */
+/** Returns the limit for the client, which treats zero as unlimited. */
 function limitOf(limit: number): number {
   return limit > 0x7fffffff ? 0 : Math.max(1, limit);
 }

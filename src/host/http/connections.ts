@@ -4,9 +4,10 @@
  *
  * Some file descriptors are reserved for replication and the store. When all other descriptors are
  * in use, a new connection displaces the oldest idle connection of the address with the most idle
- * connections. A flood from one address therefore displaces itself. If there is no idle connection,
- * it displaces the connection with the slowest incomplete body. Otherwise the new connection uses a
- * reserved slot: its requests are marked, and only server administrators are served.
+ * connections. A flood from one address therefore displaces its own connections. If there is no
+ * idle connection, the new connection displaces the connection with the slowest incomplete body.
+ * Otherwise the new connection uses a reserved slot: its requests are marked, and only server
+ * administrators are served.
  */
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";

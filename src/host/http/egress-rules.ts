@@ -15,7 +15,7 @@ import {
   parseRange,
 } from "./egress-addresses.ts";
 
-/** A rule: its text, and the parsed form. */
+/** A rule, as text and in parsed form. */
 export interface EgressRule {
   readonly text: string;
   /** Port to which the rule is limited; undefined for any port. */

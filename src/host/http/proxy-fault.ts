@@ -41,7 +41,7 @@ export function faultOfProxy(error: unknown): string | undefined {
   return faultOfProxy(error.cause);
 }
 
-/** Marks the errors of connections to a proxy. */
+/** Returns a connector that marks the errors of connections to a proxy. */
 export function toProxy(connect: Connector): Connector {
   return (options, callback) =>
     connect(options, (...[error, socket]) => {

@@ -60,7 +60,8 @@ export function logKey(version: number): Buffer {
 }
 
 /**
- * Returns the version in a key of the log. `key` is given without its first byte, as it is read.
+ * Returns the version in a key of the log. `key` is in the form returned by reads, without the
+ * first byte.
  */
 export function logKeyVersion(key: Uint8Array): number {
   return Number(new DataView(key.buffer, key.byteOffset + 1, 8).getBigUint64(0));
@@ -108,7 +109,8 @@ export function isShared(key: Key): boolean {
 }
 
 /**
- * Whether `key` belongs to a shared record. `key` is given without its first byte, as it is read.
+ * Whether `key` belongs to a shared record. `key` is in the form returned by reads, without the
+ * first byte.
  */
 export function isSharedRecord(key: Uint8Array): boolean {
   return key.length === SHARED_BYTES;

@@ -99,8 +99,9 @@ export class RedoWriter {
   }
 
   /**
-   * Writes the record at the end of the transaction for `version`. It becomes durable with the
-   * transaction's pages. Returns false, without any effect, if the writes exceed a slot.
+   * Writes the record at the end of the transaction for `version`. The record becomes durable with
+   * the transaction's pages. Returns false, without any effect, if the writes do not fit into a
+   * slot.
    */
   save(version: number): boolean {
     if (!this.#isWhole) return false;
@@ -158,7 +159,7 @@ export function redoLostCommits(database: LmdbDatabase, directory: string): void
   if (file === undefined) return;
   try {
     const lostRecord = (): LostRecord | undefined => readSlot(file, readLastVersion(database) + 1);
-    // Check without the lock first, since there is rarely a record.
+    // Checks without the lock first, because there is rarely a record.
     if (lostRecord() === undefined) return;
     database.transactionSync(() => {
       saveRoots(file, () => {});
@@ -180,9 +181,9 @@ function saveRoots(file: number, write: () => void): void {
   try {
     writeRootsAgain(file, write);
   } catch {
-    // The system reports a failed sync once to each open file, so an earlier sync of another
-    // process might have failed. If it was this sync, the writes might be lost. The writes are
-    // repeated in both cases.
+    // The system reports a failed sync once to each open file. The failure might therefore concern
+    // an earlier sync by another process. The writes are repeated in any case, because they might
+    // be lost.
     writeRootsAgain(file, write);
   }
 }

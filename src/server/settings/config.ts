@@ -405,7 +405,7 @@ function openKeys(
     source.kind === "file" ? source.path : undefined,
     environment.TANDEM_SECRETS_KEY_FILE,
     ...KEY_FILES.map(([section, name]) => file.get(section)?.get(name)),
-    // The first start may have created a key in this file. The file is protected even if another
+    // The first start might have created a key in this file. The file is protected even if another
     // key is in use now.
     `${resolve(dataDirectory)}.key`,
   ].filter((path) => path !== undefined && path !== "");
