@@ -25,8 +25,8 @@ export interface HookedDatabase {
   /** Key space for a higher layer's indexes of the database, cleared together with the database. */
   readonly indexSubspace: Subspace;
   /**
-   * Id of the set of indexes that every write keeps up to date; 0 without indexes. Changing it
-   * conflicts with this transaction.
+   * Id of the set of indexes that every write keeps up to date; 0 without indexes. A change of the
+   * set conflicts with this transaction.
    */
   indexSet(tx: ReadTransaction): Promise<number>;
   /**

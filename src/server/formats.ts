@@ -152,9 +152,9 @@ export class Formats {
   }
 
   /**
-   * Waits until one of the nodes that were registered at the start renews its lease, or until all
-   * of them are gone or the longest of their leases has passed. Returns whether a lease was
-   * renewed.
+   * Waits until one of the nodes that were registered at the start renews its lease. Stops waiting
+   * when all these nodes are gone, or after the longest of their leases. Returns whether a lease
+   * was renewed.
    */
   async #living(signal: AbortSignal): Promise<boolean> {
     const { kv, workers, runtime } = this.#parts;

@@ -47,9 +47,9 @@ export class BodyRenewal {
 
   /**
    * Rewrites bodies starting at leaf `firstLeaf`, as many as fit into one transaction. Invisible to
-   * readers. Must not be called for a document written by this transaction. Concurrently added
-   * leaves may change the indexes of other leaves; a caller that needs every body renewed has to
-   * check again.
+   * readers. Must not be called for a document written by this transaction. Leaves that are added
+   * concurrently can change the indexes of other leaves. A caller that needs every body renewed
+   * therefore has to check all bodies again.
    */
   async renew(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     await this.#assertExists(tx);

@@ -336,8 +336,8 @@ function tipOf({ start, hashes }: RevisionPath): RevisionParts {
 }
 
 /**
- * Returns the attachments that stubs may refer to. The attachments of leaves on the edit's own path
- * come first.
+ * Returns the attachments to which stubs can refer. The attachments of leaves on the edit's own
+ * path come first.
  */
 function stubSource(
   judged: Writable,

@@ -105,7 +105,7 @@ export class OldBodies {
   ): boolean {
     if (leaf.deleted || (untilMs === undefined && this.#keepMs() === 0)) return false;
     const record = encodeOldBody({ ...leaf, attachments });
-    // Only a list of thousands of attachments exceeds a chunk; it is not kept.
+    // A list that exceeds a chunk is not kept. Only lists of thousands of attachments are so long.
     if (record.length > CHUNK_BYTES) return false;
     tx.set(
       this.#keys.oldBody.key({

@@ -87,7 +87,10 @@ export class Resolutions {
     return afterId;
   }
 
-  /** Records progress. Removes the row at the end of a pass that left no conflict unresolved. */
+  /**
+   * Records progress. Removes the row of the turn at the end of a pass that left no conflict
+   * unresolved.
+   */
   endTurn(tx: Transaction, turn: Omit<Turn, "seenMs">, { leftSome }: { leftSome: boolean }): void {
     if (turn.isComplete && !leftSome) tx.clear(this.#keys.resolverTurn.key({}));
     else this.#setTurn(tx, turn);

@@ -21,7 +21,7 @@ const STALL_MS = 60_000;
 const HANDLES_PART = 0.6;
 /** Number of connections reserved for administrators. */
 const RESERVED_COUNT = 32;
-/** Descriptor limit assumed if the system's cannot be read. */
+/** Descriptor limit assumed if the limit of the system cannot be read. */
 const HANDLES_FALLBACK = 65_536;
 
 interface Connection {

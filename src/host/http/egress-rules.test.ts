@@ -142,7 +142,7 @@ describe("a rule", () => {
     ["[fd00::/8]:443", "https://[fd00::1]/", true],
     ["fd00::/8", "http://[fe00::1]/", false],
     ["0.0.0.0/0", "http://192.0.2.1/", true],
-  ])("%s is compared with %s: a match is %j", (text, url, isMatched) => {
+  ])("%s matches %s: %j", (text, url, isMatched) => {
     const denied = refusal(rules({ deny: [text] }), url);
     expect(denied?.endsWith(` is denied by the rule "${text}" of [replicator.egress] deny`)).toBe(
       isMatched ? true : undefined,
@@ -183,7 +183,7 @@ describe("a rule", () => {
   });
 });
 
-test("deny takes precedence over allow, and allow permits only what it lists", () => {
+test("deny takes precedence over allow, and allow permits only the hosts that it lists", () => {
   const both = rules({
     allow: ["*.example.com", "10.0.0.0/8"],
     deny: ["10.9.0.0/16", "b.example.com"],

@@ -3,7 +3,7 @@ import { type buildConnector, type Dispatcher, Pool } from "undici";
 
 /** Maximum number of bytes read from a rejection's body. Error messages show fewer. */
 const BODY_BYTES_MAX = 4_096;
-/** Time limit for a rejection's body, since a proxy may keep the connection open. */
+/** Time limit for a rejection's body, because a proxy might keep the connection open. */
 const BODY_MS_MAX = 1_000;
 
 type Connector = buildConnector.connector;

@@ -204,7 +204,7 @@ export class LmdbCommitter {
     return readLastVersion(this.#database);
   }
 
-  /** Applies the requests without conflicts. Returns whether there were any. */
+  /** Applies the requests that have no conflicts. Returns whether there were any such requests. */
   #applyAll(group: Group, committedAtMs: number, tree: Tree): boolean {
     const { requests, version, mark, outcomes } = group;
     const resolver = this.#resolver as Resolver;

@@ -82,8 +82,8 @@ export class LmdbImport {
 
   /**
    * Renames the store into place. `version` is the version at which the rows were read from the
-   * original store. That store may have committed later versions, so `SKIPPED_VERSION_COUNT`
-   * versions are skipped.
+   * original store. The original store might have committed later versions, so
+   * `SKIPPED_VERSION_COUNT` versions are skipped.
    */
   async finish(version: number): Promise<void> {
     await this.#finishAt(version + SKIPPED_VERSION_COUNT);

@@ -76,7 +76,7 @@ export class RedoWriter {
     this.#file = file;
   }
 
-  /** Returns undefined for stores with a different page layout. */
+  /** Opens a writer. Returns `undefined` for stores with a different page layout. */
   static open(database: LmdbDatabase, directory: string): RedoWriter | undefined {
     const file = openSlots(database, directory);
     return file === undefined ? undefined : new RedoWriter(file);

@@ -51,7 +51,7 @@ export class Tree {
     this.#redo?.put(logKey(version), log.finishBeginning());
   }
 
-  /** Returns whether the key existed. */
+  /** Removes the row with this key. Returns whether the row existed. */
   remove(key: Buffer): boolean {
     this.#redo?.remove(key);
     return this.#database.removeSync(key);

@@ -30,7 +30,7 @@ const IS_LARGE = 0x01;
 /** Root page number of an empty tree. */
 const NO_PAGE = 2n ** 64n - 1n;
 
-/** Number of attempts, because the file may be written to meanwhile. */
+/** Number of attempts, because the file can be written to during an attempt. */
 const ATTEMPT_COUNT = 5;
 
 /** Byte order of the layout. Only 64-bit layouts are checked. */
@@ -46,7 +46,7 @@ export function faultOfFile(file: string): string | undefined {
       const roots = readRoots(descriptor);
       const fault = faultOf(descriptor, roots);
       if (fault === undefined) return undefined;
-      // If the roots have changed, a concurrent commit may have reused pages: check again.
+      // If the roots have changed, a concurrent commit might have reused pages: check again.
       if (sameBytes(roots, readRoots(descriptor))) return fault;
     }
     return undefined;
@@ -129,7 +129,7 @@ interface PagePlace {
   readonly endPage: bigint;
 }
 
-/** Returns undefined if the free list itself is incomplete. */
+/** Returns the free pages, or `undefined` if the free list itself is incomplete. */
 function readFreePages(place: PagePlace, { rootPage, depth }: Root["free"]): bigint[] | undefined {
   if (rootPage === NO_PAGE) return [];
   try {

@@ -2,7 +2,7 @@
 import { constants, type PerformanceEntry, PerformanceObserver } from "node:perf_hooks";
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 
-/** Maximum garbage, in percent of live objects. V8's default may reach 400 %. */
+/** Maximum garbage, in percent of live objects. V8's default can reach 400 %. */
 const GARBAGE_PERCENT_MAX = 100;
 /** Amount of garbage that is always tolerated. */
 const GARBAGE_BYTES_MIN = 32 * 1024 * 1024;

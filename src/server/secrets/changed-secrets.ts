@@ -31,7 +31,10 @@ export function watchChangedSecrets(tx: Transaction): Watch {
   return tx.watch(CHANGED_SECRETS_KEY);
 }
 
-/** Reseals the record with the current sealing key. Returns whether it was necessary. */
+/**
+ * Reseals the record with the current sealing key, if necessary. Returns whether the record was
+ * resealed.
+ */
 export async function renewChangedSecrets(tx: Transaction, seal: Seal): Promise<boolean> {
   const value = await tx.get(CHANGED_SECRETS_KEY);
   if (value === undefined || isCurrentText(seal, utf8Decode(value))) return false;

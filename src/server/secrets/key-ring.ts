@@ -43,7 +43,7 @@ export interface KeyRingParts {
   readonly random: Random;
   /**
    * Reads the keys from the source, oldest first. Called again if a key is missing, because another
-   * process may have added it.
+   * process might have added it.
    */
   readonly readKeys: () => readonly Uint8Array[];
 }
@@ -139,7 +139,7 @@ export function sealedKeyId(sealed: Uint8Array): string {
   return hexEncode(sealed.subarray(1, NONCE_START));
 }
 
-/** Sealing or opening requires a key that this node does not have. */
+/** Thrown if sealing or opening requires a key that this node does not have. */
 export class KeyMissingError extends OperationalError {
   override readonly name = "KeyMissingError";
 
