@@ -194,8 +194,8 @@ async function handle(
   { request, requestId, segments, match }: Routed,
   user: User,
 ): Promise<ApiResponse> {
-  // Checked before the route affects the response, so that an unauthorized caller cannot probe for
-  // paths.
+  // Access is checked before the route affects the response, so that an unauthorized caller cannot
+  // probe for paths.
   const access = factsOf(match)?.access;
   await authorize(parts, { method: request.method, segments, access }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);

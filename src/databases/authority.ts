@@ -4,7 +4,7 @@
  * every job and every rule. It alone decides what the object is allowed to do: the rights of
  * another user who later triggers the object, by a deletion, a purge or a restart, do not count.
  *
- * A name alone proves nothing, because a token may contain any name.
+ * A name alone proves nothing, because a token can contain any name.
  */
 import type { SecuritySubject } from "./security/security-object.ts";
 

@@ -2,7 +2,7 @@
  * A database: a cheap handle on its keys. Every method takes the transaction as its first argument;
  * no method opens a transaction.
  *
- * The handle may outlive the transaction that opened it. Writes check that the database has not
+ * The handle can outlive the transaction that opened it. Writes check that the database has not
  * been removed or re-created. Reads do not check this: after a removal they return remaining data
  * of the removed instance. A caller that must not see such data has to open the database again in
  * each transaction.

@@ -200,8 +200,8 @@ export class ChangesReader {
   }
 
   /**
-   * Reads in a transaction. Throws STORE_DATABASE_NOT_FOUND if the database was deleted; a
-   * re-created database is not the same one.
+   * Reads in a transaction. Throws STORE_DATABASE_NOT_FOUND if the database was deleted, even if
+   * another database has been created under the same name.
    */
   #read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
     return readDatabase(this.#parts, this.#call, async (tx, database) => {

@@ -141,7 +141,7 @@ async function* feed(
       isGone = reason === "gone";
       if (reason !== "changed") break;
     } else if (query.heartbeatMs !== undefined) {
-      // A filter may skip many changes, so heartbeats are also sent between pages.
+      // A filter can skip many changes, so heartbeats are also sent between pages.
       const nowMs = clock.monotonicMs();
       if (nowMs - sentMs >= query.heartbeatMs) {
         yield form.heartbeat;

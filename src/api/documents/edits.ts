@@ -98,7 +98,7 @@ function compressionLevelOf(
     : undefined;
 }
 
-/** Compiled content-type patterns, cached because a document may have thousands of attachments. */
+/** Compiled content-type patterns, cached because a document can have thousands of attachments. */
 const typePatterns = new Map<string, RegExp>();
 const TYPE_PATTERNS_MAX = 100;
 
@@ -189,8 +189,8 @@ function describedUpload(
     digest,
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
-    // As in CouchDB, replicated attachments (`new_edits=false`) are also compressed. The digests in
-    // backups are those of the compressed bytes.
+    // As in CouchDB, replicated attachments (`new_edits=false`) are compressed too. A backup of a
+    // database contains the digests of the compressed bytes, so a restore has to compress them.
     compressionLevel: isGzip ? undefined : compressionLevelOf(settings, contentType),
   };
 }
@@ -229,7 +229,7 @@ function inlineUpload(
   }
   const bytes = inlineBytes(content);
   if (bytes === undefined) throw badRequest(`Invalid attachment data for ${name}`);
-  // Inline data are never encoded. Members such as `encoding` may be left over from an older
+  // Inline data are never encoded. Members such as `encoding` can be left over from an older
   // revision and are ignored.
   return { ...describedUpload(settings, { name, contentType, revisionPosition }, mode), bytes };
 }

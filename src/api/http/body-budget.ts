@@ -1,9 +1,9 @@
 /**
  * Budget for the bytes of all request bodies that a node holds at a time, after decompression. The
  * bytes of a body are reserved as they arrive, before they are stored. When the budget is
- * exhausted, one request may exceed it, so that partially received bodies do not wait for each
- * other indefinitely. All other requests wait for memory to be released, and are rejected with an
- * OverloadedError (503 with `Retry-After`) if that takes too long.
+ * exhausted, one request is allowed to exceed it, so that partially received bodies do not wait for
+ * each other indefinitely. All other requests wait for memory to be released, and are rejected with
+ * an OverloadedError (503 with `Retry-After`) if that takes too long.
  */
 import { type Clock, waitAtMost } from "../../base/index.ts";
 import { OverloadedError } from "./admission.ts";
@@ -40,7 +40,7 @@ export class BodyBudget {
   readonly #limits: BodyBudgetLimits;
   readonly #waiting = new Set<() => void>();
   #heldBytes = 0;
-  /** The one request that currently may exceed the budget, until it releases its bytes. */
+  /** The one request that is allowed to exceed the budget until it releases its bytes. */
   #exceeding: BodyAllowance | undefined;
 
   constructor(clock: Clock, limits: BodyBudgetLimits) {

@@ -60,9 +60,9 @@ const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
 export interface BatchMembers {
   /** Answers a request of an authenticated user. */
   answer(request: ApiRequest, user: User, requestId: string): Promise<ApiResponse>;
-  /** Whether the route of the decoded path may be called in a batch. */
+  /** Whether the route of the decoded path is allowed in a batch. */
   isBatched(method: string, segments: readonly string[]): boolean;
-  /** Methods and paths of all routes that may be called in a batch. */
+  /** Methods and paths of all routes that are allowed in a batch. */
   batched(): readonly string[];
 }
 

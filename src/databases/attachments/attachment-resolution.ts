@@ -18,7 +18,7 @@ export type StubSource = readonly (readonly Attachment[])[];
 
 /**
  * Resolves edits in batches, and yields to the event loop between batches if necessary, because a
- * document may have two thousand attachments.
+ * document can have two thousand attachments.
  */
 export async function resolveAttachments(
   tx: ReadTransaction,

@@ -17,7 +17,7 @@ const stepOf = ({ versionstamp }: TimeEntry): number =>
   new DataView(versionstamp.bytes.buffer).getUint32(0);
 
 /**
- * At each step the clock advances, and a change or an entry is written. The clock may be set back
+ * At each step the clock advances, and a change or an entry is written. The clock can be set back
  * after an entry.
  */
 const history = fc

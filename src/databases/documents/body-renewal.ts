@@ -14,7 +14,7 @@ import type { AssertExists } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
 /**
- * Maximum total size of the bodies that one transaction reads and writes. A document may have a
+ * Maximum total size of the bodies that one transaction reads and writes. A document can have a
  * thousand leaves, and a transaction of FoundationDB is limited to 10 MB and 5 s.
  */
 const RENEWED_BYTES_MAX = 2_000_000;

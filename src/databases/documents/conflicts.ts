@@ -39,7 +39,7 @@ export type KeepsConflicts = (tx: ReadTransaction) => Promise<boolean>;
 /** Default number of changes that one transaction of a search reads. */
 const SEARCH_PAGE_ROWS = 1_000;
 /**
- * Maximum number of documents that one transaction of a search loads. Each document may have a
+ * Maximum number of documents that one transaction of a search loads. Each document can have a
  * large revision tree.
  */
 const SEARCH_DOCUMENTS_MAX = 50;

@@ -28,11 +28,11 @@ import type { DocumentReader } from "./document-reader.ts";
 const SWEEP_PAGE_ROWS = 50;
 /**
  * Maximum number of keys cleared per transaction, because the transaction blocks all other writers.
- * A body may have a hundred keys.
+ * A body can have a hundred keys.
  */
 const CLEARED_CHUNKS_MAX = 500;
 
-/** Number of body keys that a transaction may still clear. */
+/** Number of body keys that a transaction is still allowed to clear. */
 export class ClearBudget {
   #left = CLEARED_CHUNKS_MAX;
   #isSpent = false;

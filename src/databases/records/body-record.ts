@@ -50,8 +50,8 @@ export interface AuthoredBody {
 }
 
 /**
- * Encodes a body, given in UTF-8, and the author's rights stored with it (`Authority`), if any.
- * The chunks are valid until another record is begun, and may share the memory of `text`.
+ * Encodes a body, given in UTF-8, and the author's rights stored with it (`Authority`), if any. The
+ * chunks are valid until another record is begun, and can share the memory of `text`.
  */
 export function encodeBody(
   text: Uint8Array,

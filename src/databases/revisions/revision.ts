@@ -73,8 +73,8 @@ export function isDigest(hash: string): boolean {
 }
 
 /**
- * Returns the 16 bytes of a usual hash, which must not be changed, or `undefined` for a foreign
- * hash.
+ * Returns the 16 bytes of a hash of the usual form, which must not be changed, or `undefined` for a
+ * foreign hash.
  */
 export function hashDigest(hash: string): Uint8Array | undefined {
   if (hash !== lastHash) {
