@@ -266,8 +266,8 @@ function badRequest(reason: string): ApiResponse {
 export const QUERY_UNREADABLE = badRequest("The query string is not UTF-8 encoded");
 
 /**
- * Headers that may be repeated: lists, headers that proxies append to, and headers that affect no
- * response.
+ * Headers that a request is allowed to repeat: lists, headers that proxies append to, and headers
+ * that affect no response.
  */
 const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
   ...["accept", "accept-charset", "accept-encoding", "accept-language", "cookie"],

@@ -9,7 +9,7 @@
  * between the unused parts of these pages, because the last record must stay intact while the next
  * record is written.
  *
- * Redo records require that the next sync makes a root durable. If a sync fails, the system may
+ * Redo records require that the next sync makes a root durable. If a sync fails, the system might
  * treat the data as written and never write it. Therefore, if the head of a record shows that the
  * next version has already been attempted, the process rewrites the roots first.
  *

@@ -14,8 +14,8 @@ export const YOUNG_FLAG = "--minor-gc-task-trigger";
 export const HELPERS_FLAG = "--no-parallel-scavenge";
 
 /**
- * Allowed growth of a large heap, in percent; 0 for V8's default. A heap is large from
- * `GARBAGE_BYTES_MIN` of live objects.
+ * Allowed growth of a large heap, in percent; 0 for V8's default. A heap is large if it has at
+ * least `GARBAGE_BYTES_MIN` of live objects.
  */
 let garbagePercent = 0;
 

@@ -1,5 +1,5 @@
 /**
- * The counters, each with the traced event that it counts. Metrics that CouchDB has too have
+ * The counters, each with the traced event that it counts. Metrics that also exist in CouchDB have
  * CouchDB's names (`couch_replicator.jobs.crashes` in `_stats`,
  * `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`). The names of all other metrics
  * begin with `tandem`.

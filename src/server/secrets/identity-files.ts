@@ -16,9 +16,7 @@ export interface IdentityServer {
   readonly hostname: string;
   /** Port; empty for the default one. */
   readonly port: string;
-  /**
-   * Whether the host name is a wildcard, which matches all its subdomains but not the name itself.
-   */
+  /** Whether the host name stands for all subdomains of the name, and not for the name itself. */
   readonly isWildcard: boolean;
 }
 

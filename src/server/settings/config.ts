@@ -1,8 +1,8 @@
 /**
  * Options of a node that are read at startup. The command line takes precedence over the
  * environment (`TANDEM_…`), the environment over the INI files, and the INI files over the
- * defaults. Options that CouchDB has too have CouchDB's names and meanings. All other settings are
- * read on each use from the `configuration`.
+ * defaults. Options that also exist in CouchDB have CouchDB's names and meanings. All other
+ * settings are read on each use from the `configuration`.
  */
 import { statSync } from "node:fs";
 import { hostname } from "node:os";
