@@ -153,7 +153,7 @@ export async function storeUpload(
 }
 
 /**
- * Like `storeUpload` for each upload, but stores many small ones per transaction. Reads the
+ * Like `storeUpload` for each upload, but stores many small attachments per transaction. Reads the
  * iterable lazily.
  */
 export async function storeUploads(
@@ -190,7 +190,8 @@ function describedUpload(
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
     // As in CouchDB, replicated attachments (`new_edits=false`) are compressed too. A backup of a
-    // database contains the digests of the compressed bytes, so a restore has to compress them.
+    // database contains the digests of the compressed bytes, so attachments must be compressed when
+    // the backup is restored.
     compressionLevel: isGzip ? undefined : compressionLevelOf(settings, contentType),
   };
 }

@@ -49,8 +49,8 @@ const TRIM_COUNT_MAX = 64;
 
 /**
  * Maximum size of requests for which a redo record is attempted. Near the limit, a commit that
- * trims the log may not fit and is then tried twice. This costs far less than a second sync for
- * every commit.
+ * trims the log might not fit into a record and is then tried twice. This costs far less than a
+ * second sync for every commit.
  */
 const REDO_BYTES_MAX = 3_400;
 
@@ -81,8 +81,8 @@ export class LmdbCommitter {
   /** Version up to which the resolver knows all writes. */
   #knownVersion = 0;
   /**
-   * Version from which the resolver knows all writes. Earlier writes, which may be in the log, have
-   * not been needed yet.
+   * Version from which the resolver knows all writes. Earlier writes, which can still be in the
+   * log, have not been needed yet.
    */
   #begunVersion = 0;
   /** Lower bound for the versions in the log. */

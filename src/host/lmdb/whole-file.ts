@@ -3,7 +3,7 @@
  * checking it: a damaged or truncated file crashes the process, and an empty file is treated as a
  * new store.
  *
- * The first two pages contain the roots of the last two transactions. A healthy file may end before
+ * The first two pages contain the roots of the last two transactions. A healthy file can end before
  * its last page, because pages that were allocated and freed again are never written. Such pages
  * are on the free list, a separate tree: transaction → count and page numbers.
  *
@@ -80,7 +80,7 @@ function faultOf(file: number, views: readonly DataView[]): string | undefined {
   return `the file has ${byteCount} of ${root.pageCount * root.pageBytes} bytes`;
 }
 
-/** Returns false only if pages in use are past the end. */
+/** Whether all pages in use can be before the end of the file. If not, the file is truncated. */
 function isLongEnough(file: number, root: Root, byteCount: number): boolean {
   const { pageBytes, pageCount, free, main } = root;
   if (byteCount >= pageCount * pageBytes) return true;

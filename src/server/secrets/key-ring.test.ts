@@ -35,7 +35,7 @@ test("each sealing uses a new random nonce", () => {
   expect(again().seal(utf8Encode("x"), "p")).toEqual(again().seal(utf8Encode("x"), "p"));
 });
 
-test("the newest key seals unless another key is selected, and older keys can open", () => {
+test("sealing uses the newest key unless another key is selected, and opening uses older keys too", () => {
   const sealed = ring(OLD).seal(utf8Encode("x"), "p");
   const both = ring(OLD, NEW);
   expect(both.sealingId).toBe(keyIdOf(NEW));
