@@ -84,8 +84,8 @@ export interface DatabaseParts {
   /** Hashes the passwords in documents of `_users` before they are written. */
   readonly hashPasswords: (edits: readonly DocumentEdit[]) => Promise<readonly DocumentEdit[]>;
   /**
-   * Whether the jobs of written replication documents should start paused. Throws a ProtocolError
-   * if the user may not request this.
+   * Returns whether the jobs of written replication documents start paused, and why. Throws a
+   * ProtocolError if the user is not allowed to request this.
    */
   readonly pausingOf: (call: Call) => Pick<WriteContext, "pausing">;
   readonly compaction: Compaction;

@@ -194,8 +194,8 @@ async function handle(
   { request, requestId, segments, match }: Routed,
   user: User,
 ): Promise<ApiResponse> {
-  // Checked before the route affects the response, so that an unauthorized caller cannot probe for
-  // paths.
+  // Access is checked before the route affects the response, so that an unauthorized caller cannot
+  // probe for paths.
   const access = factsOf(match)?.access;
   await authorize(parts, { method: request.method, segments, access }, user);
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
@@ -214,7 +214,10 @@ async function handle(
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
 }
 
-/** Limits for the body of a request. Throws a ProtocolError 413 if its Content-Length is larger. */
+/**
+ * Returns the limits for the body of a request. Throws a ProtocolError 413 if the Content-Length
+ * exceeds the limit.
+ */
 function bodyRules(
   { runtime, settings }: Pick<ApiParts, "runtime" | "settings">,
   { headers }: ApiRequest,

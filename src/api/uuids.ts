@@ -60,7 +60,7 @@ export class UuidSource {
 
   /**
    * Returns the next id. Ids from one source are unique. With `utc_id`, ids from different sources
-   * may collide if the suffixes are equal.
+   * can collide if the suffixes are equal.
    */
   next(): string {
     const { random } = this.#runtime;

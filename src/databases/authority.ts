@@ -1,10 +1,10 @@
 /**
  * Authority of a stored object: its author, and the authentication handler that vouched for the
  * author when the object was written. It is stored with every leaf of a `_replicator` document,
- * every job and every rule, and it alone decides what the object may do. A user who triggers the
- * object later, by a deletion, a purge or a restart, does not add their own rights.
+ * every job and every rule. It alone decides what the object is allowed to do: the rights of
+ * another user who later triggers the object, by a deletion, a purge or a restart, do not count.
  *
- * A name alone proves nothing, because a token may contain any name.
+ * A name alone proves nothing, because a token can contain any name.
  */
 import type { SecuritySubject } from "./security/security-object.ts";
 
@@ -44,7 +44,8 @@ export function authorityOf({ userName, roles, isAdmin, vouchedBy }: SecuritySub
 
 /**
  * Returns a key that is equal for two authorities if and only if they belong to the same user: same
- * name, vouched for in the same way. Names in our own directory contain no colon.
+ * name, vouched for in the same way. The two forms of keys differ, because names in our own
+ * directory contain no colon.
  */
 export function ownerKey({ userName, vouched }: Authority): string | null {
   return vouched === undefined ? userName : `${vouched.by}:${userName}`;

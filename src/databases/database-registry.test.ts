@@ -113,7 +113,7 @@ describe("the registry", () => {
       const { entries } = await kv.read((tx) => registry.updates.page(tx, {}));
       return entries.filter(({ kind }) => kind === "updated");
     };
-    // One row per concurrent writer may remain, plus some rows that no writer has chosen to clear.
+    // One row per concurrent writer can remain, plus some rows that no writer has chosen to clear.
     expect((await rows()).length).toBeLessThan(4 * nodes.length * 3);
     // A single node clears the remaining rows, including those of the other nodes.
     for (let round = 0; round < 400; round++) await writeTogether(1);
@@ -170,7 +170,7 @@ describe("hooks", () => {
     expect(await store.read((tx, database) => database.documents.read(tx, "bad"))).toBeUndefined();
   });
 
-  test("a hook is called for each written edit in the same transaction, and may write documents", async () => {
+  test("a hook is called for each written edit in the same transaction, and can write documents", async () => {
     const seen: string[] = [];
     const store = await openStore({
       hooks: [

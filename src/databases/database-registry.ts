@@ -158,8 +158,8 @@ export class DatabaseRegistry {
   }
 
   /**
-   * Returns databases that have had conflicts, in byte order of their names, starting after the
-   * name `after`.
+   * Returns the number of conflicts in each database that has had conflicts, in byte order of the
+   * database names, starting after the name `after`.
    */
   async conflictCounts(
     tx: ReadTransaction,
@@ -176,7 +176,7 @@ export class DatabaseRegistry {
   }
 
   /**
-   * Returns databases with a conflict policy, in byte order of their names, starting after the name
+   * Returns the names of databases with a conflict policy, in byte order, starting after the name
    * `after`.
    */
   async conflictPolicies(

@@ -130,7 +130,7 @@ async function expectConsistent(store: OpenStore): Promise<void> {
   expect(pending).toEqual(changes.map((_, index) => changes.length - 1 - index));
   expect(info.documentCount).toBe(alive.length);
   expect(info.deletedDocumentCount).toBe(leaves.size - alive.length);
-  // After a purge, the update sequence may be later than the last change.
+  // After a purge, the update sequence can be later than the last change.
   if (info.purgeCount === 0) expect(info.updateSequence).toBe(changes.at(-1)?.sequence ?? "0");
   expect(bodies.length).toBe([...leaves.values()].flat().length);
   expect(info.sizes.external).toBe(

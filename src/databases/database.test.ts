@@ -127,7 +127,7 @@ describe("interactive edits", () => {
   });
 });
 
-test("documents may be written concurrently in one transaction", async () => {
+test("documents can be written concurrently in one transaction", async () => {
   const store = await openStore();
   const outcomes = await store.write((tx, database) =>
     Promise.all(
@@ -443,7 +443,7 @@ describe("documents", () => {
     }
   });
 
-  test("an invalid id is never found, and may be the bound of a range", async () => {
+  test("an invalid id is never found, but can be the bound of a range", async () => {
     const store = await openStore();
     await store.edit(interactive("a"), interactive("x".repeat(7_000)), interactive("y"));
     for (const id of ["", "_x", "x".repeat(20_000), "\ud800"]) {
@@ -635,7 +635,7 @@ describe("changes", () => {
         expect(await database.changes.pendingCount(tx, sequence)).toBe(599 - index);
       }
     });
-    // Sweeps may conflict with each other; writers do not conflict.
+    // Sweeps can conflict with each other; writers do not conflict.
     expect(retryCount).toBeLessThan(10);
   });
 

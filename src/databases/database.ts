@@ -2,7 +2,7 @@
  * A database: a cheap handle on its keys. Every method takes the transaction as its first argument;
  * no method opens a transaction.
  *
- * The handle may outlive the transaction that opened it. Writes check that the database has not
+ * The handle can outlive the transaction that opened it. Writes check that the database has not
  * been removed or re-created. Reads do not check this: after a removal they return remaining data
  * of the removed instance. A caller that must not see such data has to open the database again in
  * each transaction.
@@ -183,7 +183,9 @@ export class Database implements HookedDatabase {
 
   // Reading
 
-  /** Returns this database restricted to what `afterRead` hooks show to the reader. */
+  /**
+   * Returns this database with the documents and members that `afterRead` hooks show to the reader.
+   */
   async seenBy(tx: ReadTransaction, reader: SecuritySubject): Promise<Database> {
     const hooks = this.#parts.hooks.filter(({ afterRead }) => afterRead !== undefined);
     if (hooks.length === 0 || isDatabaseAdmin(await this.security(tx), reader)) return this;

@@ -1,9 +1,9 @@
 /**
  * Data types of the document model, as higher layers see them (CouchDB's RFCs 001 and 003).
  *
- * A body is JSON text without members that begin with an underscore. This layer does not parse it,
- * so numbers and member order are preserved. It is read as stored UTF-8 and converted to a string
- * on request.
+ * A body is JSON text without members that begin with an underscore. This layer does not parse
+ * bodies, so numbers and member order are preserved. A body is read as stored UTF-8, and converted
+ * to a string on request.
  */
 import type { Utf8Text } from "../base/index.ts";
 import type { Authority } from "./authority.ts";
@@ -27,7 +27,7 @@ export interface RevisionPath {
 export interface Attachment {
   readonly name: string;
   readonly contentType: string;
-  /** Generation of the revision in which it was added or last changed. */
+  /** Generation of the revision in which the attachment was added or last changed. */
   readonly revisionPosition: number;
   /**
    * Digest as in CouchDB: `md5-` followed by the base64 MD5 of the stored bytes (encoded, if
@@ -77,7 +77,10 @@ export type AttachmentEdit =
       readonly name: string;
       readonly contentType: string;
       readonly content: StagedContent;
-      /** Used by a replicated edit. An interactive edit uses the new revision's generation. */
+      /**
+       * Position given by a replicated edit. An interactive edit uses the new revision's
+       * generation.
+       */
       readonly revisionPosition?: number;
     };
 
@@ -114,7 +117,7 @@ export type DocumentEdit = {
     }
 );
 
-/** The result of one edit. Expected failures are values. */
+/** The result of one edit. Expected failures are outcomes rather than errors. */
 export type WriteOutcome =
   | { readonly kind: "written"; readonly id: string; readonly revision: Revision }
   /** A replicated revision that already existed; nothing was written. */

@@ -182,9 +182,9 @@ const ROWS = [
   ),
 ];
 
-test.each(ROWS)("the bytes of a $name", ({ check }) => check());
+test.each(ROWS)("a $name is encoded to the expected bytes, and decoded", ({ check }) => check());
 
-test("the bytes of a DocumentRecord are encoded and decoded", () => {
+test("a DocumentRecord is encoded to the expected bytes, and decoded", () => {
   const leaf = {
     deleted: false,
     bodyChunkCount: 1,

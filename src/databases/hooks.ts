@@ -17,13 +17,16 @@ export interface HookedDatabase {
   readonly documents: Documents;
   readonly allDocuments: AllDocuments;
   security(tx: ReadTransaction): Promise<JsonText>;
-  /** Whether bodies are sealed in the store. If so, no part of a body may be stored elsewhere. */
+  /**
+   * Whether bodies are sealed in the store. If so, hooks must not store any part of a body
+   * elsewhere.
+   */
   readonly isSealed: boolean;
   /** Key space for a higher layer's indexes of the database, cleared together with the database. */
   readonly indexSubspace: Subspace;
   /**
-   * Id of the set of indexes that every write keeps up to date; 0 without indexes. Changing it
-   * conflicts with this transaction.
+   * Id of the set of indexes that every write keeps up to date; 0 without indexes. A change of the
+   * set conflicts with this transaction.
    */
   indexSet(tx: ReadTransaction): Promise<number>;
   /**
@@ -35,13 +38,19 @@ export interface HookedDatabase {
   write(tx: Transaction, edit: DocumentEdit, context: WriteContext): Promise<WriteOutcome>;
 }
 
-/** Called after an edit is written, with the resulting winner. May write documents. */
+/**
+ * Called after an edit is written, with the resulting winner. The function is allowed to write
+ * documents.
+ */
 export type FollowUp = (winner: Document) => Promise<void>;
 
 export type EditVerdict =
   | {
       readonly edit: DocumentEdit;
-      /** Replaces `afterWrite`, which the hook must have, if the edit becomes the winner. */
+      /**
+       * Called instead of the hook's `afterWrite` if the edit becomes the winner. The hook must
+       * have an `afterWrite`.
+       */
       readonly followUp?: FollowUp;
     }
   | {
@@ -91,9 +100,7 @@ export interface WriteContext extends SecuritySubject {
 
 /** Details of a write whose jobs start paused. */
 export interface Pausing {
-  /**
-   * Reason given by the operator. The same maximum length applies as to reasons of other commands.
-   */
+  /** Reason given by the operator. The maximum length is that of the reasons of other commands. */
   readonly why?: string;
   readonly requestId: string;
 }
@@ -104,8 +111,9 @@ export interface DatabaseHook {
   /** Seal for the bodies of the database's documents. */
   readonly seal?: Seal | undefined;
   /**
-   * Judges an edit that is neither a conflict nor already known. May return a different edit of the
-   * same document and mode. Must not write documents. Not called for local documents.
+   * Judges an edit that is neither a conflict nor already known. The hook can return a different
+   * edit of the same document and mode, but must not write documents. Not called for local
+   * documents.
    */
   beforeWrite?(
     tx: Transaction,
@@ -113,7 +121,10 @@ export interface DatabaseHook {
     edit: DocumentEdit,
     context: WriteContext,
   ): EditVerdict | Promise<EditVerdict>;
-  /** Called once for each written edit, with the resulting winner. The hook may write documents. */
+  /**
+   * Called once for each written edit, with the resulting winner. The hook is allowed to write
+   * documents.
+   */
   afterWrite?(
     tx: Transaction,
     database: HookedDatabase,

@@ -40,7 +40,7 @@ export function checkDocumentId(id: string): void {
   });
 }
 
-/** Whether a document with this id can exist. Reading any other id finds nothing. */
+/** Whether a document with this id can exist. If not, a read of the id finds nothing. */
 export function isDocumentId(id: string): boolean {
   return documentIdFault(id) === undefined;
 }
@@ -56,7 +56,7 @@ export function rangeBound(text: string): string {
   for (const character of text) {
     bound += character;
     byteCount += keyByteCount(character);
-    // The bound is longer than any id, and therefore never equals one.
+    // The bound is longer than every valid id, and therefore never equals an id.
     if (byteCount > DOCUMENT_ID_BYTES_MAX) break;
   }
   return bound;

@@ -39,8 +39,9 @@ export interface SandboxCall {
    *   filter      whether the function returned a truthy value
    *   view        whether the function called `emit`
    *   validate    null, or a `Refusal` for the error that the function threw
-   *   resolve     the function's argument is an array of all arguments of the run; index of the
-   *               element that it returned unchanged, another object as JSON text, or null
+   *   resolve     the index of the argument that the function returned unchanged, the JSON text of
+   *               another object that it returned, or null. The function receives all arguments of
+   *               the run as one array.
    */
   readonly kind: "filter" | "view" | "validate" | "resolve";
   /** Path of the function's source in the document. */
@@ -111,7 +112,7 @@ export class SandboxError extends OperationalError {
     this.reason = reason;
   }
 
-  /** Whether time or memory ran out. In a batch, any of its runs may be the cause. */
+  /** Whether time or memory ran out. In a batch, any run can be the cause. */
   get isLimit(): boolean {
     return this.error === "os_process_error";
   }

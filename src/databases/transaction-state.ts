@@ -39,8 +39,8 @@ export interface Share {
   changeCount: number;
   isBoundary: boolean;
   /**
-   * Whether the partial count has been written; afterwards, records near the end of the sequence
-   * cannot be read.
+   * Whether the partial count has been written. If so, the transaction can no longer read records
+   * near the end of the sequence.
    */
   isWritten: boolean;
   readonly swept: Promise<void>;
@@ -49,7 +49,7 @@ export interface Share {
 }
 
 export interface TransactionState {
-  /** The database record as this transaction leaves it. */
+  /** The database record, including changes that this transaction has made to it. */
   database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
   /** Content ids referenced by written attachments, by digest and length. */

@@ -20,10 +20,13 @@ const SYSTEM_NAMES: ReadonlySet<string> = new Set([
   "_replicator",
   "_users",
 ]);
-/** Rounds of percent-decoding. Each proxy and server decodes a path once. */
+/**
+ * Maximum number of times that a path is percent-decoded. Each proxy or server on the way of a
+ * request decodes the path once.
+ */
 const DECODINGS_MAX = 5;
 
-/** A database name that may be created or written. */
+/** Name of a database that the program is allowed to create and to write. */
 export type DatabaseName = string & { readonly [resolved]: true };
 declare const resolved: unique symbol;
 

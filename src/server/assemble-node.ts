@@ -100,7 +100,7 @@ export async function assembleNode(
     sandbox,
     functions,
     accounts: await openAccounts(runtime, kv, config, parts.databases),
-    /** External URL of the node's API. May change until the node listens. */
+    /** External URL of the node's API. The URL can change until the node listens. */
     shown: { url: config.publicUrl ?? ids.serverUrl },
   };
 }

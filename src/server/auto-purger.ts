@@ -104,7 +104,8 @@ export class AutoPurger {
   }
 
   /**
-   * Like `#purge`, but only counts the documents. Counts each document once while the node runs.
+   * Like `#purge`, but only counts the documents. While the node runs, each document is counted
+   * once.
    */
   async *#count(name: string, signal: AbortSignal): AsyncGenerator<number> {
     const { kv, databases } = this.#parts;

@@ -13,8 +13,8 @@ import { forEachDatabase } from "./reclaim-rounds.ts";
 const LOOK_MS = 5_000;
 const POLICIES_PER_PAGE = 100;
 /**
- * Maximum number of conflicts per page. Small, because a page must take less time than the node's
- * turn, even if a function times out for each document.
+ * Maximum number of conflicts per page. The number is small, because a page must take less time
+ * than `TURN_MS` in `resolutions.ts`, even if a function times out for each document.
  */
 const CONFLICTS_PER_PAGE = 10;
 /** Maximum number of steps for one document. Each step removes some of the document's leaves. */
@@ -77,7 +77,8 @@ export class ConflictResolver {
       const isComplete = page.stoppedBy === "exhausted";
       const turn = { isComplete, afterId: page.entries.at(-1)?.id ?? afterId };
       await this.#inDatabase(name, async (tx, { resolutions }) => {
-        // If the policy was removed meanwhile, a row written now would never be removed.
+        // The policy might have been removed in the meantime. A row written now would then never be
+        // removed.
         if ((await resolutions.policy(tx)) === undefined) return;
         resolutions.endTurn(tx, turn, { leftSome });
       });

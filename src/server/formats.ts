@@ -28,7 +28,7 @@ interface FormatFacts {
   readonly since: string;
 }
 
-/** All formats, oldest first. A program supports the newest one and the one before. */
+/** All formats, oldest first. A program supports the newest format and the one before it. */
 export const FORMATS: readonly FormatFacts[] = [
   { number: 1, brings: "unsealed secrets", since: "builds before 0.1.0" },
   { number: 2, brings: "sealed secrets", since: "builds before 0.1.0" },
@@ -40,7 +40,7 @@ export const FORMATS: readonly FormatFacts[] = [
   },
 ];
 
-/** First store format that contains the rows of each feature. */
+/** The first store format in which nodes write the rows of each feature. */
 export const CONFLICTS_FORMAT = 3;
 export const JOB_LISTS_FORMAT = 3;
 export const RULE_ALERTS_FORMAT = 3;
@@ -85,9 +85,7 @@ export interface FormatsParts {
   readonly program?: Program;
 }
 
-/**
- * A node's registration, and how often its lease had been renewed when the registration was read.
- */
+/** A node's registration, and the number of its lease renewals when the registration was read. */
 interface Seen {
   readonly worker: Worker;
   readonly renewalCount: number;
@@ -98,7 +96,7 @@ export class Formats {
   readonly program: Program;
   readonly stored = new StoreFormat(LAYOUT_KEY);
   readonly #parts: FormatsParts;
-  /** Nodes that were registered when this one joined; they may be dead. */
+  /** Nodes that were registered when this one joined. Some of them might be dead. */
   #others: readonly Seen[] = [];
 
   constructor(parts: FormatsParts) {
@@ -116,8 +114,8 @@ export class Formats {
     kv.fence({ key: LAYOUT_KEY, check: (value) => checkFormat(value, this.program) });
     const retry = { whenUnknown: "retry" } as const;
     let format = await kv.transact((tx) => this.#joined(tx, []), retry);
-    // The nodes that require the older format may be dead. This node cannot expel them, because it
-    // is not a worker yet.
+    // The nodes that require the older format might be dead. This node cannot expel them, because
+    // it is not a worker yet.
     if (format < min && !(await this.#living(new AbortController().signal))) {
       const dead = this.#others;
       format = await kv.transact((tx) => this.#joined(tx, dead), retry);
@@ -127,8 +125,8 @@ export class Formats {
   }
 
   /**
-   * Tries to join the store. First removes the registrations of `dead` workers. Returns the stored
-   * format, which can be older than this program supports while other nodes may be alive.
+   * Tries to join the store. First removes the registrations of `dead` workers. Returns the format
+   * of the store. If other nodes are registered, the format can be too old for this program.
    */
   async #joined(tx: Transaction, dead: readonly Seen[]): Promise<number> {
     const { workers, enablesAlone } = this.#parts;
@@ -154,8 +152,9 @@ export class Formats {
   }
 
   /**
-   * Waits until a node that was registered at the start renews its lease. Gives up when all of
-   * these nodes are gone, or after the longest of their leases. Returns whether a node is alive.
+   * Waits until one of the nodes that were registered at the start renews its lease. Stops waiting
+   * when all these nodes are gone, or after the longest of their leases. Returns whether a lease
+   * was renewed.
    */
   async #living(signal: AbortSignal): Promise<boolean> {
     const { kv, workers, runtime } = this.#parts;
@@ -251,7 +250,7 @@ export class Formats {
         if (format !== known) await onEnabled();
         known = format;
         if (isAlone && format !== this.program.formats.max && !(await this.#living(signal))) {
-          // Ignores the error FORMAT_NOT_ENABLED: a node that started in the meantime may run an
+          // Ignores the error FORMAT_NOT_ENABLED: a node that started in the meantime might run an
           // older program.
           await this.#enable(this.#others).catch(ignoreNotEnabled);
         }

@@ -56,7 +56,9 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   },
 ];
 
-/** Returns the uuid of the cluster: the configured one, or one that is generated once. */
+/**
+ * Returns the uuid of the cluster: the configured one, or else one that is generated and stored.
+ */
 export async function clusterUuid(
   { random }: Runtime,
   kv: KeyValueStore,
@@ -96,7 +98,10 @@ export async function sessionSecret(
   );
 }
 
-/** Reseals the session key with the current sealing key. Returns whether it was necessary. */
+/**
+ * Reseals the session key with the current sealing key, if necessary. Returns whether the session
+ * key was resealed.
+ */
 export async function renewSessionSecret(tx: Transaction, seal: Seal): Promise<boolean> {
   const value = await tx.get(SESSION_SECRET_KEY);
   if (value === undefined) return false;

@@ -30,7 +30,7 @@ export interface Listening {
 
 /**
  * Opens the ports. Rejects with a ConfigError if a setting must be changed: a file of `[ssl]`, the
- * address or a port. Rejects with a SERVER_… error if a retry may succeed.
+ * address or a port. Rejects with a SERVER_… error if a retry might succeed.
  */
 export async function listen(
   runtime: Runtime,
@@ -92,8 +92,8 @@ async function listening<T>(place: Place, opened: Promise<T>): Promise<T> {
 
 /**
  * Converts an error to one that names the address and the remedy. A ConfigError means that a
- * setting must be changed. After other errors a retry may succeed: a port may be freed, an address
- * may appear with the network, and DNS may recover.
+ * setting must be changed. After other errors a retry might succeed: a port can be freed, an
+ * address can appear with the network, and DNS can recover.
  */
 export function listenFailure(error: unknown, { port, bindAddress, otherPort }: Place): unknown {
   const { code } = error as NodeJS.ErrnoException;

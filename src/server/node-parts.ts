@@ -93,7 +93,7 @@ export interface NodePartsOptions {
   readonly jobs?: Jobs;
   /** Seals job requests and replication documents in the store. Default: stored unsealed. */
   readonly seal?: Seal;
-  /** Maximum length of a list of failures. */
+  /** Maximum number of failed documents listed for a job. */
   readonly failuresMax?: number | undefined;
   readonly nodeName: string;
 }
@@ -230,7 +230,7 @@ export function joinEndpoints(parts: NodeParts, reach: Reach): Endpoints {
   return new Endpoints({
     ...parts,
     ...reach,
-    // The URL may change until the node listens.
+    // The URL can change until the node listens.
     get serverUrl() {
       return reach.serverUrl;
     },

@@ -43,8 +43,8 @@ export interface RunningServer {
   readonly tlsUrl: string | undefined;
   readonly administrators: boolean;
   /**
-   * Resolves when the store can no longer serve this process. The process must then end, and may be
-   * restarted.
+   * Resolves when the store can no longer serve this process. The process must then end. A new
+   * process can open the store.
    */
   readonly failed: Promise<Error>;
   /** Shuts down gracefully. Idempotent. */
@@ -69,7 +69,7 @@ export interface OpenedNode {
   readonly endpoints: Endpoints;
   /** Starts the services of the node, and additional services of the caller. */
   start(more?: readonly Service[]): void;
-  /** Opens the ports. Rejects as `listen.ts` describes. */
+  /** Opens the ports. Rejects with the errors of `listen` in `listen.ts`. */
   listen(config?: ServerConfig): Promise<Listening>;
   /** Shuts down gracefully. Idempotent. */
   stop(): Promise<void>;

@@ -1,4 +1,4 @@
-/** The key-value stores from which the configuration selects one. */
+/** The kinds of key-value stores. The configuration selects one of them. */
 import { resolve } from "node:path";
 import type { Runtime } from "../base/index.ts";
 import type { UpgradeStatus } from "../contract/index.ts";

@@ -71,7 +71,7 @@ export async function hashPassword(
   return { scheme: "pbkdf2", pseudoRandomFunction, iterations, salt, key: key.toString("hex") };
 }
 
-/** Whether a hash made with the current settings would have a different scheme or parameters. */
+/** Whether the hash's scheme or parameters differ from the settings for new hashes. */
 export function isOutdated(hash: PasswordHash, settings: PasswordSettings): boolean {
   if (hash.scheme === "simple" || settings.scheme === "simple") {
     return hash.scheme !== settings.scheme;

@@ -32,14 +32,14 @@ export class Reclaimer implements Compaction {
   readonly name = "server.reclaimer";
   readonly #parts: ReclaimerParts;
   readonly #rounds: ReclaimRounds;
-  /** Databases for which a request asked to remove the old bodies immediately. */
+  /** Databases whose old bodies a request wants to have removed immediately. */
   readonly #asked = new Set<string>();
   #compacted: string | undefined;
   #wake: () => void = () => {};
 
   constructor(parts: ReclaimerParts) {
     this.#parts = parts;
-    // A new store contains no old data, so its first round is due only later.
+    // A new store contains no old data, so its first round begins only after the interval.
     this.#rounds = new ReclaimRounds(parts);
   }
 
@@ -81,7 +81,7 @@ export class Reclaimer implements Compaction {
     }
   }
 
-  /** Processes pages of databases until all are claimed. */
+  /** Processes pages of databases until the nodes have claimed all pages of the round. */
   async #reclaimShare(signal: AbortSignal): Promise<void> {
     const { runtime, keepOldBodiesMs } = this.#parts;
     const { clock } = runtime;

@@ -9,7 +9,7 @@ import type { Service } from "./supervise.ts";
 export interface ChildProcess {
   /** Resolves with a description of how the process ended. */
   readonly ended: Promise<string>;
-  /** Asks the process to stop, which may take a while. */
+  /** Requests the process to stop. Does not wait until it has stopped. */
   stop(): void;
 }
 

@@ -70,7 +70,7 @@ export function nodeApi(node: AssembledNode, asking: ReturnType<typeof askingPar
   });
 }
 
-/** Returns the routes other than those of databases and documents. */
+/** Returns all routes except those of databases and documents. */
 function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) {
   const { runtime, kv, config, counts, parts, accounts, shown, rotation, formats } = node;
   const { configuration, nodeName } = config;

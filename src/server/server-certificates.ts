@@ -43,7 +43,7 @@ export function readServerCertificates(tls: ServerTls): ServerCertificates {
 }
 
 /**
- * Reloads the certificates when their files change. If a changed file is unusable, this is
+ * Reloads the certificates when their files change. If a changed file is unusable, the error is
  * reported, and the server continues to use the previous certificates.
  */
 export class CertificateRefresher {

@@ -105,7 +105,8 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
     case "database-list":
       return settings.adminOnlyAllDatabases ? "server-admin" : "anybody";
     case "configuration":
-      // Read-only operators get an error saying that they may not change the configuration.
+      // Only server administrators have access. The demand `operations-reader` also rejects writes
+      // of read-only operators, but with an error that names the reason.
       return isRead(method) ? "server-admin" : "operations-reader";
     case "database":
       return method === "PUT" || method === "DELETE" ? "server-admin" : "database-member";

@@ -1,8 +1,8 @@
 /**
  * Protection against forged cross-site requests. A page of another site can make a browser send
  * requests with everything that the browser adds on its own: cookies, a Basic password, a client
- * certificate, or just its location in the network. Such a request may change something only if
- * CORS lets the site use credentials.
+ * certificate, or just its location in the network. Such a request is allowed to change data only
+ * if CORS lets the site use credentials.
  */
 import { ProtocolError, parseMediaType } from "../../protocol/index.ts";
 import { acceptsChange, type CorsOf } from "../http/cors.ts";
@@ -10,7 +10,7 @@ import type { ApiRequest } from "../http/exchange.ts";
 
 const READING: ReadonlySet<string> = new Set(["GET", "HEAD", "OPTIONS"]);
 
-/** Content types that a page may send to another site without a CORS preflight. */
+/** Content types that a page can send to another site without a CORS preflight. */
 const FORM_TYPES: ReadonlySet<string> = new Set([
   "application/x-www-form-urlencoded",
   "multipart/form-data",

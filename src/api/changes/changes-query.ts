@@ -109,7 +109,7 @@ async function filterOf(call: Call): Promise<ChangesFilter> {
 }
 
 /**
- * Headers visible to functions. All other headers are hidden, because they may contain credentials
+ * Headers visible to functions. All other headers are hidden, because they can contain credentials
  * for this server or a proxy in front of it.
  */
 const SHOWN_HEADERS: ReadonlySet<string> = new Set([
@@ -168,7 +168,7 @@ async function bodyMembers(call: Call): Promise<ReadonlyMap<string, string>> {
   return new Map([...members].map(([name, { text }]) => [name, text]));
 }
 
-/** Filter for a list of ids. Yields to the event loop, because a list may have 100,000 entries. */
+/** Filter for a list of ids. Yields to the event loop, because a list can have 100,000 entries. */
 async function byIds(value: unknown, yielder: Yielder): Promise<ChangesFilter> {
   if (!isTextList(value)) throw badRequest("`doc_ids` filter parameter is not a list of doc ids.");
   const ids = new Set<string>();

@@ -200,8 +200,8 @@ export class ChangesReader {
   }
 
   /**
-   * Reads in a transaction. Throws STORE_DATABASE_NOT_FOUND if the database was deleted; a
-   * re-created database is not the same one.
+   * Reads in a transaction. Throws STORE_DATABASE_NOT_FOUND if the database was deleted, even if
+   * another database has been created under the same name.
    */
   #read<T>(body: (tx: ReadTransaction, database: Database) => Promise<T>): Promise<T> {
     return readDatabase(this.#parts, this.#call, async (tx, database) => {
@@ -228,7 +228,10 @@ export class ChangesReader {
     };
   }
 
-  /** Called outside the transaction, since a filter function may run for a long time. */
+  /**
+   * Returns the changes that pass the filter. Called outside the transaction, because a filter
+   * function can run for a long time.
+   */
   async #passing(candidates: readonly Candidate[]): Promise<Passed[]> {
     const filter = this.#filter;
     if (filter.kind !== "documents") {

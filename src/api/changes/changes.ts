@@ -76,8 +76,8 @@ async function startOf(
 }
 
 /**
- * Whether the response has an entity tag. This requires that it depends only on the database; a
- * filter function also sees the user.
+ * Whether the response has an entity tag. A response has none if it depends on more than the
+ * database and the URL: a POST has a body, and a filter function sees the user.
  */
 function isTagged({ request: { method } }: Call, { feed: kind, filter }: ChangesQuery): boolean {
   return method !== "POST" && kind === "normal" && filter.kind !== "function";
@@ -141,7 +141,7 @@ async function* feed(
       isGone = reason === "gone";
       if (reason !== "changed") break;
     } else if (query.heartbeatMs !== undefined) {
-      // A filter may skip many changes, so heartbeats are also sent between pages.
+      // A filter can skip many changes, so heartbeats are also sent between pages.
       const nowMs = clock.monotonicMs();
       if (nowMs - sentMs >= query.heartbeatMs) {
         yield form.heartbeat;

@@ -55,7 +55,7 @@ function feedOf(text = "normal"): Feed {
   throw badRequest("Supported `feed` types: normal, continuous, live, longpoll, eventsource");
 }
 
-/** Sequences are strings; some clients send them as JSON. */
+/** Parses `since`. Sequences are strings, but some clients send them as JSON. */
 function since(text = FIRST_SEQUENCE): FeedStart {
   if (text === "now") return { kind: "now" };
   const plain = text.startsWith('"') ? text.replace(/^"|"$/g, "") : text;

@@ -18,7 +18,10 @@ export function timeSequenceRoutes(parts: Parts): Route[] {
   ];
 }
 
-/** Lists the database as one shard, and only this node, because all nodes know the same times. */
+/**
+ * Reports the database as one shard on this node. All nodes know the same times, so no other node
+ * is listed.
+ */
 async function readTimes(parts: Parts, call: Call): Promise<ApiResponse> {
   const periods = await readDatabase(parts, call, (tx, database) => database.times.periods(tx));
   const rows = periods.map(({ beganMs, changeCount }) => [formatSinceTime(beganMs), changeCount]);

@@ -59,7 +59,10 @@ async function listConflicts(parts: DatabaseParts, call: Call): Promise<ApiRespo
   });
 }
 
-/** Returns an empty list if the document is hidden from the user. */
+/**
+ * Returns a list with the conflict of one document, or an empty list if the document is hidden from
+ * the user.
+ */
 function conflictView(
   { id, sinceMs, jobId }: Conflict,
   leaves: readonly Leaf[],

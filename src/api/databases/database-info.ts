@@ -2,7 +2,7 @@
 import type { DatabaseInfo } from "../../databases/index.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 
-/** Same members as CouchDB. Shard and file counts are always 1. */
+/** Returns the same members as CouchDB. Shard and file counts are always 1. */
 export function infoView({ compaction }: DatabaseParts, info: DatabaseInfo): object {
   return {
     instance_start_time: info.instanceStartTime,

@@ -61,8 +61,8 @@ async function describeNamed(parts: DatabaseParts, call: Call): Promise<ApiRespo
 }
 
 /**
- * `missing` is sent in place of a database that does not exist; if undefined, the database is
- * omitted.
+ * `missing` is sent in place of a database that does not exist. If `missing` is undefined, the
+ * database is omitted.
  */
 async function* descriptions(
   parts: DatabaseParts,

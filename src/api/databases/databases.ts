@@ -97,7 +97,7 @@ async function ensureFullCommit(parts: DatabaseParts, call: Call): Promise<ApiRe
   return json(201, { ok: true, instance_start_time: time });
 }
 
-/** Removes old bodies immediately. The store reclaims the space on its own. */
+/** Schedules the removal of all old bodies. The store reclaims the space on its own. */
 async function compact(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   parts.compaction.start(await readDatabase(parts, call, async (_, { name }) => name));

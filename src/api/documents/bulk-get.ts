@@ -179,7 +179,7 @@ async function* jsonPieces(
   yield* pieces.take();
 }
 
-/** Initial buffer size: `PIECE_LENGTH`, plus room for the last document, which may exceed it. */
+/** Initial buffer size: `PIECE_LENGTH`, plus room for the last document, which can exceed it. */
 const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
 /** Collects output until it is worth sending. */

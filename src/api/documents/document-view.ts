@@ -38,7 +38,10 @@ export interface DocumentView {
   readonly extras: readonly JsonMember[];
 }
 
-/** Returns synchronously if only the document itself is requested. */
+/**
+ * Reads everything requested about a document. Returns synchronously if only the document itself is
+ * requested.
+ */
 export function viewOf(
   tx: ReadTransaction,
   database: Database,

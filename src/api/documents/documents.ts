@@ -63,8 +63,8 @@ async function read(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 }
 
 /**
- * As in CouchDB, a response with additional members, such as `_conflicts`, has no entity tag: those
- * may change while the revision stays the same.
+ * As in CouchDB, a response with additional members, such as `_conflicts`, has no entity tag. The
+ * additional members can change while the revision stays the same.
  */
 function entityTag({ document, extras }: DocumentView): Readonly<Record<string, string>> {
   return extras.length > 0 ? {} : { ETag: `"${document.revision}"` };

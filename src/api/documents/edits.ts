@@ -98,7 +98,7 @@ function compressionLevelOf(
     : undefined;
 }
 
-/** Compiled content-type patterns, cached because a document may have thousands of attachments. */
+/** Compiled content-type patterns, cached because a document can have thousands of attachments. */
 const typePatterns = new Map<string, RegExp>();
 const TYPE_PATTERNS_MAX = 100;
 
@@ -153,7 +153,7 @@ export async function storeUpload(
 }
 
 /**
- * Like `storeUpload` for each upload, but stores many small ones per transaction. Reads the
+ * Like `storeUpload` for each upload, but stores many small attachments per transaction. Reads the
  * iterable lazily.
  */
 export async function storeUploads(
@@ -189,8 +189,9 @@ function describedUpload(
     digest,
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
-    // As in CouchDB, replicated attachments (`new_edits=false`) are also compressed. The digests in
-    // backups are those of the compressed bytes.
+    // As in CouchDB, replicated attachments (`new_edits=false`) are compressed too. A backup of a
+    // database contains the digests of the compressed bytes, so attachments must be compressed when
+    // the backup is restored.
     compressionLevel: isGzip ? undefined : compressionLevelOf(settings, contentType),
   };
 }
@@ -229,7 +230,7 @@ function inlineUpload(
   }
   const bytes = inlineBytes(content);
   if (bytes === undefined) throw badRequest(`Invalid attachment data for ${name}`);
-  // Inline data are never encoded. Members such as `encoding` may be left over from an older
+  // Inline data are never encoded. Members such as `encoding` can be left over from an older
   // revision and are ignored.
   return { ...describedUpload(settings, { name, contentType, revisionPosition }, mode), bytes };
 }

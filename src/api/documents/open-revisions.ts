@@ -78,7 +78,7 @@ export async function readRevisionsAsked(
   });
 }
 
-/** Removes duplicates, since several revisions may have the same latest leaf. */
+/** Removes duplicates, because several revisions can have the same latest leaf. */
 function withoutRepetition(rows: readonly OpenRevision[]): OpenRevision[] {
   const seen = new Set<string>();
   return rows.filter((row) => {

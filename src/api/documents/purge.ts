@@ -56,7 +56,7 @@ async function purge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return jsonText(201, `{"purge_seq":null,"purged":{${members.join(",")}}}`);
 }
 
-/** Uses one transaction per page, because a large leaf may have thousands of keys. */
+/** Uses one transaction per page, because a large leaf can have thousands of keys. */
 async function* purgeBatch(
   parts: DatabaseParts,
   call: Call,
@@ -154,7 +154,7 @@ async function readAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiRespo
   return json(200, ttl === undefined ? {} : { deleted_document_ttl: ttl });
 }
 
-/** Replaces the setting. If it has no time to live, the server's default applies. */
+/** Replaces the setting. If the new setting has no time to live, the server's default applies. */
 async function writeAutoPurge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   let ttl: string | undefined;

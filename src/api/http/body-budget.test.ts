@@ -58,7 +58,7 @@ test("a body that waits longer than ten seconds is rejected because of overload"
   await expect(waiting).rejects.toMatchObject({ code: "API_OVERLOADED" });
 });
 
-test("short bodies never wait, and one body at a time may exceed the budget", async () => {
+test("short bodies never wait, and one body at a time can exceed the budget", async () => {
   const { budget } = open(MIB);
   const large = budget.open();
   await large.hold(64 * MIB, never);

@@ -1,20 +1,23 @@
 /**
  * Budget for the bytes of all request bodies that a node holds at a time, after decompression. The
  * bytes of a body are reserved as they arrive, before they are stored. When the budget is
- * exhausted, one request may exceed it, so that partially received bodies do not wait for each
- * other indefinitely. All other requests wait for memory to be released, and are rejected with an
- * OverloadedError (503 with `Retry-After`) if that takes too long.
+ * exhausted, one request is allowed to exceed it, so that partially received bodies do not wait for
+ * each other indefinitely. All other requests wait for memory to be released, and are rejected with
+ * an OverloadedError (503 with `Retry-After`) if that takes too long.
  */
 import { type Clock, waitAtMost } from "../../base/index.ts";
 import { OverloadedError } from "./admission.ts";
 
 /**
- * Length of the uncounted beginning of each body. The limit on concurrent requests bounds the sum.
+ * Number of bytes at the beginning of each body that are not counted. The limit on concurrent
+ * requests bounds their sum.
  */
 const FREE_BYTES = 65_536;
 /** Granularity of reservations, so that not every chunk needs one. */
 const STEP_BYTES = 1_048_576;
-/** Bounds the wait for clients that send slowly. */
+/**
+ * Maximum time for which a body waits for memory, because slow clients can hold memory for long.
+ */
 const WAIT_MS_MAX = 10_000;
 
 export interface BodyBudgetLimits {
@@ -37,7 +40,7 @@ export class BodyBudget {
   readonly #limits: BodyBudgetLimits;
   readonly #waiting = new Set<() => void>();
   #heldBytes = 0;
-  /** The one request that currently may exceed the budget, until it releases its bytes. */
+  /** The one request that is allowed to exceed the budget until it releases its bytes. */
   #exceeding: BodyAllowance | undefined;
 
   constructor(clock: Clock, limits: BodyBudgetLimits) {

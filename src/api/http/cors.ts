@@ -11,11 +11,11 @@ export interface CorsSettings {
   readonly origins: readonly string[];
   readonly credentials: boolean;
   readonly methods: readonly string[];
-  /** Headers that a script may send; in lower case. */
+  /** Headers that a script is allowed to send; in lower case. */
   readonly headers: readonly string[];
   /**
-   * Response headers that a script may read in addition to those that are always exposed; in lower
-   * case.
+   * Response headers that a script is allowed to read in addition to those that are always exposed;
+   * in lower case.
    */
   readonly exposedHeaders: readonly string[];
   readonly maxAgeSec: number;
@@ -107,7 +107,7 @@ export function corsHeaders(corsOf: CorsOf, request: ApiRequest, headers: Header
   };
 }
 
-/** Whether the request comes from a page that may send it with the user's credentials. */
+/** Whether the request comes from a page that is allowed to send it with the user's credentials. */
 export function acceptsChange(corsOf: CorsOf, request: ApiRequest): boolean {
   const settings = acceptedOrigin(corsOf, request)?.settings;
   return settings?.credentials === true && settings.methods.includes(request.method);

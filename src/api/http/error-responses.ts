@@ -146,7 +146,9 @@ export function errorResponse(error: unknown): ApiResponse {
   return status === TRY_AGAIN.status ? comeBack(members) : json(status, members);
 }
 
-/** Creates a 503 response with `Retry-After`, for a request that may succeed if repeated later. */
+/**
+ * Creates a 503 response with `Retry-After`, for a request that might succeed if repeated later.
+ */
 export function comeBack(members: ErrorMembers): ApiResponse {
   return json(TRY_AGAIN.status, members, { "Retry-After": String(RETRY_AFTER_SEC) });
 }

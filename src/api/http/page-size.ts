@@ -1,6 +1,6 @@
 /**
  * Chooses the number of documents that are read in one transaction and held until they are sent. A
- * document may be as large as eight megabytes, but most are about one kilobyte. The first page is
+ * document can be as large as eight megabytes, but most are about one kilobyte. The first page is
  * therefore small, and the size of later pages is computed from the documents read so far.
  */
 const FIRST_COUNT = 10;

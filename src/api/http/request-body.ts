@@ -26,7 +26,7 @@ import { OverloadedError } from "./admission.ts";
 import type { Call } from "./call.ts";
 
 /**
- * Maximum size of a buffered body. Parsing its parts may take many times as much memory. Streams
+ * Maximum size of a buffered body. Parsing its parts can take many times as much memory. Streams
  * have no limit.
  */
 export const BODY_BYTES_MAX = 64 * 1024 * 1024;
@@ -64,8 +64,8 @@ export type BodyContent = "documents" | "document" | "question";
 export type MemberNames = "unique" | "any";
 
 /**
- * The body of a request that contains no documents, as JSON. Throws a ProtocolError if it is not
- * JSON, or if an object has duplicate member names.
+ * The body of a request that contains no documents, as JSON. Throws a ProtocolError if the body is
+ * not JSON, or if an object has duplicate member names.
  */
 export async function readJsonBody(
   call: Call,
@@ -86,7 +86,7 @@ export async function readDocumentBody(
 }
 
 /**
- * Parses a document, which may be long, from the bytes of a body. Yields to the event loop. Throws
+ * Parses a document, which can be long, from the bytes of a body. Yields to the event loop. Throws
  * like `readDocumentBody`.
  */
 export async function readLongDocument(
@@ -181,8 +181,8 @@ export async function parsedMembers(
 }
 
 /**
- * The value of the only member that the body of a command may have; undefined if the member or the
- * body is missing. Throws a ProtocolError 400.
+ * The value of the only member that the body of a command is allowed to have; undefined if the
+ * member or the body is missing. Throws a ProtocolError 400.
  */
 export async function readOnlyMember(call: Call, name: string): Promise<unknown> {
   const bytes = await readBody(call, "question");
@@ -221,7 +221,7 @@ export function membersByName(object: JsonValue): ReadonlyMap<string, JsonValue>
 }
 
 /**
- * Returns a request body that is a JSON object with many members, for the caller to process one by
+ * Returns a request body that is a JSON object with many members, which the caller parses one by
  * one. Throws a ProtocolError for duplicate member names.
  */
 export async function readJsonRows(
@@ -314,8 +314,8 @@ function asJson(outline: () => JsonValue): JsonValue {
 }
 
 /**
- * Rejects unpaired surrogates: CouchDB does not accept them, so the document could not be
- * replicated to it.
+ * Returns the options for a scan. Unpaired surrogates are rejected: CouchDB does not accept them,
+ * so the document could not be replicated to CouchDB.
  */
 function scanOptions({ depthMax, content, findsRepeats }: Look) {
   const options = { depthMax, findsRepeats, isPortable: true };

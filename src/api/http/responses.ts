@@ -55,8 +55,8 @@ export function jsonAsIs(
 const NEW_LINE = Uint8Array.of(0x0a);
 
 /**
- * JSON produced while it is sent. The first piece is awaited, so that an error before it becomes an
- * error response rather than a broken stream.
+ * JSON produced while it is sent. The first piece is awaited, so that an error before the first
+ * piece becomes an error response rather than a broken stream.
  */
 export async function streamedJson(
   status: number,

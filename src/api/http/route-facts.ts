@@ -35,7 +35,7 @@ export type Access =
 
 /**
  * Whether a request counts towards the concurrency limit (`[tandem] max_requests`). Live feeds do
- * not, nor do requests that operators need on an overloaded node.
+ * not count, and neither do requests that operators need on an overloaded node.
  */
 export type AdmissionRule = "counted" | "free" | "free-if-live";
 

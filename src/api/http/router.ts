@@ -82,7 +82,7 @@ export class Router {
     );
   }
 
-  /** Methods and paths of the routes that may be called in a batch, sorted. */
+  /** Methods and paths of the routes that are allowed in a batch, sorted. */
   get batched(): readonly string[] {
     return this.#routes
       .filter(({ facts }) => facts.isBatched)

@@ -130,8 +130,8 @@ function parseQuery(
 }
 
 /**
- * Whether `key` is the only one of `keys`. As in CouchDB, both parameters are accepted in this
- * case.
+ * Whether `key` is the only one of `keys`. As in CouchDB, the parameters `key` and `keys` can be
+ * combined in this case.
  */
 function isOnly(key: unknown, keys: readonly unknown[]): boolean {
   return keys.length === 1 && printJson(key) === printJson(keys[0]);
@@ -145,8 +145,8 @@ interface AskedRange {
 }
 
 /**
- * The requested range, restricted to the scope. Ids are strings; any other JSON value sorts before
- * or after all of them.
+ * The requested range, restricted to the scope. Ids are strings; other JSON values sort before or
+ * after all ids.
  */
 function range(
   { start, end, descending, inclusiveEnd }: AskedRange,

@@ -75,7 +75,7 @@ export const LOCAL: Scope = {
   total: async () => null,
 };
 
-// Rows of `_all_docs` and `_design_docs`
+// Rows of `_all_docs` and `_design_docs`.
 
 async function documentPage(
   tx: ReadTransaction,
@@ -155,7 +155,7 @@ async function documentById(
   return documentRow(tx, database, { id, revision, document }, query);
 }
 
-// Rows of `_local_docs`
+// Rows of `_local_docs`.
 
 async function localPage(
   tx: ReadTransaction,

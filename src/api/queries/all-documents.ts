@@ -242,7 +242,9 @@ function* rowPieces(
   else yield* oneLineWithin(`${head},"doc":`, document, "}");
 }
 
-/** Returns synchronously unless attachments have to be read. */
+/**
+ * The document of a row, as JSON text. Returns synchronously unless attachments have to be read.
+ */
 function documentJson(
   parts: DatabaseParts,
   call: Call,

@@ -43,7 +43,7 @@ export interface FindQuery {
   readonly executionStatistics: boolean;
   /** The requested index: name of the design document and, optionally, of the view. */
   readonly useIndex: readonly string[];
-  /** Whether another index, or all documents, may be used instead. */
+  /** Whether the query is allowed to use another index, or to read all documents. */
   readonly allowFallback: boolean;
   /** Parameters that have no effect without shards. `_explain` returns them. */
   readonly ignored: {

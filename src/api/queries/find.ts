@@ -119,7 +119,7 @@ async function* texts(
 }
 
 /**
- * A document that may match, or the values in its index entry, with the bookmark for continuing
+ * A document that might match, or the values in its index entry, with the bookmark for continuing
  * after it.
  */
 type Found = (FoundDocument | { readonly covered: JsonText }) & { readonly bookmark: Bookmark };
@@ -129,7 +129,7 @@ interface FoundDocument {
   readonly view: DocumentView;
 }
 
-/** One pass over the documents that may match. */
+/** One pass over the documents that might match. */
 class Scan {
   readonly #parts: DatabaseParts;
   readonly #call: Call;
@@ -277,7 +277,7 @@ class Scan {
     let startId = seen ?? first;
     const size = new PageSize();
     for (;;) {
-      // The first row may repeat the last one of the previous page.
+      // The first row can be a repetition of the last row of the previous page.
       const limit = size.count + 1;
       const { database, ids, views } = await readDatabase(
         this.#parts,
@@ -322,7 +322,7 @@ function lengthOf(
   return lengths.reduce((sum, length) => sum + length, 0);
 }
 
-/** Range of the entries that may match. */
+/** Range of the entries that might match. */
 function entryRange(index: Index, plan: Chosen): EntryRange {
   const fields: FieldRange[] = [];
   for (const [at, range] of plan.ranges.entries()) {

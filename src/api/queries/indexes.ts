@@ -1,6 +1,6 @@
 /**
- * `_index` (`mango_httpd`, `mango_idx`): lists, creates and removes indexes. They are views of
- * design documents with language `query`.
+ * `_index` (`mango_httpd`, `mango_idx`): lists, creates and removes indexes. An index is a view of
+ * a design document with language `query`.
  */
 import {
   isJsonObject,
@@ -38,7 +38,7 @@ import { indexView } from "./explanation.ts";
 import { indexName, invalid, positive, readSelector, readSort } from "./find-query.ts";
 import { indexState, listIndexes } from "./plan.ts";
 
-/** Maximum attempts: other requests may change the same design document concurrently. */
+/** Maximum number of attempts. Other requests can change the same design document concurrently. */
 const CONFLICTS_MAX = 10;
 /** Known members of a request's body. */
 const KNOWN_KEYS = ["index", "type", "name", "ddoc", "w", "partitioned"];

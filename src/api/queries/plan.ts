@@ -78,7 +78,7 @@ export function isCovered(
   { fields, selectorFields, conflicts }: FindQuery,
 ): boolean {
   const named = [...fields, ...selectorFields.indexable, ...selectorFields.unindexable];
-  // An index may contain `_conflicts`. A query without `conflicts=true` must not see that member,
+  // An index can contain `_conflicts`. A query without `conflicts=true` must not see that member,
   // so it reads the documents.
   const seesConflicts = conflicts || !named.some((field) => fieldPath(field)[0] === CONFLICTS);
   return fields.length > 0 && seesConflicts && covers(index, named);
@@ -100,7 +100,7 @@ export function shortName(design: string): string {
 
 /**
  * Progress of an index build. Opens the database in full, not as visible to the caller, because the
- * wait does not depend on which documents the user may see.
+ * wait does not depend on which documents the user is allowed to see.
  */
 export function indexState(
   { kv, databases, indexes }: DatabaseParts,

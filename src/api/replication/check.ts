@@ -30,7 +30,7 @@ export interface CheckParts {
 const DATABASE_DEFAULT = "_replicator";
 /** Maximum size of the body, close to the limit for replication documents. */
 const CHECKED_BYTES_MAX = 2_000_000;
-/** Placeholder id of an unnamed document, unlikely to exist. */
+/** Placeholder id of an unnamed document. No document is likely to have this id. */
 const NO_ID = "(a replication that is checked)";
 
 export function checkRoutes(parts: CheckParts): readonly Route[] {

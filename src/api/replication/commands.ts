@@ -49,7 +49,10 @@ export function commandRoutes({ bulk }: Pick<Replicator, "bulk">): readonly Rout
   ];
 }
 
-/** The response to a command: its counts, or 202 while it runs. `Location` names the command. */
+/**
+ * The response to a command: its counts, or a 202 while the command runs. `Location` names the
+ * command.
+ */
 export function commandAnswer(
   { id, state, matched, changed }: BulkCommand,
   listed: Partial<Pick<CommandedJobs, "jobs">> = {},

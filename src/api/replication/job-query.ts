@@ -50,7 +50,7 @@ export function pageOf(call: Call): AskedPage {
   return { ...asked, order, descending, after, skip, limit };
 }
 
-/** The query of a list of events. The rule is not resolved, because it may no longer exist. */
+/** The query of a list of events. The rule is not resolved, because it might no longer exist. */
 export interface AskedEvents {
   readonly asked: AskedFilter;
   readonly own: Pick<EventFilter, "job" | "endpoint" | "kinds" | "ruleName">;

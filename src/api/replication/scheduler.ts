@@ -100,7 +100,7 @@ async function showJob({ replicator, shownUrl }: SchedulerParts, call: Call): Pr
 
 /**
  * Handles `_scheduler/docs/{db}` and `_scheduler/docs/{db}/{docid}`. Slashes in the database's name
- * may be unescaped.
+ * can be unescaped.
  */
 async function documents(parts: SchedulerParts, call: Call): Promise<ApiResponse> {
   const segments = parameter(call, "path").split("/");

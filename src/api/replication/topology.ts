@@ -1,6 +1,7 @@
 /**
  * `GET /_tandem/topology`: the databases that jobs copy from and to. CouchDB has no counterpart.
- * Reading 10,000 jobs takes seconds, so requests with the same filters share a response.
+ * Reading 10,000 jobs takes seconds, so requests with equal filters share a response for two
+ * seconds.
  */
 import { QUERIES, type Topology } from "../../contract/index.ts";
 import { TOPOLOGY_JOBS_MAX, TopologyBuilder } from "../../replicator/index.ts";

@@ -51,8 +51,8 @@ const BODY_HEADERS = [
   "content-type",
 ];
 /**
- * Headers that a request in a batch may have. With other headers, it could appear to have passed
- * through a proxy.
+ * Headers that a request in a batch is allowed to have. With other headers, the request could
+ * appear to have passed through a proxy.
  */
 const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
 
@@ -60,9 +60,9 @@ const OWN_HEADERS: ReadonlySet<string> = new Set(["accept", "content-type"]);
 export interface BatchMembers {
   /** Answers a request of an authenticated user. */
   answer(request: ApiRequest, user: User, requestId: string): Promise<ApiResponse>;
-  /** Whether the route of the decoded path may be called in a batch. */
+  /** Whether the route of the decoded path is allowed in a batch. */
   isBatched(method: string, segments: readonly string[]): boolean;
-  /** Methods and paths of all routes that may be called in a batch. */
+  /** Methods and paths of all routes that are allowed in a batch. */
   batched(): readonly string[];
 }
 

@@ -47,7 +47,7 @@ export function dashboardRoutes(files: StaticFiles | undefined): Route[] {
   ];
 }
 
-/** Relative URLs in a page require a trailing slash. */
+/** Redirects to the path with a trailing slash, which relative URLs in a page require. */
 function redirect(call: Call): ApiResponse {
   const headers = { ...HEADERS, Location: `${serverUrl(call)}/_dashboard/` };
   return { status: 301, headers, body: undefined };

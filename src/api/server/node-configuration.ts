@@ -27,14 +27,17 @@ export interface NodeConfiguration {
   section(section: string): ReadonlyMap<string, string>;
   /** The value in effect; undefined if it is not set and has no default. */
   get(section: string, key: string): string | undefined;
-  /** Returns the previous value, empty for none. Throws CONFIG_INVALID, or a ProtocolError 403. */
+  /**
+   * Sets a value. Returns the previous value, or an empty string. Throws CONFIG_INVALID, or a
+   * ProtocolError 403.
+   */
   set(
     section: string,
     key: string,
     text: string,
     options: { readonly persist: boolean },
   ): Promise<string>;
-  /** Returns the previous value, if any. */
+  /** Removes a value. Returns the previous value, if any. */
   delete(
     section: string,
     key: string,

@@ -10,7 +10,7 @@ export function openApiRoute(
   { version }: { readonly version: string },
 ): Route {
   // Created on the first request, because other requests do not need the schemas. Cached, because
-  // anyone may request it.
+  // everyone can request it.
   let text: string | undefined;
   return defineRoute("GET", "/_tandem/openapi.json", PUBLIC, async () => {
     const { openApiDocument } = await loadOpenApi();

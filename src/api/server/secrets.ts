@@ -26,7 +26,7 @@ export interface SecretKeysStatus {
   };
   /** Ids of the sealing keys available to this node. */
   readonly hereIds: readonly string[];
-  /** Where this node gets its sealing keys from. */
+  /** Source of this node's sealing keys. */
   readonly source: string;
   readonly rotation: {
     readonly state: string;

@@ -7,7 +7,10 @@ import { defineRoute, type Route } from "../http/router.ts";
 /** Reads the format of the store, and enables a higher one. */
 export interface StoreFormats {
   status(): Promise<UpgradeStatus>;
-  /** Throws FORMAT_NOT_ENABLED if a node does not support a higher format. */
+  /**
+   * Enables the highest format that all nodes support. Throws FORMAT_NOT_ENABLED if a node supports
+   * no higher format than the current one.
+   */
   enable(): Promise<UpgradeStatus>;
 }
 

@@ -37,7 +37,7 @@ export function utilityRoutes(files: StaticFiles | undefined): Route[] {
   ];
 }
 
-/** Relative URLs in a page require a trailing slash. */
+/** Redirects to the path with a trailing slash, which relative URLs in a page require. */
 function redirect(call: Call): ApiResponse {
   const location = `${serverUrl(call)}/_utils/`;
   return { status: 301, headers: { Location: location }, body: undefined };

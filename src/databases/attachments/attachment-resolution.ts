@@ -13,12 +13,12 @@ export type Resolution =
   | { readonly kind: "resolved"; readonly attachments: readonly Attachment[] }
   | { readonly kind: "missing-stub"; readonly name: string };
 
-/** Lists of attachments that stubs may refer to, in order of precedence. */
+/** Lists of attachments to which stubs can refer, in order of precedence. */
 export type StubSource = readonly (readonly Attachment[])[];
 
 /**
  * Resolves edits in batches, and yields to the event loop between batches if necessary, because a
- * document may have two thousand attachments.
+ * document can have two thousand attachments.
  */
 export async function resolveAttachments(
   tx: ReadTransaction,

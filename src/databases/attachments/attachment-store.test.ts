@@ -391,7 +391,7 @@ describe("references", () => {
     expect(await store.storedContentCount()).toBe(0);
   });
 
-  test("content that no leaf references is reclaimed after its retention time, and no other content", async () => {
+  test("only content that no leaf references is reclaimed, after its retention time", async () => {
     const store = await openAttachments();
     const kept = await store.stage(HELLO);
     const released = await store.stage(noise(200_000));

@@ -6,7 +6,7 @@
  *   staged       chunks and a marker with its time; once complete, a content record
  *   referenced   one key for each leaf and name that refers to it, written and cleared by
  *                `document-writer.ts`
- *   released     no reference, and a marker with the time at which the last one was removed
+ *   released     no reference, and a marker with the time of the removal of the last reference
  *
  * `reclaim` considers only markers of a certain age, and deletes content without a reference. A
  * transaction that adds a reference reads the content's record, and therefore conflicts with a
@@ -238,7 +238,7 @@ export class AttachmentStore {
 
   /**
    * Reads an attachment. Throws STORE_ATTACHMENT_CONTENT_GONE if the last leaf that references it
-   * was removed meanwhile.
+   * is removed during the read.
    */
   async *read(
     database: Database,
@@ -479,8 +479,8 @@ class Upload implements ContentSink {
   }
 
   /**
-   * Checks that the chunks of an upload have not been reclaimed, which happens if it pauses for
-   * longer than the reclaim age.
+   * Checks that the chunks of an upload have not been reclaimed, which happens if the upload pauses
+   * for longer than the reclaim age.
    */
   async #assertMarked(tx: Transaction, oldMarkerMs: number, newMarkerMs: number): Promise<void> {
     const { keys } = this.#database;

@@ -35,8 +35,8 @@ export interface ChangesOptions {
 }
 
 /**
- * Maximum number of documents that are looked up individually. Above it, all changes are scanned,
- * as in CouchDB.
+ * Maximum number of documents that are looked up individually. For more documents, all changes are
+ * scanned, as in CouchDB.
  */
 export const LOOKED_UP_MAX = 100;
 

@@ -60,7 +60,7 @@ interface WrittenRows {
   /** Rows by hexadecimal versionstamp. */
   readonly rows: Map<string, Versionstamp>;
   /**
-   * Number of transactions that have begun to record this update since the last of them committed.
+   * Number of transactions that have begun to record this update since one of them last committed.
    */
   begunCount: number;
 }

@@ -1,5 +1,6 @@
 /**
- * Checks that a reader that starts at a time receives every later change, even if clocks are set.
+ * Checks that a reader that starts at a time receives every later change, even if clocks are set
+ * back.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -16,7 +17,7 @@ const stepOf = ({ versionstamp }: TimeEntry): number =>
   new DataView(versionstamp.bytes.buffer).getUint32(0);
 
 /**
- * At each step the clock advances, and a change or an entry is written. The clock may be set back
+ * At each step the clock advances, and a change or an entry is written. The clock can be set back
  * after an entry.
  */
 const history = fc

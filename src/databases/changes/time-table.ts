@@ -3,9 +3,9 @@
  * its versionstamp were committed before its time. A reader that starts at this versionstamp
  * therefore receives every later change.
  *
- * The versionstamps ascend. The times may not ascend, because clocks are set and differ between
- * nodes. A search by time therefore stops at the first entry with a later time. Thus a clock that
- * was ahead for some time makes readers start too early, but not too late.
+ * The versionstamps ascend. The times do not always ascend, because clocks are adjusted and differ
+ * between nodes. A search by time therefore stops at the first entry with a later time. Thus a
+ * clock that was ahead for some time makes readers start too early, but not too late.
  */
 import type { TimeEntry } from "../records/time-record.ts";
 
@@ -18,7 +18,8 @@ export const ENTRY_INTERVAL_MS = 5 * 60_000;
 export const ENTRIES_MAX = 100;
 
 /**
- * Appends an entry. If there are more than `countMax`, removes some, so that gaps grow with age.
+ * Appends an entry. If there are then more than `countMax` entries, removes some, so that gaps grow
+ * with age.
  */
 export function withEntry(
   entries: readonly TimeEntry[],
@@ -37,7 +38,7 @@ export function withEntry(
   return table;
 }
 
-/** Returns the last entry from which a reader of the changes since `timeMs` may start. */
+/** Returns the last entry from which a reader of the changes since `timeMs` can start. */
 export function entryBefore(entries: readonly TimeEntry[], timeMs: number): TimeEntry | undefined {
   let found: TimeEntry | undefined;
   for (const entry of entries) {

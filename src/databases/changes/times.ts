@@ -67,7 +67,7 @@ export class Times {
     return periods.filter(({ changeCount }) => changeCount > 0);
   }
 
-  /** Discards the known times of this database up to now. */
+  /** Discards all times of this database that have been recorded so far. */
   async reset(tx: Transaction): Promise<void> {
     const { keys, assertExists } = this.#parts;
     await assertExists(tx);

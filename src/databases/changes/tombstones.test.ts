@@ -100,7 +100,7 @@ describe("a purge by age", () => {
     expect(leaves).toHaveLength(2);
   });
 
-  test("keeps a document that is created again meanwhile", async () => {
+  test("keeps a document that is re-created while the purge is in progress", async () => {
     await tombstones("a", "b");
     await pass();
     await pass();
@@ -149,7 +149,7 @@ describe("a purge by age", () => {
     expect(await ids()).toEqual([]);
   });
 
-  test("does not purge the rest of a document that is created again between transactions", async () => {
+  test("does not purge the rest of a document that is re-created between transactions", async () => {
     const many = Array.from({ length: 1_500 }, (_, index) =>
       replicated("many", [`1-${index.toString(16).padStart(32, "0")}`], { deleted: true }),
     );

@@ -89,8 +89,8 @@ export class Tombstones {
   }
 
   /**
-   * Purges as many tombstones older than `beforeMs` as one transaction may purge. If the previous
-   * call returned a `rest`, purges that instead.
+   * Purges as many tombstones older than `beforeMs` as are allowed in one transaction. If the
+   * previous call returned a `rest`, purges the `rest` instead.
    */
   async purge(
     tx: Transaction,
@@ -106,7 +106,7 @@ export class Tombstones {
     const page = await this.#page(tx, since, beforeMs);
     const done = await this.#purge(tx, page.tombstones, context);
     const begun = new Set(done.purged.map(({ id }) => id));
-    // Partially purged documents have moved to the end of the update sequence, so the next page may
+    // Partially purged documents have moved to the end of the update sequence, so the next page can
     // begin after their old positions.
     const next = done.rest.find(({ id }) => !begun.has(id));
     const through = next === undefined ? page.through : (page.before.get(next.id) as string);

@@ -22,8 +22,8 @@
  * - Some of these transactions also sweep (`change-sweep.ts`): they merge partial counts into
  *   preceding ones, and clear redundant boundaries.
  *
- * Only sweeps read the partial counts of other transactions, and these are rarely written by
- * anything but other sweeps.
+ * Only sweeps read the partial counts of other transactions. The counts that they read are rarely
+ * written, except by other sweeps.
  */
 import type { Random } from "../../base/index.ts";
 import {

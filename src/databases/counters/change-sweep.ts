@@ -2,9 +2,9 @@
  * Limits the number of partial counts and boundaries of the update sequence (`change-counts.ts`
  * defines their invariant).
  *
- * A partial count without a boundary is merged: it is read and cleared, and added to that of the
- * preceding boundary. If two boundaries are close, one of them is cleared; its partial count
- * remains until a later sweep merges it, because concurrent transactions may still add to it.
+ * A partial count without a boundary is merged: it is read and cleared, and added to the partial
+ * count of the preceding boundary. If two boundaries are close, one of them is cleared. Its partial
+ * count remains until a later sweep merges it, because concurrent transactions can still add to it.
  */
 import { hexEncode } from "../../base/index.ts";
 import type {

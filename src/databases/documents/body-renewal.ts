@@ -14,7 +14,7 @@ import type { AssertExists } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
 /**
- * Maximum total size of the bodies that one transaction reads and writes. A document may have a
+ * Maximum total size of the bodies that one transaction reads and writes. A document can have a
  * thousand leaves, and a transaction of FoundationDB is limited to 10 MB and 5 s.
  */
 const RENEWED_BYTES_MAX = 2_000_000;
@@ -47,9 +47,9 @@ export class BodyRenewal {
 
   /**
    * Rewrites bodies starting at leaf `firstLeaf`, as many as fit into one transaction. Invisible to
-   * readers. Must not be called for a document written by this transaction. Concurrently added
-   * leaves may change the indexes of other leaves; a caller that needs every body renewed has to
-   * check again.
+   * readers. Must not be called for a document written by this transaction. Leaves that are added
+   * concurrently can change the indexes of other leaves. A caller that needs every body renewed
+   * therefore has to check all bodies again.
    */
   async renew(tx: Transaction, id: string, firstLeaf: number): Promise<RenewedBodies> {
     await this.#assertExists(tx);

@@ -1,12 +1,12 @@
 /**
  * Documents with conflicts, that is, with two or more leaves that are not deleted. The writer of
- * such a document maintains its conflict row, and the number of these rows per database in the
+ * such a document maintains its conflict row, and the number of conflict rows per database in the
  * registry.
  *
- * Databases written in an older format have no conflict rows until the store uses the newer format.
- * Then their changes are searched for conflicts page by page (`search`). Until this search is
- * complete, a conflict may have no row. A row is therefore read before a document with a conflict
- * is written, and only an existing row is subtracted from the number.
+ * A database written in an older format has no conflict rows. When the store uses the newer format,
+ * the changes of the database are searched for conflicts page by page (`search`). Until this search
+ * is complete, a conflict might have no row. The row is therefore read before a document with a
+ * conflict is written, and the number is only reduced if the row exists.
  */
 import type { Clock, Page } from "../../base/index.ts";
 import {
@@ -39,7 +39,7 @@ export type KeepsConflicts = (tx: ReadTransaction) => Promise<boolean>;
 /** Default number of changes that one transaction of a search reads. */
 const SEARCH_PAGE_ROWS = 1_000;
 /**
- * Maximum number of documents that one transaction of a search loads. Each document may have a
+ * Maximum number of documents that one transaction of a search loads. Each document can have a
  * large revision tree.
  */
 const SEARCH_DOCUMENTS_MAX = 50;

@@ -59,11 +59,11 @@ export interface DocumentPurgerParts {
 
 /** Leaves purged in one transaction. */
 export interface PurgedPage {
-  /** Purged leaves by document. Omits documents all of whose leaves are in `rest`. */
+  /** Purged leaves by document. A document is omitted if all its leaves are in `rest`. */
   readonly purged: readonly Purge[];
   /**
-   * Leaves to be purged in the next transaction, because their records exceed what one transaction
-   * may clear.
+   * Leaves to be purged in the next transaction, because one transaction cannot clear the records
+   * of all leaves.
    */
   readonly rest: readonly Purge[];
 }
@@ -90,9 +90,9 @@ export class DocumentPurger {
   }
 
   /**
-   * Purges at least one leaf, and as many as one transaction may clear. Must be called at most once
-   * per transaction, with each document once. Purges the leaves of a document in reverse order, so
-   * that a leaf left for the next transaction never becomes the winner in between.
+   * Purges at least one leaf, and as many as one transaction is allowed to clear. Must be called at
+   * most once per transaction, with each document once. Purges the leaves of a document in reverse
+   * order, so that a leaf left for the next transaction never becomes the winner in between.
    */
   async purge(batch: Batch, purges: readonly Purge[]): Promise<PurgedPage> {
     const { tx, state } = batch;
@@ -195,7 +195,7 @@ export class DocumentPurger {
 
   /**
    * Finds the leaves to be purged, as many as the budget permits. Reads their attachment lists one
-   * by one, because a list may be large.
+   * by one, because a list can be large.
    */
   async #findLeaves(
     tx: Transaction,
@@ -261,7 +261,7 @@ export class DocumentPurger {
       tx.setVersionstampedValue(keys.purge.key({ number }), encodePurgeRecord(id, revisions));
     }
     // The last record is always kept, because its key contains the number of purges. After the
-    // limit has been lowered, several purges may be needed to clear all excess records.
+    // limit has been lowered, it can take several purges to clear all excess records.
     const firstKept = number - limit + 1;
     if (firstKept <= 1 || first === undefined) return;
     const end = Math.min(firstKept, keys.purge.unpack(first).number + CLEARED_KEYS_MAX);

@@ -29,7 +29,9 @@ import {
 } from "../revisions/revision-tree.ts";
 import { type LoadedDocument, type Place, stateOf } from "../transaction-state.ts";
 
-/** Filters a document for a reader; returns `undefined` if it is hidden. */
+/**
+ * Filters a document for a reader. Returns `undefined` if the document is hidden from the reader.
+ */
 export type ReadRule = (document: Document) => Document | undefined;
 
 export class DocumentReader {
@@ -207,7 +209,7 @@ export class DocumentReader {
     return keyText(await tx.getKey(firstGreaterOrEqual(key))) === keyText(key);
   }
 
-  /** Returns the record of a leaf's body in its stored form. */
+  /** Returns the chunks of a leaf's body in stored form. */
   bodyChunks(tx: ReadTransaction, id: string, node: LeafNode): Promise<Value[]> {
     const keyOf = (chunk: number): Key => leafKey(this.#keys.body, id, node, chunk);
     return readChunks(tx, node.leaf.bodyChunkCount, keyOf);

@@ -65,7 +65,7 @@ export interface Prepared {
   readonly edit: DocumentEdit;
   readonly judged: Writable;
   readonly attachments: readonly Attachment[];
-  /** Attachments of leaves that may be replaced. */
+  /** Attachments of the leaves that the edit might replace. */
   readonly leafAttachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
   /**
    * The document's write count when the edit was judged. If the count has changed since, the edit
@@ -264,8 +264,8 @@ export class DocumentWriter {
     const hash = newRevisionHash(this.#runtime.digests, { deleted, parent, body, attachments });
     const revision = { generation: (parent?.generation ?? 0) + 1, hash };
     const hashes = parent === undefined ? [hash] : [hash, parent.hash];
-    // A replication may have written the same revision without its history. Then only the parent of
-    // the revision is new.
+    // A replication might have written the same revision without its history. In this case, only
+    // the parent of the revision is new.
     const isKnown = tree.find(revision) !== undefined;
     tree.graft({ start: revision.generation, hashes }, isKnown ? undefined : leafOf(revision));
     return revision;
@@ -296,7 +296,7 @@ export function isStale(state: TransactionState, { edit, judged, writeCount }: P
   return written !== judged.loaded || written.writeCount !== writeCount;
 }
 
-/** Returns the leaves with attachments that the edit may replace. */
+/** Returns the leaves with attachments that the edit might replace. */
 function replacedLeaves(judged: Writable): readonly LeafNode[] {
   if (judged.kind === "replicated") return judged.loaded.tree.leaves.filter(hasAttachments);
   const { parent } = judged;
@@ -336,8 +336,8 @@ function tipOf({ start, hashes }: RevisionPath): RevisionParts {
 }
 
 /**
- * Returns the attachments that stubs may refer to. The attachments of leaves on the edit's own path
- * come first.
+ * Returns the attachments to which stubs can refer. The attachments of leaves on the edit's own
+ * path come first.
  */
 function stubSource(
   judged: Writable,

@@ -140,7 +140,8 @@ export class Documents {
   }
 
   /**
-   * Returns the revisions that each document's tree lacks, and leaves that may be their ancestors.
+   * Returns the revisions that each document's tree lacks, and leaves that could be their
+   * ancestors.
    */
   async missingRevisions(
     tx: ReadTransaction,

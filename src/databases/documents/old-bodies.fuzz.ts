@@ -14,8 +14,8 @@ import { CONTEXT, interactive, type OpenStore, openStore, replicated } from "../
 
 const IDS = ["d", "e"];
 /**
- * Key elements below the subspace of the test's registry: a database, its body, references of
- * attachments, and old bodies.
+ * Elements of keys below the subspace of the test's registry: the number of the database subspace,
+ * and the numbers of its bodies, attachment lists, references, contents and old bodies.
  */
 const [DATABASE, BODY, LIST, REFERENCE, CONTENT, OLD_BODY] = [2, 2, 3, 12, 10, 21];
 

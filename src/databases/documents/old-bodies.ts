@@ -28,11 +28,11 @@ import type { DocumentReader } from "./document-reader.ts";
 const SWEEP_PAGE_ROWS = 50;
 /**
  * Maximum number of keys cleared per transaction, because the transaction blocks all other writers.
- * A body may have a hundred keys.
+ * A body can have a hundred keys.
  */
 const CLEARED_CHUNKS_MAX = 500;
 
-/** Number of body keys that a transaction may still clear. */
+/** Number of body keys that a transaction is still allowed to clear. */
 export class ClearBudget {
   #left = CLEARED_CHUNKS_MAX;
   #isSpent = false;
@@ -105,7 +105,7 @@ export class OldBodies {
   ): boolean {
     if (leaf.deleted || (untilMs === undefined && this.#keepMs() === 0)) return false;
     const record = encodeOldBody({ ...leaf, attachments });
-    // Only a list of thousands of attachments exceeds a chunk; it is not kept.
+    // A list that exceeds a chunk is not kept. Only lists of thousands of attachments are so long.
     if (record.length > CHUNK_BYTES) return false;
     tx.set(
       this.#keys.oldBody.key({

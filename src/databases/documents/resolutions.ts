@@ -29,7 +29,7 @@ import type { AssertExists } from "../transaction-state.ts";
 export const RESOLUTIONS_MAX = 10_000;
 /** Time without progress after which another node takes over the pass. */
 const TURN_MS = 60_000;
-/** Interval between two passes if the first one left conflicts unresolved. */
+/** Interval between two passes, if the previous pass left conflicts unresolved. */
 const PASS_MS = 60_000;
 
 export interface Resolution extends ResolutionRecord {
@@ -87,7 +87,10 @@ export class Resolutions {
     return afterId;
   }
 
-  /** Records progress. Removes the row at the end of a pass that left no conflict unresolved. */
+  /**
+   * Records progress. Removes the row of the turn at the end of a pass that left no conflict
+   * unresolved.
+   */
   endTurn(tx: Transaction, turn: Omit<Turn, "seenMs">, { leftSome }: { leftSome: boolean }): void {
     if (turn.isComplete && !leftSome) tx.clear(this.#keys.resolverTurn.key({}));
     else this.#setTurn(tx, turn);

@@ -50,8 +50,8 @@ export interface AuthoredBody {
 }
 
 /**
- * Encodes a body, given in UTF-8, and the author's rights stored with it (`Authority`), if any.
- * The chunks are valid until another record is begun, and may share the memory of `text`.
+ * Encodes a body, given in UTF-8, and the author's rights stored with it (`Authority`), if any. The
+ * chunks are valid until another record is begun, and can share the memory of `text`.
  */
 export function encodeBody(
   text: Uint8Array,
@@ -138,7 +138,7 @@ export function digestBytes(digest: string): Uint8Array {
   return bytes;
 }
 
-/** Returns `undefined` for anything that is not an MD5 digest. */
+/** Like `digestBytes`, but returns `undefined` if the text is not an MD5 digest. */
 export function parseDigest(digest: string): Uint8Array | undefined {
   if (!digest.startsWith(DIGEST_PREFIX)) return undefined;
   const bytes = base64Decode(digest.slice(DIGEST_PREFIX.length));

@@ -12,7 +12,7 @@ import type { RecordWriter } from "./record-bytes.ts";
  */
 export const CHUNK_BYTES = 90_000;
 
-/** Returns at least one chunk, so that an empty value also exists. */
+/** Splits the bytes into chunks. An empty value has one empty chunk, so that it has a row. */
 export function splitChunks(bytes: Uint8Array): Uint8Array[] {
   if (bytes.length <= CHUNK_BYTES) return [bytes];
   const chunks: Uint8Array[] = [];

@@ -181,7 +181,7 @@ function readLeafState(reader: RecordReader): LeafState {
 
 function readHashes(reader: RecordReader, hashCount: number): string[] {
   if (reader.byte() === 0) return Array.from({ length: hashCount }, () => readHash(reader));
-  // A history may be long, so all hashes are converted with one call and then split.
+  // A history can be long, so all hashes are converted with one call and then split.
   const digits = reader.hex(hashCount * DIGEST_BYTES);
   const width = DIGEST_BYTES * 2;
   const hashes = new Array<string>(hashCount);

@@ -9,7 +9,7 @@ export interface RevisionStatus {
   readonly status: "available" | "missing" | "deleted";
 }
 
-/** The requested revisions that a database lacks, and leaves that may be their ancestors. */
+/** The requested revisions that a database lacks, and leaves that could be their ancestors. */
 export interface MissingRevisions {
   readonly missing: readonly Revision[];
   readonly possibleAncestors: readonly Revision[];
@@ -40,7 +40,7 @@ async function statusOf(
   return { revision, status: isThere ? "available" : "missing" };
 }
 
-/** Returns the revisions that are not in the tree, and leaves that may be their ancestors. */
+/** Returns the revisions that are not in the tree, and leaves that could be their ancestors. */
 export function missingFrom(tree: RevisionTree, revisions: readonly Revision[]): MissingRevisions {
   const missing: Revision[] = [];
   let generationMax = 0;

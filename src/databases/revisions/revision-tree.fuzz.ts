@@ -1,5 +1,5 @@
 /**
- * Compares revision trees with a naive model, a set of full paths. Draws a random forest of
+ * Compares revision trees with a naive model, a set of full paths. Generates a random forest of
  * revisions, whose branches arrive as paths, whole or stemmed, in any order.
  */
 import fc from "fast-check";
@@ -11,8 +11,8 @@ import { type LeafState, pathOf, RevisionTree } from "./revision-tree.ts";
 
 const NO_LIMIT = 1_000_000;
 
-/** A node of the drawn forest. Its parent, if any, is an earlier node. */
-interface DrawnNode {
+/** A node of the generated forest. Its parent, if any, is an earlier node. */
+interface ForestNode {
   readonly generation: number;
   readonly hash: string;
   readonly parent: number | undefined;
@@ -28,10 +28,10 @@ const forest = fc
     },
   )
   .map((drawn) => {
-    const nodes: DrawnNode[] = [];
+    const nodes: ForestNode[] = [];
     for (const [index, { parent, isRoot, deleted, salt }] of drawn.entries()) {
       const parentIndex = index === 0 || (isRoot && index % 5 === 0) ? undefined : parent % index;
-      const above = parentIndex === undefined ? undefined : (nodes[parentIndex] as DrawnNode);
+      const above = parentIndex === undefined ? undefined : (nodes[parentIndex] as ForestNode);
       // Both kinds of hashes, digests and arbitrary strings; unique, and in no particular order.
       const text = `${salt.toString(16)}${index.toString(16).padStart(2, "0")}`;
       const hash = salt % 3 === 0 ? `h${text}` : text.padEnd(32, "0");
@@ -54,15 +54,15 @@ const arrivals = forest.chain((nodes) =>
   }),
 );
 
-function pathTo(nodes: readonly DrawnNode[], tip: number, length: number): RevisionPath {
+function pathTo(nodes: readonly ForestNode[], tip: number, length: number): RevisionPath {
   const hashes: string[] = [];
   let at: number | undefined = tip;
   while (at !== undefined && hashes.length < length) {
-    const node: DrawnNode = nodes[at] as DrawnNode;
+    const node: ForestNode = nodes[at] as ForestNode;
     hashes.push(node.hash);
     at = node.parent;
   }
-  return { start: (nodes[tip] as DrawnNode).generation, hashes };
+  return { start: (nodes[tip] as ForestNode).generation, hashes };
 }
 
 function leafState(deleted: boolean): LeafState {
@@ -77,7 +77,7 @@ function leafState(deleted: boolean): LeafState {
 }
 
 function grown(
-  nodes: readonly DrawnNode[],
+  nodes: readonly ForestNode[],
   tips: readonly { node: number; length: number }[],
 ): RevisionTree {
   const tree = new RevisionTree();
@@ -85,7 +85,7 @@ function grown(
     const path = pathTo(nodes, node, length);
     const verdict = tree.judge(path, NO_LIMIT);
     const before = dump(tree);
-    tree.graft(path, leafState((nodes[node] as DrawnNode).deleted));
+    tree.graft(path, leafState((nodes[node] as ForestNode).deleted));
     expect(dump(tree) === before).toBe(verdict === "known");
   }
   return tree;
@@ -99,7 +99,7 @@ function dump(tree: RevisionTree): string {
 /**
  * Builds the naive model: all edges of the paths. Leaves are nodes without an edge to a descendant.
  */
-function modelOf(nodes: readonly DrawnNode[], tips: readonly { node: number; length: number }[]) {
+function modelOf(nodes: readonly ForestNode[], tips: readonly { node: number; length: number }[]) {
   const parents = new Map<string, string>();
   const seen = new Map<string, boolean>();
   for (const { node, length } of tips) {
@@ -109,7 +109,7 @@ function modelOf(nodes: readonly DrawnNode[], tips: readonly { node: number; len
       const parent = revisions[depth + 1];
       if (parent !== undefined) parents.set(revision, parent);
     }
-    seen.set(revisions[0] as string, (nodes[node] as DrawnNode).deleted);
+    seen.set(revisions[0] as string, (nodes[node] as ForestNode).deleted);
   }
   const ancestors = new Set(parents.values());
   const leaves = [...seen.keys()].filter((revision) => !ancestors.has(revision));

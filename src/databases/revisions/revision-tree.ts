@@ -6,7 +6,7 @@
  * derived from its parent's; nodes are therefore identified by revision ids. Grafting is a union of
  * paths, so the order in which paths arrive does not matter. Two paths can disagree on a revision's
  * parent only with forged ids; the first path then wins. Stemming drops ancestors beyond the limit,
- * so the "tree" may have several roots, and a later path can join them again.
+ * so the "tree" can have several roots, and a later path can join them again.
  *
  * A tree belongs to the transaction that loaded it, and changes in place.
  */

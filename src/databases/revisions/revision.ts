@@ -67,14 +67,14 @@ export function canonicalPath(path: RevisionPath): RevisionPath {
   return { start, hashes: hashes.map(canonicalHash) };
 }
 
-/** Whether a hash in stored form denotes 16 bytes, as usual. */
+/** Whether a hash in stored form denotes 16 bytes, like the hashes that CouchDB creates. */
 export function isDigest(hash: string): boolean {
   return hash.length === 32 && isLowerCaseHex(hash);
 }
 
 /**
- * Returns the 16 bytes of a usual hash, which must not be changed, or `undefined` for a foreign
- * hash.
+ * Returns the 16 bytes of a hash of the usual form, which must not be changed, or `undefined` for a
+ * foreign hash.
  */
 export function hashDigest(hash: string): Uint8Array | undefined {
   if (hash !== lastHash) {

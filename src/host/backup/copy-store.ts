@@ -1,7 +1,7 @@
 /**
- * Copies all rows of a store into an empty store. No node may use the source meanwhile. The engines
- * may differ: they have the same row format, but each engine assigns its own versions, by which a
- * database's changes are ordered.
+ * Copies all rows of a store into an empty store. Nodes must not use the source during the copy.
+ * The engines can differ: they have the same row format, but each engine assigns its own versions,
+ * by which a database's changes are ordered.
  *
  * FoundationDB cannot read at one version for more than five seconds. The source is therefore read
  * in pages, each at its own version, and read a second time at the end. A difference means that a

@@ -26,7 +26,7 @@ async function write(name = "whole"): Promise<string> {
   return file;
 }
 
-test("returns the rows of a backup, and lets only its owner read the file", async () => {
+test("the rows of a backup are read back, and only the owner can read the file", async () => {
   const file = await write();
   const rows: KeyValue[] = [];
   const summary = await readBackup(file, { rows: (read) => rows.push(...read) });

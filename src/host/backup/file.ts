@@ -28,8 +28,8 @@ const FILE_MODE = 0o600;
 export type BackupSummary = BackupHead & BackupEnd;
 
 /**
- * Receives the contents of a backup while it is read. They are verified only once `readBackup`
- * resolves.
+ * Receives the contents of a backup while it is read. The contents are not verified until
+ * `readBackup` resolves.
  */
 export interface BackupVisitor {
   head?(head: BackupHead): void;
@@ -88,7 +88,10 @@ async function writeDraft(
   }
 }
 
-/** Reads a backup. Rejects with BACKUP_DAMAGED, or the system's error if it cannot be opened. */
+/**
+ * Reads a backup. Rejects with BACKUP_DAMAGED, or with the system's error if the file cannot be
+ * opened.
+ */
 export async function readBackup(path: string, visitor: BackupVisitor): Promise<BackupSummary> {
   const file = await open(path, "r");
   try {

@@ -22,7 +22,10 @@ const END = 2;
 export const BLOCK_HEAD_BYTES = 5;
 export const DIGEST_BYTES = 32;
 
-/** Maximum size of a payload. A page has about one megabyte, and a transaction at most ten. */
+/**
+ * Maximum size of a payload. Far above the size of a page of rows (about one megabyte), and above
+ * that of the largest transaction (ten megabytes).
+ */
 export const PAYLOAD_BYTES_MAX = 16_000_000;
 
 /** Number of bytes for the lengths of key and value. */

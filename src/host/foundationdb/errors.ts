@@ -15,7 +15,7 @@ const CODES: Readonly<Record<number, KeyValueErrorCode>> = {
 };
 
 /**
- * Errors after which a retry may get a usable read version: future version, process behind, batch
+ * Errors after which a retry might get a usable read version: future version, process behind, batch
  * limit, proxy memory, tag throttled, cluster version changed.
  */
 const OTHER_VERSION = new Set([1009, 1037, 1039, 1042, 1051, 1078, 1213]);
@@ -32,7 +32,7 @@ const TOO_MANY_WATCHES = 1032;
 const CLUSTER_VERSION_CHANGED = 1039;
 const NO_CLUSTER_FILE = new Set([1515, 1516, 1517]);
 
-/** `committing` is true if the commit may have succeeded despite the error. */
+/** `committing` is true if the commit might have succeeded despite the error. */
 export function fdbError(error: unknown, committing = false): Error {
   if (errorCode(error) !== undefined) return error as Error;
   const fdbCode = (error as { code?: unknown }).code;

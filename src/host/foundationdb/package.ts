@@ -68,7 +68,7 @@ export const FDB_OPERATIONS = {
 /** Streaming mode that returns the rest of the range as fast as possible. */
 export const FDB_WANT_ALL = -2;
 
-/** Not a literal, so that the compiler does not resolve this optional package. */
+/** The type is not a literal, so that the compiler does not resolve this optional package. */
 const PACKAGE: string = "foundationdb";
 
 export async function loadFdbPackage(

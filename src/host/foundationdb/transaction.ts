@@ -96,7 +96,8 @@ class FoundationDbReads implements ReadTransaction {
       return this.#readPage(this.#reads, range, options);
     }
     // For a reverse page, FoundationDB would add the whole range to the conflicts, even if only the
-    // last row is read, and concurrent appenders would conflict. Add only the part that was read.
+    // last row is read, and concurrent appenders would conflict. Only the part that was read is
+    // added here.
     const page = await this.#readPage(this.#reads.snapshot(), range, options);
     const last = page.entries[page.entries.length - 1];
     const lookedAt = page.stoppedBy === "exhausted" || last === undefined ? begin : last.key;
@@ -386,7 +387,7 @@ function fdbSelector({ key, orEqual, offset }: KeySelector): FdbSelector {
   return { key: buffer(key), orEqual, offset, _isKeySelector: true };
 }
 
-/** The client treats zero as unlimited. */
+/** Returns the limit for the client, which treats zero as unlimited. */
 function limitOf(limit: number): number {
   return limit > 0x7fffffff ? 0 : Math.max(1, limit);
 }

@@ -18,6 +18,6 @@ function chain(othersCount: number, issuerCertificate?: object): PeerCertificate
   return own as unknown as PeerCertificate;
 }
 
-test("counts the certificates between the peer's own certificate and the last one", () => {
+test("the depth is the number of certificates between the peer's own certificate and the last one", () => {
   expect([1, 2, 3].map((othersCount) => certificateDepth(chain(othersCount)))).toEqual([0, 1, 2]);
 });

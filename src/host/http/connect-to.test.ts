@@ -37,7 +37,7 @@ test.each([
   expect(parseConnectTo(text)).toBeUndefined();
 });
 
-test("formats an address as a URL", () => {
+test("an address is formatted as a URL", () => {
   expect(urlOfAddress({ host: "fd00::1", port: 443 })).toBe("http://[fd00::1]:443");
   expect(urlOfAddress({ host: "a.example", port: 80 })).toBe("http://a.example:80");
 });

@@ -4,9 +4,10 @@
  *
  * Some file descriptors are reserved for replication and the store. When all other descriptors are
  * in use, a new connection displaces the oldest idle connection of the address with the most idle
- * connections. A flood from one address therefore displaces itself. If there is no idle connection,
- * it displaces the connection with the slowest incomplete body. Otherwise the new connection uses a
- * reserved slot: its requests are marked, and only server administrators are served.
+ * connections. A flood from one address therefore displaces its own connections. If there is no
+ * idle connection, the new connection displaces the connection with the slowest incomplete body.
+ * Otherwise the new connection uses a reserved slot: its requests are marked, and only server
+ * administrators are served.
  */
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -16,11 +17,11 @@ import { clientNetwork } from "../../base/index.ts";
 
 /** Timeout for request headers, for a TLS handshake, and between two chunks of a body. */
 const STALL_MS = 60_000;
-/** Share of the file descriptors available for clients. */
+/** Maximum share of the file descriptors that clients' connections can use. */
 const HANDLES_PART = 0.6;
 /** Number of connections reserved for administrators. */
 const RESERVED_COUNT = 32;
-/** Descriptor limit assumed if the system's cannot be read. */
+/** Descriptor limit assumed if the limit of the system cannot be read. */
 const HANDLES_FALLBACK = 65_536;
 
 interface Connection {

@@ -11,7 +11,8 @@ export interface AddressRange {
 
 /**
  * Normalizes a host: lower case, no brackets or trailing dot, and addresses in canonical form, even
- * if written in another notation of the URL standard (`0x7f.1`). Undefined for an invalid host.
+ * if written in another notation of the URL standard (`0x7f.1`). Returns `undefined` for an invalid
+ * host.
  */
 export function normalHost(host: string): string | undefined {
   const isPlain = !/[:/?#@\\\s*]/.test(host);
@@ -48,7 +49,7 @@ export function liesWithin(inner: AddressRange, outer: AddressRange): boolean {
   return inner.prefixLength >= outer.prefixLength && hasAny(outer, [inner.first]);
 }
 
-/** Returns the address, and other addresses by which a packet may reach the same host. */
+/** Returns the address, and the other addresses through which a packet can reach the same host. */
 export function formsOf(address: string): readonly string[] {
   const bare = address.replace(/%.*$/, "");
   if (isIPv4(bare)) return bare === "0.0.0.0" ? [bare, "127.0.0.1"] : [bare];

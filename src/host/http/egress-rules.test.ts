@@ -30,7 +30,7 @@ describe("by default", () => {
     "http://[::1]/",
     "http://10.1.2.3/",
     "https://example.com/",
-  ])("%s may be connected to", (url) => {
+  ])("connections to %s are permitted", (url) => {
     expect(refusal(rules({}), url, url.includes("example") ? "192.0.2.1" : undefined)).toBe(
       undefined,
     );
@@ -74,14 +74,14 @@ describe("by default", () => {
     ["http://metadata.goog/", "metadata.goog"],
     ["http://metadata.google.internal/", "metadata.google.internal"],
     ["http://METADATA.google.internal./", "metadata.google.internal"],
-  ])("%s may not be connected to", (url, named) => {
+  ])("connections to %s are refused", (url, named) => {
     expect(refusal(rules({}), url)).toContain(
       ` is denied by the rule "${named}" of [replicator.egress] deny`,
     );
   });
 
   test.each(["169.254.169.254", "::ffff:169.254.169.254", "fe80::1%eth0"])(
-    "a name that resolves to %s may not be connected to",
+    "connections to a name that resolves to %s are refused",
     (address) => {
       expect(refusal(rules({}), "http://x.example/", address)).toMatch(
         `the address ${address} of host x.example is denied by the rule "`,
@@ -102,7 +102,7 @@ describe("by default", () => {
     [["metadata.google.internal"], "http://metadata.google.internal/", "169.254.169.254", true],
     [["*.google.internal"], "http://metadata.google.internal/", "192.0.2.1", false],
     [["x.example"], "http://x.example/", "169.254.169.254", false],
-  ])("allow %j permits %s only if it names the host", (allow, url, address, isLifted) => {
+  ])("allow %j permits %s only if the rule names the host", (allow, url, address, isLifted) => {
     expect(refusal(rules({ allow }), url, address) === undefined).toBe(isLifted);
   });
 });
@@ -142,7 +142,7 @@ describe("a rule", () => {
     ["[fd00::/8]:443", "https://[fd00::1]/", true],
     ["fd00::/8", "http://[fe00::1]/", false],
     ["0.0.0.0/0", "http://192.0.2.1/", true],
-  ])("%s, and %s: it matches %j", (text, url, isMatched) => {
+  ])("%s matches %s: %j", (text, url, isMatched) => {
     const denied = refusal(rules({ deny: [text] }), url);
     expect(denied?.endsWith(` is denied by the rule "${text}" of [replicator.egress] deny`)).toBe(
       isMatched ? true : undefined,
@@ -183,7 +183,7 @@ describe("a rule", () => {
   });
 });
 
-test("deny takes precedence over allow, and allow permits only what it lists", () => {
+test("deny takes precedence over allow, and allow permits only the hosts that it lists", () => {
   const both = rules({
     allow: ["*.example.com", "10.0.0.0/8"],
     deny: ["10.9.0.0/16", "b.example.com"],

@@ -1,8 +1,8 @@
 /**
- * Egress rules: the servers a node may connect to (`[replicator.egress]`). A rule specifies hosts
- * or addresses, and optionally a port.
+ * Egress rules: the servers to which a node is allowed to connect (`[replicator.egress]`). A rule
+ * specifies hosts or addresses, and optionally a port.
  *
- * Rules are applied to the host's name before resolution, and to each address after it. Connections
+ * Rules are applied to the host's name before resolution, and to each resolved address. Connections
  * go only to an address that was checked (`egress-guard.ts`).
  */
 import { isIP } from "node:net";
@@ -15,7 +15,7 @@ import {
   parseRange,
 } from "./egress-addresses.ts";
 
-/** A rule: its text, and the parsed form. */
+/** A rule, as text and in parsed form. */
 export interface EgressRule {
   readonly text: string;
   /** Port to which the rule is limited; undefined for any port. */
@@ -57,7 +57,7 @@ const DEFAULT_DENY: readonly EgressRule[] = [
   "metadata.goog",
 ].flatMap((text) => parseEgressRule(text) ?? []);
 
-/** Returns undefined for an invalid rule. */
+/** Parses a rule. Returns `undefined` if the text is invalid. */
 export function parseEgressRule(text: string): EgressRule | undefined {
   const { host, portText } = splitPort(text);
   const port = portText === undefined ? undefined : Number(portText);
@@ -101,10 +101,10 @@ export class EgressRules {
   }
 
   /**
-   * Returns the reason why the rules refuse a host by its name (or literal address), or undefined.
-   * With `isResolvedHere`, a name that matches no rule may pass, because its addresses are checked
-   * later against the ranges in `allow`. If a proxy resolves the name, `isResolvedHere` is false,
-   * and the name itself must match a rule.
+   * Returns the reason why the rules refuse a host by its name (or literal address), or `undefined`
+   * if they do not. With `isResolvedHere`, a name that matches no rule is not refused, because its
+   * addresses are checked later against the ranges in `allow`. If a proxy resolves the name,
+   * `isResolvedHere` is false, and the name itself must match a rule.
    */
   refusalOfHost(target: EgressTarget, isResolvedHere: boolean): string | undefined {
     const { host, port } = target;
@@ -116,7 +116,9 @@ export class EgressRules {
     return `the host ${host} with port ${port} matches no rule of [replicator.egress] allow`;
   }
 
-  /** Returns the reason why the rules refuse an address of a host, or undefined. */
+  /**
+   * Returns the reason why the rules refuse an address of a host, or `undefined` if they do not.
+   */
   refusalOfAddress(target: EgressTarget, address: string): string | undefined {
     const name = `${target.host} ${target.port} ${address}`;
     if (this.#judged.has(name)) return this.#judged.get(name);

@@ -23,7 +23,7 @@ test("parts arrive complete and in order", async () => {
   expect(await read(pieces(TEXT))).toEqual(['{"a":1}', "hello world"]);
 });
 
-test("parts may have no headers and no body", async () => {
+test("parts can have no headers and no body", async () => {
   const text = "--b\r\n\r\nplain\r\n--b\r\nX-Y: z\r\n\r\n\r\n--b\r\n\r\nlast\r\n--b--";
   expect(await read(pieces(text))).toEqual(["plain", "", "last"]);
 });
@@ -72,7 +72,7 @@ async function* endless(start: string, filler: string): AsyncIterable<Uint8Array
 test.each([
   ["no part", "x"],
   ["no end of a part's headers", "--b\r\na: b\r\n"],
-])("a body with %s fails the reader", async (_, start) => {
+])("reading a body with %s fails", async (_, start) => {
   const reading = read(endless(start, "c: d\r\n  "));
   await expect(reading).rejects.toMatchObject({ code: "PROTOCOL_BAD_INPUT" });
 });

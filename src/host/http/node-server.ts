@@ -29,7 +29,9 @@ export interface NodeServerOptions {
   readonly bindAddress: string;
   readonly api: Api;
   readonly trace: Trace;
-  /** Connection limits, which servers of a process may share. Default: a separate instance. */
+  /**
+   * Connection limits. Several servers of a process can share them. Default: a separate instance.
+   */
   readonly connections?: Connections;
 }
 
@@ -175,8 +177,8 @@ async function serve(
 }
 
 /**
- * Responds to `CONNECT` like to any other method; by default, Node.js closes the connection. The
- * HTTP server no longer manages the socket, so both directions are closed here.
+ * Responds to `CONNECT` as to other methods; by default, Node.js closes the connection. The HTTP
+ * server no longer manages the socket, so both directions are closed here.
  */
 function answerConnect(
   server: Server | TlsServer,
@@ -264,8 +266,8 @@ function badRequest(reason: string): ApiResponse {
 export const QUERY_UNREADABLE = badRequest("The query string is not UTF-8 encoded");
 
 /**
- * Headers that may be repeated: lists, headers that proxies append to, and headers that affect no
- * response.
+ * Headers that a request is allowed to repeat: lists, headers that proxies append to, and headers
+ * that affect no response.
  */
 const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
   ...["accept", "accept-charset", "accept-encoding", "accept-language", "cookie"],
@@ -298,7 +300,7 @@ interface Arrival {
   readonly isReserved: boolean;
 }
 
-/** Returns undefined if the query string is not UTF-8. */
+/** Converts a request. Returns `undefined` if the query string is not UTF-8. */
 function requestOf(
   incoming: IncomingMessage,
   { signal, isReserved }: Arrival,

@@ -3,7 +3,7 @@ import { type buildConnector, type Dispatcher, Pool } from "undici";
 
 /** Maximum number of bytes read from a rejection's body. Error messages show fewer. */
 const BODY_BYTES_MAX = 4_096;
-/** Time limit for a rejection's body, since a proxy may keep the connection open. */
+/** Time limit for a rejection's body, because a proxy might keep the connection open. */
 const BODY_MS_MAX = 1_000;
 
 type Connector = buildConnector.connector;
@@ -41,7 +41,7 @@ export function faultOfProxy(error: unknown): string | undefined {
   return faultOfProxy(error.cause);
 }
 
-/** Marks the errors of connections to a proxy. */
+/** Returns a connector that marks the errors of connections to a proxy. */
 export function toProxy(connect: Connector): Connector {
   return (options, callback) =>
     connect(options, (...[error, socket]) => {

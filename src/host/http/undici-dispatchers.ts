@@ -23,7 +23,7 @@ const AGE_MS_MAX = 24 * 3_600_000;
 /** TLS settings for proxies and for requests without their own, such as webhooks and commands. */
 const DEFAULT_TLS: TlsSettings = { verify: true };
 
-/** Settings that may change while pools are open. */
+/** Settings that can change while pools are open. */
 interface PoolSettings {
   readonly idleMsMax: number;
   readonly rules: EgressRules | undefined;
@@ -78,8 +78,8 @@ export class UndiciDispatchers {
     try {
       dispatcher = openDispatcher(connection, settings, this.#parts.guard);
     } catch (error) {
-      // A certificate may be renewed before its key. Opening fails until both match. Meanwhile, the
-      // old pool is kept if only the files have changed.
+      // A certificate can be renewed before its key. Opening a pool fails until both match. Until
+      // then, the old pool is kept if only the files have changed.
       const isSameWay =
         open?.settings.rules === settings.rules && open?.settings.connectTo === settings.connectTo;
       if (open === undefined || !isSameWay) throw error;

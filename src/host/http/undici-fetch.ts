@@ -155,7 +155,9 @@ function bodyOf(body: FetchRequest["body"]): string | Uint8Array | Readable | un
   return Readable.from(body.stream(), { objectMode: false, highWaterMark: 65_536 });
 }
 
-/** Returns the signal's reason if aborted, otherwise the failure with its cause. */
+/**
+ * Returns the signal's reason if the signal has aborted, and otherwise the failure with its cause.
+ */
 function failureOf({ method, url, signal, connection }: FetchRequest, error: unknown): unknown {
   if (signal.aborted) return signal.reason;
   const refusal = refusalAmong(error);
@@ -174,7 +176,10 @@ function failureOf({ method, url, signal, connection }: FetchRequest, error: unk
   return new RequestFailedError({ method, url: shownUrl, cause, ...way }, { cause: error });
 }
 
-/** The text in which a proxy rejects a tunnel, without the credentials that it may repeat. */
+/**
+ * Returns the text with which a proxy rejects a tunnel, without the credentials for the proxy,
+ * which the text might repeat.
+ */
 function wordsOfProxy(error: unknown, proxyUrl: string): { readonly text?: string } {
   const text = textOfProxy(error);
   if (text === undefined) return {};

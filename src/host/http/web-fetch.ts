@@ -69,7 +69,7 @@ function requestOf(input: Request | string | URL, init: RequestInit): Request {
   return new Request(new URL(input, BASE), init);
 }
 
-/** Returns undefined if the query string is not UTF-8. */
+/** Converts a request. Returns `undefined` if the query string is not UTF-8. */
 function apiRequestOf(request: Request, peer: string, signal: AbortSignal): ApiRequest | undefined {
   const url = new URL(request.url);
   const query = parseQuery(url.search.slice(1));

@@ -1,6 +1,6 @@
 /**
  * Thread that renews one lease on its own connection to the store, independent of the worker's
- * event loop. After a suspension of the process it does not renew a lapsed lease.
+ * event loop. The thread does not renew a lease that has lapsed while the process was suspended.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { keepLease, Workers } from "../../jobs/index.ts";

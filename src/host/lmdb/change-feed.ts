@@ -106,7 +106,10 @@ export class LmdbChangeFeed {
     return isWritten || !isWhole;
   }
 
-  /** Returns false if a log record is missing; the written keys are then unknown. */
+  /**
+   * Calls `visit` with the writes of each version after `since`, up to `until`. Returns false if a
+   * log record is missing, because its writes are unknown.
+   */
   #readLog(
     since: number,
     until: number,

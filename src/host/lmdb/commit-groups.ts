@@ -15,7 +15,7 @@ import type { PackedRequest } from "./messages.ts";
 const GROUP_COUNT_MAX = 1_024;
 const GROUP_BYTES_MAX = 16_000_000;
 /**
- * Maximum number of mutations in a group: enough for a thousand new documents. Each mutation may
+ * Maximum number of mutations in a group: enough for a thousand new documents. Each mutation can
  * dirty a separate page, which is held in memory until the group is written.
  */
 const GROUP_MUTATIONS_MAX = 4_000;

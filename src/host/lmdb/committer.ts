@@ -49,8 +49,8 @@ const TRIM_COUNT_MAX = 64;
 
 /**
  * Maximum size of requests for which a redo record is attempted. Near the limit, a commit that
- * trims the log may not fit and is then tried twice. This costs far less than a second sync for
- * every commit.
+ * trims the log might not fit into a record and is then tried twice. This costs far less than a
+ * second sync for every commit.
  */
 const REDO_BYTES_MAX = 3_400;
 
@@ -67,7 +67,7 @@ interface Group {
   /** Outcome of each request as an index into `OUTCOMES`; initially "committed". */
   readonly outcomes: Uint8Array;
   readonly mark: number;
-  /** Whether the LMDB transaction has begun and may have written to disk. */
+  /** Whether the LMDB transaction has begun and might have written to disk. */
   isBegun: boolean;
   version: number;
 }
@@ -81,8 +81,8 @@ export class LmdbCommitter {
   /** Version up to which the resolver knows all writes. */
   #knownVersion = 0;
   /**
-   * Version from which the resolver knows all writes. Earlier writes, which may be in the log, have
-   * not been needed yet.
+   * Version from which the resolver knows all writes. Earlier writes, which can still be in the
+   * log, have not been needed yet.
    */
   #begunVersion = 0;
   /** Lower bound for the versions in the log. */
@@ -146,8 +146,8 @@ export class LmdbCommitter {
   }
 
   /**
-   * Runs one LMDB transaction. With a redo `record`, it waits for only one sync. Returns false,
-   * without any effect, if the writes exceed the record.
+   * Runs one LMDB transaction. With a redo `record`, the transaction waits for only one sync.
+   * Returns false, without any effect, if the writes do not fit into the record.
    */
   #transact(group: Group, record: RedoWriter | undefined): boolean {
     const end = this.#database.transactionSync(
@@ -170,9 +170,9 @@ export class LmdbCommitter {
   }
 
   /**
-   * Called after a failure. Acquires the lock, because another process that opens the store may
-   * apply the redo record. LMDB writes its root last. A commit that is neither visible nor has a
-   * redo record therefore never becomes visible.
+   * Returns whether a group might be committed despite a failure. Acquires the lock, because
+   * another process that opens the store might apply the redo record. LMDB writes its root last, so
+   * a commit that is neither visible nor has a redo record never becomes visible.
    */
   #mayBeCommitted({ isBegun, version, mark }: Group): boolean {
     // The transaction failed before its first write.
@@ -183,7 +183,7 @@ export class LmdbCommitter {
         const lastVersion = this.#lastVersion();
         const record = this.#database.get(logKey(version));
         isCommitted = record !== undefined && decodeLogRecord(record).mark === mark;
-        // Another process may already have written this version and its redo record.
+        // Another process might already have written this version and its redo record.
         if (lastVersion < version) this.#redo?.settle(version);
         return ABORT;
       }, WAIT_TWICE);
@@ -195,16 +195,16 @@ export class LmdbCommitter {
   }
 
   /**
-   * Must be the first call in a transaction. After a permanent failure, the LMDB library runs the
-   * callback without transaction and lock, and reports no error. This function then throws, because
-   * no snapshot can be acquired.
+   * Returns the last committed version. Must be the first call in a transaction. After a permanent
+   * failure, the LMDB library runs the callback without transaction and lock, and reports no error.
+   * This function then throws, because no snapshot can be acquired.
    */
   #lastVersion(): number {
     this.#database.resetReadTxn();
     return readLastVersion(this.#database);
   }
 
-  /** Applies the requests without conflicts. Returns whether there were any. */
+  /** Applies the requests that have no conflicts. Returns whether there were any such requests. */
   #applyAll(group: Group, committedAtMs: number, tree: Tree): boolean {
     const { requests, version, mark, outcomes } = group;
     const resolver = this.#resolver as Resolver;

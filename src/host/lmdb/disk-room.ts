@@ -9,8 +9,8 @@ import { freeBytes } from "./environment.ts";
 const ROOM_BYTES = 16_000_000;
 
 /**
- * Time without failed commits that ends the condition if the disk had enough free space when the
- * condition began: writes then fail because of another limit, such as a quota.
+ * If the disk had enough free space when the condition began, writes fail because of another limit,
+ * such as a quota. The condition then ends after this time without failed commits.
  */
 const QUIET_MS = 60_000;
 
@@ -40,7 +40,7 @@ export class DiskRoom {
     return this.#trouble !== undefined;
   }
 
-  /** Records a commit that failed because the disk is full. Only the first one is announced. */
+  /** Records a commit that failed because the disk is full. Only the first failure is announced. */
   refused(reason: string): void {
     const lastRefusalMs = this.#runtime.clock.monotonicMs();
     if (this.#trouble !== undefined) {
@@ -52,7 +52,9 @@ export class DiskRoom {
     this.#runtime.trace.event("kv.disk-full", { directory, reason });
   }
 
-  /** Must be called periodically. */
+  /**
+   * Ends the condition if commits can be expected to succeed again. Must be called periodically.
+   */
   look(): void {
     if (this.#trouble === undefined) return;
     const { isShown, lastRefusalMs } = this.#trouble;

@@ -173,7 +173,7 @@ function makeIfMissing(folder: string): void {
   try {
     mkdirSync(folder);
   } catch (error) {
-    // EEXIST: another process may have created the folder.
+    // EEXIST: another process might have created the folder.
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
 }
@@ -194,12 +194,12 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
     // immediately.
     copyFileSync(draft, copy);
     chmodSync(copy, FILE_MODE);
-    // The draft is not used any more and is deleted below, so closing it may fail.
+    // The draft is no longer used and is deleted below, so it does not matter if closing it fails.
     database.close().catch(() => undefined);
     saveFile(copy, "r+");
     linkSync(copy, file);
   } catch (error) {
-    // EEXIST: another process may have created the store.
+    // EEXIST: another process might have created the store.
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   } finally {
     for (const each of [draft, `${draft}-lock`, copy]) rmSync(each, { force: true });
@@ -236,7 +236,7 @@ function checkFormat(database: LmdbDatabase, directory: string): void {
     });
   }
   database.transactionSync(() => {
-    // Another process may have written the format in the meantime.
+    // Another process might have written the format in the meantime.
     if (database.get(FORMAT_KEY) === undefined) {
       database.putSync(FORMAT_KEY, Buffer.from([FORMAT_VERSION]));
     }

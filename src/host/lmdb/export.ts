@@ -1,5 +1,6 @@
 /**
- * Reads a store at one version while other processes use it. The store's file may grow meanwhile.
+ * Reads a store at one version while other processes use it. The store's file can grow in the
+ * meantime.
  */
 import { existsSync } from "node:fs";
 import { join } from "node:path";

@@ -63,7 +63,7 @@ export class LmdbImport {
     }
   }
 
-  /** Throws KV_UNAVAILABLE with the reason. */
+  /** Adds rows. Throws KV_UNAVAILABLE with the reason. */
   put(rows: readonly KeyValue[]): void {
     this.#write(() => {
       for (const row of rows) putRow(this.#database, row);
@@ -82,14 +82,17 @@ export class LmdbImport {
 
   /**
    * Renames the store into place. `version` is the version at which the rows were read from the
-   * original store. That store may have committed later versions, so `SKIPPED_VERSION_COUNT`
-   * versions are skipped.
+   * original store. The original store might have committed later versions, so
+   * `SKIPPED_VERSION_COUNT` versions are skipped.
    */
   async finish(version: number): Promise<void> {
     await this.#finishAt(version + SKIPPED_VERSION_COUNT);
   }
 
-  /** As `finish`, for the rows of the replaced store itself, whose last version is `version`. */
+  /**
+   * Like `finish`, for rows that were read from the store that is being replaced. `version` is the
+   * last version of that store, so no versions are skipped.
+   */
   async finishCompacted(version: number): Promise<void> {
     await this.#finishAt(version);
   }

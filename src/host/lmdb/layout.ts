@@ -59,7 +59,10 @@ export function logKey(version: number): Buffer {
   return key;
 }
 
-/** Returns the version of a log key, given as read: without its first byte. */
+/**
+ * Returns the version in a key of the log. `key` is in the form returned by reads, without the
+ * first byte.
+ */
 export function logKeyVersion(key: Uint8Array): number {
   return Number(new DataView(key.buffer, key.byteOffset + 1, 8).getBigUint64(0));
 }
@@ -70,7 +73,7 @@ export function encodeVersion(version: number): Buffer {
   return bytes;
 }
 
-/** Returns 0 if nothing has been committed. */
+/** Returns the last committed version, or 0 if nothing has been committed. */
 export function readLastVersion(database: LmdbDatabase, options?: ReadOptions): number {
   let version = 0;
   for (const byte of database.get(VERSION_KEY, options) ?? []) version = version * 256 + byte;
@@ -94,10 +97,10 @@ export function isDataKey(stored: Buffer): boolean {
   return stored[0] === DATA;
 }
 
-/** Returns the position after all records that may contain keys before `end`. */
+/** Returns the position after all records that can contain keys before `end`. */
 export function storedEnd(end: Key): Buffer {
   if (end.length < SHARED_BYTES) return storedKey(end);
-  // Includes the shared record for `end`, because it may also contain keys before `end`.
+  // Includes the shared record for `end`, because it can also contain keys before `end`.
   return Buffer.concat([storedKey(end), Buffer.from([0])]);
 }
 
@@ -105,7 +108,10 @@ export function isShared(key: Key): boolean {
   return key.length >= SHARED_BYTES;
 }
 
-/** `key` must be a key as read, without its first byte. */
+/**
+ * Whether `key` belongs to a shared record. `key` is in the form returned by reads, without the
+ * first byte.
+ */
 export function isSharedRecord(key: Uint8Array): boolean {
   return key.length === SHARED_BYTES;
 }

@@ -19,7 +19,7 @@ const THREAD_COUNT = 2;
 const WAKE_UP_COUNT = 20;
 /** Time for which a thread holds the lock, so that the other thread can request it. */
 const HOLD_MS = 1;
-/** Maximum wait for the other thread, which may have failed to start. */
+/** Maximum wait for the other thread, which might have failed to start. */
 const MEETING_MS_MAX = 1_000;
 
 async function wakeUp({ directory, mapBytes, meeting }: LockWakeUpData): Promise<void> {

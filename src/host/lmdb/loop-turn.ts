@@ -21,7 +21,7 @@ export class LoopTurn {
     return false;
   }
 
-  /** Resolves in the next turn. */
+  /** Resolves in the next turn of the event loop. */
   next(): Promise<void> {
     return new Promise((resolve) => {
       setImmediate(resolve);

@@ -9,7 +9,7 @@
  * between the unused parts of these pages, because the last record must stay intact while the next
  * record is written.
  *
- * Redo records require that the next sync makes a root durable. If a sync fails, the system may
+ * Redo records require that the next sync makes a root durable. If a sync fails, the system might
  * treat the data as written and never write it. Therefore, if the head of a record shows that the
  * next version has already been attempted, the process rewrites the roots first.
  *
@@ -76,7 +76,7 @@ export class RedoWriter {
     this.#file = file;
   }
 
-  /** Returns undefined for stores with a different page layout. */
+  /** Opens a writer. Returns `undefined` for stores with a different page layout. */
   static open(database: LmdbDatabase, directory: string): RedoWriter | undefined {
     const file = openSlots(database, directory);
     return file === undefined ? undefined : new RedoWriter(file);
@@ -99,8 +99,9 @@ export class RedoWriter {
   }
 
   /**
-   * Writes the record at the end of the transaction for `version`. It becomes durable with the
-   * transaction's pages. Returns false, without any effect, if the writes exceed a slot.
+   * Writes the record at the end of the transaction for `version`. The record becomes durable with
+   * the transaction's pages. Returns false, without any effect, if the writes do not fit into a
+   * slot.
    */
   save(version: number): boolean {
     if (!this.#isWhole) return false;
@@ -125,7 +126,7 @@ export class RedoWriter {
   /**
    * Handles a failed attempt to write `version`, if its record exists: syncs the current roots, and
    * overwrites the record so that it is never replayed. Must be called in an LMDB transaction
-   * without writes. Throws if the disk fails; then nothing may be committed.
+   * without writes. Throws if the disk fails; nothing must be committed after that.
    */
   settle(version: number): void {
     if (readHead(this.#file, version).version !== BigInt(version)) return;
@@ -158,7 +159,7 @@ export function redoLostCommits(database: LmdbDatabase, directory: string): void
   if (file === undefined) return;
   try {
     const lostRecord = (): LostRecord | undefined => readSlot(file, readLastVersion(database) + 1);
-    // Check without the lock first, since there is rarely a record.
+    // Checks without the lock first, because there is rarely a record.
     if (lostRecord() === undefined) return;
     database.transactionSync(() => {
       saveRoots(file, () => {});
@@ -180,9 +181,9 @@ function saveRoots(file: number, write: () => void): void {
   try {
     writeRootsAgain(file, write);
   } catch {
-    // The failed sync may be an earlier one of another process, because the system reports a
-    // failure once to each open file. Otherwise, the writes may be lost. They are repeated in both
-    // cases.
+    // The system reports a failed sync once to each open file. The failure might therefore concern
+    // an earlier sync by another process. The writes are repeated in any case, because they might
+    // be lost.
     writeRootsAgain(file, write);
   }
 }
@@ -219,7 +220,7 @@ interface LostRecord {
   readonly isLogCut: boolean;
 }
 
-/** Reads the head in the slot of `version`. It may belong to another version. */
+/** Reads the head in the slot of `version`. The head can belong to another version. */
 function readHead(file: number, version: number): Head {
   const head = Buffer.alloc(HEAD_BYTES);
   readSync(file, head, 0, HEAD_BYTES, slotOffset(version));

@@ -77,9 +77,9 @@ export class LmdbSnapshots {
   }
 
   /**
-   * Frees expired snapshots. Transactions may hold them for long while they wait for something
-   * else. While a snapshot is held, LMDB cannot reuse pages freed since it was taken, so the file
-   * grows.
+   * Frees expired snapshots. A transaction can hold a snapshot for long, for example while it waits
+   * for a response. While a snapshot is held, LMDB cannot reuse pages that have been freed since
+   * the snapshot was taken, so the file grows.
    */
   freeOld(): void {
     const nowMs = performance.now();

@@ -35,7 +35,7 @@ export class Tree {
     return this.#database.get(key);
   }
 
-  /** Reads all keys of the range in advance, since the caller may modify the range. */
+  /** Reads all keys of the range in advance, because the caller can then modify the range. */
   keys(range: { readonly start: Buffer; readonly end: Buffer }): Uint8Array[] {
     return reading("lengths", () => [...this.#database.getKeys(range)]);
   }
@@ -51,7 +51,7 @@ export class Tree {
     this.#redo?.put(logKey(version), log.finishBeginning());
   }
 
-  /** Returns whether the key existed. */
+  /** Removes the row with this key. Returns whether the row existed. */
   remove(key: Buffer): boolean {
     this.#redo?.remove(key);
     return this.#database.removeSync(key);

@@ -3,7 +3,7 @@
  * checking it: a damaged or truncated file crashes the process, and an empty file is treated as a
  * new store.
  *
- * The first two pages contain the roots of the last two transactions. A healthy file may end before
+ * The first two pages contain the roots of the last two transactions. A healthy file can end before
  * its last page, because pages that were allocated and freed again are never written. Such pages
  * are on the free list, a separate tree: transaction → count and page numbers.
  *
@@ -30,7 +30,7 @@ const IS_LARGE = 0x01;
 /** Root page number of an empty tree. */
 const NO_PAGE = 2n ** 64n - 1n;
 
-/** Number of attempts, because the file may be written to meanwhile. */
+/** Number of attempts, because the file can be written to during an attempt. */
 const ATTEMPT_COUNT = 5;
 
 /** Byte order of the layout. Only 64-bit layouts are checked. */
@@ -46,7 +46,7 @@ export function faultOfFile(file: string): string | undefined {
       const roots = readRoots(descriptor);
       const fault = faultOf(descriptor, roots);
       if (fault === undefined) return undefined;
-      // If the roots have changed, a concurrent commit may have reused pages: check again.
+      // If the roots have changed, a concurrent commit might have reused pages: check again.
       if (sameBytes(roots, readRoots(descriptor))) return fault;
     }
     return undefined;
@@ -80,7 +80,7 @@ function faultOf(file: number, views: readonly DataView[]): string | undefined {
   return `the file has ${byteCount} of ${root.pageCount * root.pageBytes} bytes`;
 }
 
-/** Returns false only if pages in use are past the end. */
+/** Whether all pages in use can be before the end of the file. If not, the file is truncated. */
 function isLongEnough(file: number, root: Root, byteCount: number): boolean {
   const { pageBytes, pageCount, free, main } = root;
   if (byteCount >= pageCount * pageBytes) return true;
@@ -129,7 +129,7 @@ interface PagePlace {
   readonly endPage: bigint;
 }
 
-/** Returns undefined if the free list itself is incomplete. */
+/** Returns the free pages, or `undefined` if the free list itself is incomplete. */
 function readFreePages(place: PagePlace, { rootPage, depth }: Root["free"]): bigint[] | undefined {
   if (rootPage === NO_PAGE) return [];
   try {

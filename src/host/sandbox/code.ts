@@ -164,7 +164,8 @@ export class SandboxCode {
   }
 
   /**
-   * Records module names, after validating them, because user code may have tampered with the list.
+   * Records module names, after validating them, because user code might have tampered with the
+   * list.
    */
   #note(modules: unknown): void {
     if (!Array.isArray(modules) || this.#compiled.size > COMPILED_MAX) return;
@@ -173,7 +174,10 @@ export class SandboxCode {
     }
   }
 
-  /** Returns undefined if the run was interrupted. */
+  /**
+   * Calls the program with these texts. Returns its parsed result, or `undefined` if the program
+   * was interrupted.
+   */
   #answer(texts: readonly string[]) {
     const context = this.#context;
     const handles = texts.map((text) => context.newString(text));

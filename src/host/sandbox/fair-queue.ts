@@ -1,6 +1,6 @@
 /**
  * Calls waiting for a thread. The next call is the call of the user and database that used the
- * least thread time recently. No user or database may occupy all threads.
+ * least thread time recently. No user or database can occupy all threads.
  */
 import { type Clock, largest } from "../../base/index.ts";
 import type { Share } from "../../databases/index.ts";
@@ -48,7 +48,7 @@ export class FairQueue<T extends Shared> {
     return all;
   }
 
-  /** Removes and returns the next call that may run, which then counts as running. */
+  /** Removes and returns the next call that is allowed to run. The call then counts as running. */
   take(): T | undefined {
     let next: T | undefined;
     let leastMs = Number.POSITIVE_INFINITY;

@@ -33,7 +33,7 @@ export class MemoryImage {
     this.take();
   }
 
-  /** Size of the instance's memory and the image. */
+  /** Total size of the instance's memory and the image. */
   get byteLength(): number {
     return this.#memory.buffer.byteLength + this.#low.length + this.#high.length;
   }

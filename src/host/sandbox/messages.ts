@@ -5,8 +5,8 @@ import type { Refusal, SandboxCall, SandboxResult } from "../../databases/index.
 /** A call to be run by a thread. Its code and arguments are transferred to the thread. */
 export interface SandboxRequest extends Omit<SandboxCall, "code" | "runs" | "share" | "signal"> {
   /**
-   * Code of the design document; absent if it is the same as in the thread's last call, because it
-   * may be long.
+   * Code of the design document, which can be long. Absent if the code is that of the thread's last
+   * call.
    */
   readonly code: Uint8Array<ArrayBuffer> | undefined;
   /** The arguments of each run, as one JSON array or as one UTF-8 text per argument. */
@@ -28,7 +28,7 @@ export type SandboxAnswer =
 
 /** A document to be matched by a thread. The document is transferred to the thread. */
 export interface SelectorRequest {
-  /** The selector; absent if it is the same as in the thread's last call. */
+  /** The selector; absent if it is that of the thread's last call. */
   readonly selector: JsonText | undefined;
   /** The document in UTF-8. */
   readonly document: Uint8Array<ArrayBuffer>;

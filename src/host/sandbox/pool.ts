@@ -1,6 +1,6 @@
 /**
  * Runs user code in threads: functions of design documents, and expensive selectors. Functions and
- * selectors use separate threads, because any reader may send selectors, while writes wait for
+ * selectors use separate threads, because every reader can send selectors, while writes wait for
  * validation functions.
  */
 import {
@@ -23,15 +23,15 @@ import { builtFile } from "../system/built-file.ts";
 import type { SandboxAnswer, SandboxRequest, SelectorAnswer, SelectorRequest } from "./messages.ts";
 import { ThreadPool } from "./thread-pool.ts";
 
-/** Maximum number of threads for functions. One more than a user or database may occupy. */
+/** Maximum number of threads for functions. One more than a user or database can occupy. */
 const THREADS_MAX = 3;
-/** Maximum number of threads for selectors. One more than a user or database may occupy. */
+/** Maximum number of threads for selectors. One more than a user or database can occupy. */
 const SELECTOR_THREADS_MAX = 2;
 const COMMON_SHARE: Share = { user: "", database: "" };
 
 /**
- * Time that a thread may take in addition to its runs. After this time the thread is considered
- * hung.
+ * Time that a thread is allowed to take in addition to its runs. After this time the thread is
+ * considered hung.
  */
 const GRACE_MS = 5_000;
 

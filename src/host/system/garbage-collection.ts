@@ -2,7 +2,7 @@
 import { constants, type PerformanceEntry, PerformanceObserver } from "node:perf_hooks";
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 
-/** Maximum garbage, in percent of live objects. V8's default may reach 400 %. */
+/** Maximum garbage, in percent of live objects. V8's default can reach 400 %. */
 const GARBAGE_PERCENT_MAX = 100;
 /** Amount of garbage that is always tolerated. */
 const GARBAGE_BYTES_MIN = 32 * 1024 * 1024;
@@ -14,8 +14,8 @@ export const YOUNG_FLAG = "--minor-gc-task-trigger";
 export const HELPERS_FLAG = "--no-parallel-scavenge";
 
 /**
- * Allowed growth of a large heap, in percent; 0 for V8's default. A heap is large from
- * `GARBAGE_BYTES_MIN` of live objects.
+ * Allowed growth of a large heap, in percent; 0 for V8's default. A heap is large if it has at
+ * least `GARBAGE_BYTES_MIN` of live objects.
  */
 let garbagePercent = 0;
 

@@ -39,7 +39,10 @@ export interface LogOptions {
   readonly destination?: DestinationStream;
 }
 
-/** `auto` is readable on a terminal and JSON elsewhere, because programs read files and pipes. */
+/**
+ * Returns the format for a setting. With `auto`, the log is readable on a terminal and JSON
+ * elsewhere, because programs read files and pipes.
+ */
 export function logFormat(setting: LogFormat | "auto", isTerminal: boolean): LogFormat {
   if (setting !== "auto") return setting;
   return isTerminal ? "pretty" : "json";
@@ -105,7 +108,7 @@ function escapedStream(written: DestinationStream): DestinationStream {
   return { write: (line) => written.write(line.split(COLOUR).map(escaped).join("")) };
 }
 
-/** No colours if the output is not a terminal. */
+/** Returns a stream that formats the log for people, with colours if `colorize` is set. */
 function prettyStream(written: DestinationStream, colorize: boolean): DestinationStream {
   const prettify = prettyFactory({
     messageKey: "event",

@@ -11,7 +11,7 @@ export interface OpenSpans {
   close(): Promise<void>;
 }
 
-/** Returns undefined if the environment configures no collector. */
+/** Loads the exporter. Returns `undefined` if the environment configures no collector. */
 export async function openSpans(
   environment: Readonly<Record<string, string | undefined>>,
   version: string,
@@ -51,7 +51,7 @@ export async function openSpans(
             try {
               return await work();
             } catch (error) {
-              // The status contains the error's code rather than its message, which may quote a
+              // The status contains the error's code rather than its message, which can quote a
               // server's response.
               const { code, name: kindOfError } = error as { code?: unknown; name?: string };
               span.setStatus({

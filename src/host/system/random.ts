@@ -5,7 +5,10 @@
 import { randomFillSync, randomInt } from "node:crypto";
 import type { Random } from "../../base/index.ts";
 
-/** Number of random bytes requested in advance, because a system call costs more than the bytes. */
+/**
+ * Number of random bytes requested in advance, because a system call takes longer than generating
+ * the bytes.
+ */
 const POOL_BYTES = 4_096;
 
 export class SystemRandom implements Random {

@@ -36,7 +36,7 @@ test("a message in Tandem's format describes the first alert and lists all alert
   });
 });
 
-test("each job has its own alert in Alertmanager, with the same labels when the alert is resolved", () => {
+test("each job has its own alert in Alertmanager, and a resolved alert keeps its labels", () => {
   const [firing] = JSON.parse(messageOf("alertmanager", [alert("a")], JOBS, NOW_MS));
   const ended = alert("a", { status: "resolved" });
   const [resolved] = JSON.parse(messageOf("alertmanager", [ended], JOBS, NOW_MS));

@@ -11,7 +11,7 @@ const NAME_LENGTH_MAX = 200;
 /**
  * Time after which an alert expires in Alertmanager. Alerts about a breach are resolved explicitly,
  * so they must not expire earlier. Other alerts are never resolved explicitly. They last for some
- * minutes, because Alertmanager does not send alerts that have already ended on arrival.
+ * minutes, because Alertmanager does not forward alerts that have expired before it receives them.
  */
 const LASTING_MS = { breach: 365 * 24 * 3_600_000, other: 5 * 60_000 };
 
@@ -24,7 +24,7 @@ export interface AlertedJobs {
   readonly rule: string | null;
 }
 
-/** Returns the names of the rules that the alerts concern, in place of the names of jobs. */
+/** Returns the rules that the alerts concern, as if they were jobs whose ids are the names. */
 export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
   const names = alerts.map(({ jobId: rule }) => rule);
   const [rule = null, ...others] = names;

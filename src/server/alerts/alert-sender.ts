@@ -2,7 +2,7 @@
  * Sends alerts to the receiver at `[alerts] url`. One node sends all alerts, in order, and retries
  * with growing pauses until the receiver accepts them. Alerts with the same event, cause, host and
  * rule are sent in one message. A message that the receiver rejects (4xx) is not sent again. The
- * receiver may get an alert twice if its response is lost, or if the node dies before it records
+ * receiver can get an alert twice if its response is lost, or if the node dies before it records
  * that the alert was sent.
  */
 import { type JobsParts, jobRows } from "../../api/index.ts";
@@ -23,7 +23,9 @@ import { post, type WebhookParts } from "./webhook.ts";
 const TICK_MS = 1000;
 /** Interval for checking lags and rules, which can exceed their limits without an event. */
 const SILENT_MS = 5000;
-/** Time added to the timeout of a request. The sum is how long a node stays the sender. */
+/**
+ * Time that is added to the request timeout. The sum is the length of a node's turn as the sender.
+ */
 const TURN_MS_MORE = 10_000;
 const PAUSE_MS = { min: 1000, max: 5 * 60_000 };
 /** Age after which an unsent alert is dropped. */

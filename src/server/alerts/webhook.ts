@@ -71,7 +71,7 @@ export async function post(
 }
 
 /**
- * Returns the error text without the URL, because the URL's path may be a secret of the receiver.
+ * Returns the error text without the URL, because the URL's path can be a secret of the receiver.
  */
 function reasonOf(error: unknown): string {
   const { cause, reason } = ((error as { details?: object }).details ?? {}) as {

@@ -32,7 +32,7 @@ export interface GaugeSample {
 const FAILING_PAIRS_MAX = 50;
 /** Maximum number of values of a tag that have their own samples. */
 export const TAG_VALUES_MAX = 100;
-/** Label value for all other hosts, and for all other values of a tag. */
+/** Label value for the hosts, and the values of a tag, that have no samples of their own. */
 const OTHER = "other";
 /** Label value for a local database, and for failures without a server. */
 const NO_HOST = "none";

@@ -1,7 +1,8 @@
 /**
- * The counters, each with the traced event that it counts. CouchDB's names are used for metrics
- * that it has (`couch_replicator.jobs.crashes` in `_stats`,
- * `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`); ours begin with `tandem`.
+ * The counters, each with the traced event that it counts. Metrics that also exist in CouchDB have
+ * CouchDB's names (`couch_replicator.jobs.crashes` in `_stats`,
+ * `couchdb_couch_replicator_jobs_crashes_total` in `_prometheus`). The names of all other metrics
+ * begin with `tandem`.
  */
 
 import type { EventName, Events } from "../../base/index.ts";

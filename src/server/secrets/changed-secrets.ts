@@ -6,7 +6,9 @@ import { isCurrentText, openText, sealText } from "./sealed-forms.ts";
 
 const PLACE = "changed session secrets";
 
-/** Returns for each secret the time at which it was last set, or last replaced by another one. */
+/**
+ * Returns, for each secret, the time at which the secret was last set or last replaced by another.
+ */
 export async function readChangedSecrets(
   tx: ReadTransaction,
   seal: Seal,
@@ -29,7 +31,10 @@ export function watchChangedSecrets(tx: Transaction): Watch {
   return tx.watch(CHANGED_SECRETS_KEY);
 }
 
-/** Reseals the record with the current sealing key. Returns whether it was necessary. */
+/**
+ * Reseals the record with the current sealing key, if necessary. Returns whether the record was
+ * resealed.
+ */
 export async function renewChangedSecrets(tx: Transaction, seal: Seal): Promise<boolean> {
   const value = await tx.get(CHANGED_SECRETS_KEY);
   if (value === undefined || isCurrentText(seal, utf8Decode(value))) return false;

@@ -1,7 +1,7 @@
 /**
- * Files and variables that no secret reference of a job may name, even if the operator permits
- * them. They are keys of this server, files next to a key, and tokens that identify this service to
- * its platform.
+ * Files and variables that secret references of jobs must not name, even if the operator permits
+ * the references. These are keys of this server, files next to a key, and tokens that identify this
+ * service to its platform.
  *
  * The target of a path and the content of each secret are checked, so that links, mounts and
  * alternative spellings cannot bypass the check.

@@ -16,7 +16,7 @@ export interface IdentityServer {
   readonly hostname: string;
   /** Port; empty for the default one. */
   readonly port: string;
-  /** Whether the host name stands for all its subdomains instead of itself. */
+  /** Whether the host name stands for all subdomains of the name, and not for the name itself. */
   readonly isWildcard: boolean;
 }
 

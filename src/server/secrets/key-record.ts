@@ -14,7 +14,7 @@ const FORMAT = 1;
 export interface KeyRecord {
   /** Id of the key used for sealing. */
   readonly sealingId: string;
-  /** Ids of all keys that sealed values in the store may refer to, oldest first. */
+  /** Ids of all keys that might be needed to open sealed values in the store, oldest first. */
   readonly inUse: readonly string[];
 }
 

@@ -35,7 +35,7 @@ test("each sealing uses a new random nonce", () => {
   expect(again().seal(utf8Encode("x"), "p")).toEqual(again().seal(utf8Encode("x"), "p"));
 });
 
-test("the newest key is used for sealing unless another is selected, and older keys for opening", () => {
+test("sealing uses the newest key unless another key is selected, and opening uses older keys too", () => {
   const sealed = ring(OLD).seal(utf8Encode("x"), "p");
   const both = ring(OLD, NEW);
   expect(both.sealingId).toBe(keyIdOf(NEW));
@@ -48,7 +48,7 @@ test("the newest key is used for sealing unless another is selected, and older k
   );
 });
 
-test("a key that was added later is loaded when it is needed", () => {
+test("a missing key is loaded if it has been added to the source since startup", () => {
   const keys = [OLD];
   const follower = new KeyRing({ random, readKeys: () => keys });
   const sealed = ring(NEW).seal(utf8Encode("x"), "p");

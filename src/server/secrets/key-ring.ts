@@ -31,8 +31,8 @@ const HEAD_BYTES = NONCE_START + NONCE_BYTES;
 const CIPHER = "aes-256-gcm";
 
 /**
- * Returns the id of a key: the first bytes of its digest, in eight hex digits. They do not reveal
- * the key.
+ * Returns the id of a key: the first bytes of its digest, in eight hex digits. The id does not
+ * reveal the key.
  */
 export function keyIdOf(key: Uint8Array): string {
   const digest = createHash("sha256").update("tandem key id\n").update(key).digest();
@@ -43,7 +43,7 @@ export interface KeyRingParts {
   readonly random: Random;
   /**
    * Reads the keys from the source, oldest first. Called again if a key is missing, because another
-   * process may have added it.
+   * process might have added it.
    */
   readonly readKeys: () => readonly Uint8Array[];
 }
@@ -139,7 +139,7 @@ export function sealedKeyId(sealed: Uint8Array): string {
   return hexEncode(sealed.subarray(1, NONCE_START));
 }
 
-/** Sealing or opening requires a key that this node does not have. */
+/** Thrown if sealing or opening requires a key that this node does not have. */
 export class KeyMissingError extends OperationalError {
   override readonly name = "KeyMissingError";
 

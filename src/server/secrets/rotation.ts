@@ -102,7 +102,7 @@ export class Rotation {
 
   /**
    * Starts a rotation, or continues an interrupted one. Does nothing while a rotation is running.
-   * Throws SECRETS_NO_NEW_KEY.
+   * Throws SECRETS_NO_NEW_KEY if a new key is needed but cannot be created here.
    */
   async begin(): Promise<void> {
     if (this.#isRunning) return;

@@ -18,7 +18,7 @@ import {
 } from "./forbidden-secrets.ts";
 import { type Identity, identityRefusal } from "./identity-files.ts";
 
-/** Maximum length of a credential. A longer file is not treated as a credential. */
+/** Maximum length of a credential file. References to longer files are not resolved. */
 const FILE_BYTES_MAX = 64 * 1024;
 
 type Found = ReturnType<SecretLookup>;

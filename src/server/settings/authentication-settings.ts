@@ -16,7 +16,7 @@ const HANDLERS = ["cookie", "default", "proxy", "jwt"];
 const SAME_SITE = ["None", "Lax", "Strict"] as const;
 const HASHES = ["sha", "sha224", "sha256", "sha384", "sha512"] as const;
 
-/** Maximum number of ids per request, because generating more would block other requests. */
+/** Maximum number of ids per `_uuids` request. Generating more would block other requests. */
 const UUID_COUNT_MAX = 100_000;
 
 const COMPRESSIBLE_TYPES = [

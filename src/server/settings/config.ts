@@ -1,8 +1,8 @@
 /**
  * Options of a node that are read at startup. The command line takes precedence over the
- * environment (`TANDEM_…`), the environment over the INI files, and these over the defaults.
- * Options that CouchDB also has use its names and meanings. All other settings are read on each use
- * from the `configuration`.
+ * environment (`TANDEM_…`), the environment over the INI files, and the INI files over the
+ * defaults. Options that also exist in CouchDB have CouchDB's names and meanings. All other
+ * settings are read on each use from the `configuration`.
  */
 import { statSync } from "node:fs";
 import { hostname } from "node:os";
@@ -405,7 +405,7 @@ function openKeys(
     source.kind === "file" ? source.path : undefined,
     environment.TANDEM_SECRETS_KEY_FILE,
     ...KEY_FILES.map(([section, name]) => file.get(section)?.get(name)),
-    // The first start may have created a key in this file. The file is protected even if another
+    // The first start might have created a key in this file. The file is protected even if another
     // key is in use now.
     `${resolve(dataDirectory)}.key`,
   ].filter((path) => path !== undefined && path !== "");

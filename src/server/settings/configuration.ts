@@ -36,7 +36,7 @@ export type ConfigurationListener = (change: ConfigurationChange) => void;
 export interface ConfigurationParts {
   /** Settings from files and the environment; later sources take precedence. */
   readonly given: readonly IniSections[];
-  /** Reads the `given` sources again. Default: they do not change. */
+  /** Reads the `given` sources again. Default: the sources do not change. */
   readonly readGiven?: () => readonly IniSections[];
   /** Names of the `given` sources in messages, in the same order; undefined for unnamed ones. */
   readonly givenNames?: readonly (string | undefined)[];
@@ -96,9 +96,9 @@ export class Configuration implements SettingTexts {
   }
 
   /**
-   * Sets a value. It is in effect when this returns, and saved to disk unless `persist` is false.
-   * Throws a ConfigError if the text is invalid for the setting, and an error with the code
-   * CONFIG_NOT_SAVED if the file cannot be written; in both cases nothing is changed.
+   * Sets a value. The value is in effect when this returns, and is saved to disk unless `persist`
+   * is false. Throws a ConfigError if the text is invalid for the setting, and an error with the
+   * code CONFIG_NOT_SAVED if the file cannot be written; in both cases nothing is changed.
    */
   set(section: string, key: string, text: string, { persist = true } = {}): void {
     checkWritable(section, key, text);
@@ -368,16 +368,15 @@ function decodeText(bytes: Uint8Array): string {
 }
 
 /**
- * Returns the text that would express the default in a file, or `undefined` if there is no such
- * text.
+ * Returns the default as the text of a setting, or `undefined` if no text expresses the default.
  */
 export function settingDefault({ read, defaultText }: Setting<unknown>): string | undefined {
   return defaultText ?? textOf(read(undefined));
 }
 
 /**
- * Returns the text that would express the value in a file, or `undefined` if there is no value or
- * no such text.
+ * Returns the value as the text of a setting, or `undefined` if there is no value or no text
+ * expresses it.
  */
 function textOf(value: unknown): string | undefined {
   if (Array.isArray(value) && value.every(isPlain)) return value.join(",") || undefined;

@@ -15,7 +15,7 @@ export interface IneffectiveSettings {
   readonly section: string;
   /** Keys; undefined for the whole section. */
   readonly keys?: readonly string[];
-  /** Reason why setting them has no effect. */
+  /** Reason why the settings have no effect. */
   readonly why: string;
 }
 

@@ -42,14 +42,16 @@ export function securityDefault(texts: SettingTexts): () => string {
       : "{}";
 }
 
-/** Returns a function for the time for which the body of a superseded revision is kept. */
+/**
+ * Returns a function that returns how many milliseconds the body of a superseded revision is kept.
+ */
 export function keepOldBodiesMs(texts: SettingTexts): () => number {
   return () => readSetting(texts, DATABASE_SETTINGS.keepOldBodiesSec) * 1000;
 }
 
 /**
- * Returns a function for the earliest plausible time. A clock that shows an earlier time is assumed
- * to be wrong.
+ * Returns a function that returns the earliest plausible time. A clock that shows an earlier time
+ * is assumed to be wrong.
  */
 export function timeMinMs(texts: SettingTexts): () => number {
   return () => readSetting(texts, DATABASE_SETTINGS.timeMinSec) * 1000;

@@ -1,4 +1,6 @@
-/** Servers to which replications may connect, and the addresses that they connect to. */
+/**
+ * The servers to which replications are allowed to connect, and the addresses that they connect to.
+ */
 import {
   type ConnectTo,
   EGRESS_RULE_FORMS,

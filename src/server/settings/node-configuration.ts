@@ -28,7 +28,7 @@ const NAMED_SECTIONS = new Set(["admins", IDENTITIES_SECTION, "jwt_keys", SHARES
 
 /**
  * Sections that cannot be changed over HTTP: those that CouchDB protects, and `[identities]`, which
- * determines what this machine reveals of itself.
+ * determines the servers that may receive tokens of this machine.
  */
 const READ_ONLY_SECTIONS = new Set([
   IDENTITIES_SECTION,

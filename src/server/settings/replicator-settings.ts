@@ -266,8 +266,8 @@ interface OtherName {
 }
 
 /**
- * Names in CouchDB 3 (`interval`, `health_threshold`), in CouchDB 4's `default.ini`, and in RFC
- * 016.
+ * Aliases: the names in CouchDB 3 (`interval`, `health_threshold`), in CouchDB 4's `default.ini`,
+ * and in RFC 016.
  */
 const OTHER_NAMES: readonly OtherName[] = [
   otherName("interval", NODE_SETTINGS.intervalSec, { perUnit: 1000 }),
@@ -323,8 +323,9 @@ export function replicatorConfig(texts: ReplicatorTexts): ReplicatorConfig {
 }
 
 /**
- * Some options have a second, larger limit for distant servers. If that limit is not set, it is
- * read from the option itself, so that the option also limits distant servers.
+ * Adds defaults for options with a second, larger limit for distant servers. If the limit for
+ * distant servers is not set, it is read from the option itself, so that the option limits all
+ * servers.
  */
 function withNumbersAsBounds(texts: SettingTexts): SettingTexts {
   return {
@@ -367,8 +368,8 @@ export function checkShares(group: string, shares: string): void {
 }
 
 /**
- * Follows CouchDB: a number outside the limits is read as the nearest limit. A text that is not an
- * integer is read as the default.
+ * Parses the shares as CouchDB does: a number outside the limits is read as the nearest limit, and
+ * a text that is not an integer is read as the default.
  */
 function shares(texts: ReadonlyMap<string, string>): ReadonlyMap<string, number> {
   const named = new Map<string, number>();

@@ -103,8 +103,8 @@ export const SERVER_TLS_SETTINGS = {
 };
 
 /**
- * Returns `undefined` unless `[ssl] enable` is true. Throws a ConfigError if a required setting is
- * missing.
+ * Reads the settings of `[ssl]`. Returns `undefined` if `enable` is not true. Throws a ConfigError
+ * if a required setting is missing.
  */
 export function readServerTls(texts: SettingTexts): ServerTls | undefined {
   const settings = liveSettings<Values<typeof SERVER_TLS_SETTINGS>>(texts, SERVER_TLS_SETTINGS);

@@ -166,7 +166,7 @@ export class Authentication {
     lockout.check(attempt);
     const turn: Turn = (check) =>
       this.#turns.run(peer, () => {
-        // Checks the lockout again, because concurrent guesses may have failed in the meantime.
+        // Checks the lockout again, because concurrent guesses might have failed in the meantime.
         lockout.check(attempt);
         return check();
       });

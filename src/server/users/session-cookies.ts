@@ -70,7 +70,7 @@ export class SessionCookies {
     const value = /(?:^|;\s*)AuthSession="?([^;"]*)/.exec(header)?.[1];
     if (value === undefined || value === "") return undefined;
     const bytes = Buffer.from(value, "base64url");
-    // The signature may contain any bytes, so the text before it is split off first.
+    // The signature can contain any bytes, so the text before it is split off first.
     const second = bytes.indexOf(":", bytes.indexOf(":") + 1);
     const text = /^([^:]*):([0-9A-Fa-f]+)$/.exec(bytes.subarray(0, Math.max(0, second)).toString());
     if (text === null) {
@@ -107,9 +107,9 @@ export class SessionCookies {
   }
 
   /**
-   * Whether the client used TLS. Its TLS connection may end at this server or at a reverse proxy,
-   * which reports it in a header. A client that forges the header only makes its own cookie
-   * useless.
+   * Whether the client used TLS. The client's TLS connection can end at this server or at a reverse
+   * proxy, which reports the use of TLS in a header. A client that forges the header only makes its
+   * own cookie useless.
    */
   #cameByTls({ isSecure, headers }: Arrival): boolean {
     const { forwardedTlsHeader, forwardedProtocolHeader } = this.#settings;

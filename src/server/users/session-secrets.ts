@@ -79,7 +79,7 @@ export class SessionSecrets {
     }
   }
 
-  /** Saves changes of this node, and reads those of others. Removes expired rows. */
+  /** Saves changes of this node, and reads the changes of other nodes. Removes expired rows. */
   async exchange(): Promise<void> {
     const { runtime, kv } = this.#parts;
     const unsaved = this.#unsaved;

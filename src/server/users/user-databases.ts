@@ -35,7 +35,7 @@ import type { Service } from "../supervise.ts";
 import { USER_ID_PREFIX } from "./user-directory.ts";
 
 const USERS = "_users";
-/** Number of changes per transaction; each may create or delete a database. */
+/** Maximum number of changes per transaction. Each change can create or delete a database. */
 const PAGE_ROWS_MAX = 20;
 const GROUPS = ["members", "admins"];
 
@@ -138,7 +138,7 @@ export class UserDatabases implements Service {
     if (!id.startsWith(USER_ID_PREFIX)) return undefined;
     const { databases } = this.#parts;
     const userName = id.slice(USER_ID_PREFIX.length);
-    // In CouchDB, a byte below 16 is one hex digit, so two users may get the same database. Here,
+    // In CouchDB, a byte below 16 is one hex digit, so two users can get the same database. Here,
     // each byte is two digits.
     const name = prefix + hexEncode(utf8Encode(userName));
     if (!isDatabaseName(name)) return { event: "users.database-refused", database: name };
@@ -169,7 +169,8 @@ function withName(names: readonly unknown[], userName: string): readonly unknown
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Updates the names in both groups if they change. Everything else in the security object is kept.
+ * Applies `change` to the names of the database's administrators, and to those of its members.
+ * Everything else in the security object is kept.
  */
 async function changeSecurity(
   tx: Transaction,

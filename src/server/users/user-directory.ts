@@ -203,8 +203,8 @@ export class UserDirectory {
 }
 
 /**
- * Returns CouchDB's error for a user document in conflict. One of the leaves may contain a leaked
- * password or revoked roles.
+ * Returns CouchDB's error for a user document in conflict. The user must not log in, because one of
+ * the leaves might contain a leaked password or revoked roles.
  */
 function conflict(): ProtocolError {
   const reason =

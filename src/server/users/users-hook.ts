@@ -208,7 +208,7 @@ function roleFault(
 ): string | undefined {
   const added = roles as readonly string[];
   if (old === undefined) return added.length > 0 ? "Only _admin may set roles" : undefined;
-  // No document belongs to an anonymous user, or to one whom a token or a proxy identifies.
+  // Anonymous users, and users identified by a token or a proxy, own no document.
   if (vouchedBy !== undefined || userName !== name) {
     return "You may only update your own user document.";
   }
