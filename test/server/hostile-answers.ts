@@ -46,7 +46,7 @@ export interface Asked {
 
 type Mutation = (answer: PeerAnswer, asked: Asked, random: SeededRandom) => PeerAnswer;
 
-/** Number of bytes that exceeds every limit of a response. */
+/** Length of a body that exceeds all limits for responses. */
 const ENDLESS_BYTES = 160 * 1024 * 1024;
 /**
  * Total length of the rows or heartbeats of a feed. The length is bounded here, because the client

@@ -128,7 +128,7 @@ describe.each([
     },
   );
 
-  test("a bulk read with such a response falls back to requesting each document individually", async () => {
+  test("makes a bulk read fall back to requesting each document individually", async () => {
     const { endpoint } = openSides(before, filler);
     const requests = [{ id: "a", revision: "1-a", ancestors: [] }];
     expect(await endpoint.reader.readRevisions(requests, signal)).toBeUndefined();

@@ -1,6 +1,6 @@
 /**
- * The rights of a leaf of a replication document. They are those of its author, whichever user
- * makes the leaf the winner.
+ * The rights of a leaf of a replication document. A leaf has the rights of its author, whichever
+ * user makes it the winner.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
@@ -41,7 +41,7 @@ interface Leaf {
   readonly body?: object;
 }
 
-/** Writes a replicated revision. `path` contains its hash, followed by those of its ancestors. */
+/** Writes a replicated revision. `path` contains the revision's hash and then the ancestors' hashes. */
 function graft(writer: WriteContext, { path, body }: Leaf, databases = node.databases) {
   const hashes = path.map((name) => name.repeat(32));
   return node.kv.transact(async (tx) => {

@@ -1,8 +1,8 @@
 /**
  * Cancelling a job (RFC 007). A cancel waits until the job has stopped: nothing is written after
- * its response, and the next run of the replication begins only when this one has ended. The tests
- * run in virtual time on a node with many jobs. The target executes each received request even if
- * the client has disconnected.
+ * its response, and the next run of the replication begins only when the cancelled run has ended.
+ * The tests run in virtual time on a node with many jobs. The target executes each received request
+ * even if the client has disconnected.
  */
 import { setMaxListeners } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
@@ -182,7 +182,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
   ],
 ];
 
-test.each(WAYS)("a job writes nothing after the response when %s", async (_, make) => {
+test.each(WAYS)("a job writes nothing after the response to the request by which %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode();
   const end = await make(ask);
   await seesWrites(20);
@@ -190,7 +190,7 @@ test.each(WAYS)("a job writes nothing after the response when %s", async (_, mak
   await rests();
 });
 
-test.each(WAYS)("the response waits for a job's slow write when %s", async (_, make) => {
+test.each(WAYS)("the response waits for a job's slow write if the request is one by which %s", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
   const end = await make(ask);
   await seesWrites(2);
@@ -250,7 +250,7 @@ test("a document that is deleted and re-created never has two runs at a time", a
   }
 });
 
-test("the job of another document starts its run only after the cancelled run has ended", async () => {
+test("another document's job for the same replication starts its run only after the cancelled run has ended", async () => {
   const { api, ask, document, replicator, world, names, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);

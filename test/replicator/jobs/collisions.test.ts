@@ -256,7 +256,7 @@ describe("the same replication requested by two users", () => {
     await node.stop();
   });
 
-  test("is copied by one run, and if two runs have started, the one accepted first continues", async () => {
+  test("is copied by one run, and if two runs have started, the run that was accepted first continues", async () => {
     const node = await openFar();
     const jobs = [
       await node.put("_replicator", EVE, { source: URL_OF("right") }),

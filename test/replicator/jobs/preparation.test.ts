@@ -53,7 +53,7 @@ test("a job whose source does not send the filter keeps its lock, and fails with
   await node.stop();
 });
 
-test("if a source does not send the filter, its continuous job counts an error and pauses before its next run", async () => {
+test("a continuous job whose source does not send the filter counts an error and pauses before the next run", async () => {
   const { fetch } = silentServer();
   const node = openVirtualNode({
     fetch,

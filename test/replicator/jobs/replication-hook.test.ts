@@ -37,7 +37,7 @@ function bodyFrom(source: string): string {
   return JSON.stringify({ source, target: "b", owner: null });
 }
 
-test("each write of a document parses it once", async () => {
+test("each write of a document parses the document once", async () => {
   const { node, sourceOf, parses } = await open();
   await node.put("_replicator", "first", bodyFrom("a"));
   expect(parses()).toBe(1);

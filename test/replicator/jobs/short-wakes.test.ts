@@ -280,7 +280,7 @@ test("if the response to a checkpoint write is lost, the run reads the checkpoin
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("a run reads and writes the checkpoint as for a CouchDB if a Tandem server does not know the request that continues a checkpoint", async () => {
+test("if a Tandem server does not know the request that continues a checkpoint, a run reads and writes the checkpoint as it does with CouchDB", async () => {
   const node = await openParked(TANDEM);
   for (const name of ["a", "b"]) node.refuse(`POST /${name}/_local/ID/_continue`);
   const asked = await node.wake("second");

@@ -171,7 +171,7 @@ test("an alert has the configured tags of its job, and its end has the same tags
   expect(resolved?.alert).toMatchObject({ status: "resolved", cause: { tags: ["team:billing"] } });
 });
 
-test("rules that fail for the same cause share a message, and each rule is resolved when it recovers", async () => {
+test("rules that fail for the same cause share an alert message, and each rule's alert is resolved when the rule recovers", async () => {
   const watch = await begun();
   const { failures, settings } = world;
   const cause = { class: "dns", host: "far.example" } as const;
@@ -327,7 +327,7 @@ test("if events were deleted before the watch read them, the job lists reveal th
   expect(await whats(watch)).toEqual([]);
 });
 
-test("only one node reports alerts, and another node that takes over does not repeat any", async () => {
+test("only one node reports alerts, and another node that takes over does not repeat any alert", async () => {
   const watch = await begun();
   const other = world.watch();
   const id = await addJob("a");

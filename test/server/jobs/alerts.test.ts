@@ -77,7 +77,7 @@ beforeEach(() => {
   refusals = [];
 });
 
-test("a failing job is reported in one signed message without secrets, which is repeated until it is received", async () => {
+test("a failing job is reported in one signed message without secrets, and the message is resent until the receiver accepts it", async () => {
   refusals = [500, 302];
   const source = "http://jan:hunter2@127.0.0.1:9/nowhere?token=hunter2";
   await ask("PUT", "/_replicator/bad", { source, target: "b", continuous: true });

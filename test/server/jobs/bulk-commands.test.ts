@@ -7,7 +7,7 @@ import type { OpenApi } from "../../api/api.fixture.ts";
 import { ADMIN } from "../../api/api.fixture.ts";
 import { openApiNode, openWholeApi, type WholeApiNode } from "../whole-api.fixture.ts";
 
-/** Number of jobs for which a command responds before it has changed all of them. */
+/** A command for this number of jobs responds before it has changed all of them. */
 const MANY = 1_100;
 const NEVER = new AbortController().signal;
 

@@ -139,7 +139,7 @@ test("a user identified by another handler neither sees nor cancels the job of a
     expect((await ask("GET", path, as)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, { ...body, cancel: true })).status).toBe(404);
-    // Starts a run as this user. If its id were equal to that of joe's run, joe's job would block
+    // Starts a run as this user. If the run had the same id as joe's run, joe's job would block
     // it.
     await ask("POST", "/_replicate", as, body);
     expect((await ask("GET", path, as)).body.state).toBe("crashing");
