@@ -268,7 +268,7 @@ test.each(["hold", "crash"])("a job with the policy %s never skips a document", 
   );
   const { body: changes } = await here.call("GET", `/${database}/_changes`);
   expect(changes.results.map(({ id }: { id: string }) => id)).toEqual(["good", "bad"]);
-  // The checkpoint may already include `good`, but not `bad`.
+  // The checkpoint can already include `good`, but not `bad`.
   if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
   else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
   gate.isClosed = false;

@@ -506,7 +506,7 @@ test.concurrent.each([
   },
 );
 
-test.concurrent("documents that fail together are all listed, and futile retries do not end the run", async () => {
+test.concurrent("if several documents make a bulk write fail, all of them are listed, and an unsuccessful retry does not end the run", async () => {
   await pair.fill("together", documents(60));
   const isGuilty = (id: string): boolean => /^doc-1\d$/.test(id);
   faults.target.set(

@@ -98,7 +98,7 @@ describe("failures are reported in a sentence", () => {
     [["rules", "show", "nope"], 1, "There is no rule nope: /_tandem/rules and"],
     [["rules", "delete", "nope"], 1, "There is no rule nope: /_tandem/rules and"],
     [["budgets", "remove", "nope"], 1, "There is no budget nope: /_tandem/budgets and"],
-  ])("%j ends with %i", async (flags, code, sentence) => {
+  ])("%j ends with exit code %i", async (flags, code, sentence) => {
     const ran = await tandem(flags, environment);
     expect(ran.errors).toContain(sentence);
     expect(ran.code).toBe(code);
@@ -241,7 +241,7 @@ describe("failures are reported in a sentence", () => {
   });
 });
 
-describe("does not print a password that was mistyped into another argument", () => {
+describe("a password mistyped into another argument is not printed", () => {
   const none = "http://127.0.0.1:1";
   const budget = ["--read", "requests_per_sec=3", "--server", none];
   test.each<[string[], string]>([
@@ -269,7 +269,7 @@ describe("does not print a password that was mistyped into another argument", ()
 test.each([
   ["completion", "zsh"],
   ["config", "list"],
-])("does not print an error if its output is closed: tandem %s %s", async (...flags) => {
+])("a command prints no error if the reader of its output closes the pipe: tandem %s %s", async (...flags) => {
   const child = spawn(process.execPath, [MAIN, ...flags], {
     env: { ...process.env, ...environment },
     stdio: ["ignore", "pipe", "pipe"],
@@ -329,7 +329,7 @@ test.each([
   },
 );
 
-test("replaces the secret of an OAuth client with a file of credentials", async () => {
+test("`tandem secrets replace` reads the new secret of an OAuth client from a file", async () => {
   const auth = (client_secret: string) => ({
     oauth2: { token_url: "http://127.0.0.1:1/token", client_id: "client", client_secret },
   });
@@ -494,7 +494,7 @@ test("the help of every command fits in 80 columns", async () => {
   await check([]);
 });
 
-test("replicate and verify find the credentials of both endpoints without passing them as arguments", async () => {
+test("replicate and verify read the credentials of both endpoints from the environment or ~/.netrc", async () => {
   const netrc = join(folder, "netrc");
   writeFileSync(
     netrc,

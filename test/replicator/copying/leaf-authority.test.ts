@@ -41,7 +41,7 @@ interface Leaf {
   readonly body?: object;
 }
 
-/** Writes a replicated revision. `path` contains the revision's hash and then the ancestors' hashes. */
+/** Writes a replicated revision. `path` contains the hash of the revision, then its ancestors'. */
 function graft(writer: WriteContext, { path, body }: Leaf, databases = node.databases) {
   const hashes = path.map((name) => name.repeat(32));
   return node.kv.transact(async (tx) => {

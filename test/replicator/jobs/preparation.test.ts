@@ -1,6 +1,6 @@
 /**
- * Preparing a run, which includes reading the filter on which the job's id depends. The source may
- * be slow or never respond. In virtual time.
+ * Preparing a run, which includes reading the filter on which the job's id depends. The sources in
+ * these tests are slow or never respond. In virtual time.
  */
 import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../../src/http-client/index.ts";

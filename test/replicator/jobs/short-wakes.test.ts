@@ -76,8 +76,8 @@ async function openParked(
   /** Request whose next response is lost after the server has executed the request. */
   let lost: string | undefined;
   /**
-   * Write whose response was lost. If it is repeated, the server responds with a conflict, as
-   * CouchDB does.
+   * Write whose response was lost. If the write is repeated, the server responds with a conflict,
+   * as CouchDB does.
    */
   let written: string | undefined;
   const unknown = new Set<string>();

@@ -37,7 +37,7 @@ export interface JobsClusterOptions {
   readonly storage?: MemoryStorage;
   readonly workerCount?: number;
   readonly knobs?: Partial<JobsKnobs>;
-  /** Opens the queue that workers use. A test may return a sabotaged one. */
+  /** Opens the queue that workers use. A test can return a sabotaged queue. */
   readonly openJobs?: (runtime: Runtime, subspace: Subspace) => Jobs;
 }
 

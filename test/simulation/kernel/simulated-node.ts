@@ -30,12 +30,11 @@ export interface NodeTraits {
   readonly clockRate: number;
   /** Maximum one-way delay between node and store. */
   readonly delayMsMax: number;
-  /**
-   * Ratios of commits that fail without a conflict, and of commits whose outcome is not reported to
-   * the node.
-   */
+  /** Fraction of commits that fail as if they conflicted, although they do not. */
   readonly conflictRatio: number;
+  /** Fraction of commits whose outcome is not reported to the node. */
   readonly unknownRatio: number;
+  /** Fraction of commits that fail as if their snapshot were too old. */
   readonly tooOldRatio: number;
   /** The node's policy for retrying transactions. */
   readonly retry: Partial<RetryPolicy>;

@@ -44,7 +44,7 @@ export async function checkCheckpoints(
     const target = await openIfExists(tx, databases, link.target);
     if (source === undefined || target === undefined) continue;
     const listed = await readListed(tx, failureLists, link.baseId);
-    // A checkpoint counts only if both sides have it. A checkpoint on one side may refer to a
+    // A checkpoint counts only if both sides have it. A checkpoint on one side might refer to a
     // deleted database.
     const sides = [
       ...(removed.has(link.target) ? [] : [source]),

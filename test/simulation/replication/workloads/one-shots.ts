@@ -143,7 +143,7 @@ export class OneShots implements Workload {
     const changes = await from.changes.page(tx, { since: asked.sequence });
     const changed = new Set(changes.entries.map(({ id }) => id));
     const isKept = (id: string): boolean => !changed.has(id);
-    // Documents that have since been replaced need not have arrived.
+    // Documents that were replaced after the request need not have arrived.
     for (const revision of (await contentOf(tx, from, isKept)).keys()) {
       if (!asked.content.has(revision) || listed.has(revision)) continue;
       if (!(await isPast(tx, to, revision))) left.push(revision);
