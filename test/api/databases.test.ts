@@ -126,7 +126,7 @@ describe("databases", () => {
     },
   ]);
 
-  test("a database name may contain slashes and every character that CouchDB's rule allows", async () => {
+  test("a database name can contain slashes and every character that CouchDB's rule allows", async () => {
     const { ask } = await openApi();
     const name = encodeURIComponent("a/b_$()+-/c");
     expect((await ask(`PUT /${name}`)).status).toBe(201);
@@ -194,7 +194,7 @@ test.each([
   ["q=-1&n=1", 400, "bad_request", "The `q` value should be a positive integer."],
   ["n=0", 400, "bad_request", "The `n` value should be a positive integer."],
   ["n=", 400, "bad_request", "The `n` value should be a positive integer."],
-])("PUT /db?%s answers %i, and creates nothing", async (query, status, error, reason) => {
+])("PUT /db?%s returns status %i, and creates no database", async (query, status, error, reason) => {
   const { ask } = await openFilms();
   const refused = await ask(`PUT /new?${query}`, { body: "" });
   expect(refused).toMatchObject({ status, json: { error, reason } });

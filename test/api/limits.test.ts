@@ -162,7 +162,7 @@ describe("bodies", () => {
   ]);
 });
 
-test("preserves duplicate member names in a replicated document, and refuses them in an edit", async () => {
+test("duplicate member names are preserved in a replicated document, and refused in an edit", async () => {
   const { ask } = await openApi();
   await ask("PUT /films");
   const stored = '"a":1,"a":{"b":1,"b":2}';

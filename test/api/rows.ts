@@ -27,7 +27,7 @@ export interface Row extends AskOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Expected headers. */
   readonly answers?: Readonly<Record<string, string>>;
-  /** Reason why CouchDB 3.5 responds differently. The test checks that it does. */
+  /** Reason why CouchDB 3.5 responds differently. The test checks that its response differs. */
   readonly differs?: string;
   /** Reason why the row is not tested with CouchDB. */
   readonly onlyHere?: string;

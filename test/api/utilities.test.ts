@@ -63,7 +63,7 @@ test("a request for a folder returns its index page", async () => {
   expect((await ask("GET /favicon.ico")).text).toBe("icon");
 });
 
-test("file names may contain spaces, and links may point to files in the folder", async () => {
+test("file names can contain spaces, and links to files in the folder are followed", async () => {
   const { ask } = await openFolder();
   expect((await ask("GET /_utils/js/a%20b.js")).text).toBe("script");
   expect((await ask("GET /_utils/again/a%20b.js")).text).toBe("script");
@@ -90,7 +90,7 @@ test.each([
   "/_utils/js/a%20b.js/x",
   "/_utils/index.html%00.js",
   `/_utils/${"x".repeat(5_000)}`,
-])("%s shows nothing", async (path) => {
+])("%s is not found", async (path) => {
   const { ask, events } = await openFolder();
   expect(await ask(`GET ${path}`)).toMatchObject({ status: 404, text: "Not found." });
   expect(events.filter(({ name }) => name === "api.request-failed")).toEqual([]);

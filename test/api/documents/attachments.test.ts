@@ -109,7 +109,7 @@ describe("an attachment", () => {
     "#?&",
     "_x".slice(1),
     "line\nbreak",
-  ])("may be named %j", async (name) => {
+  ])("can be named %j", async (name) => {
     const { ask } = await openFilms();
     const path = `/films/a/${encodeURIComponent(name)}`;
     await ask(`PUT ${path}`, DIGITS);
@@ -205,7 +205,7 @@ describe("an attachment", () => {
     expect(range.bytes.equals(bytes.subarray(600_000, 700_000))).toBe(true);
   });
 
-  test("may be empty", async () => {
+  test("can be empty", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a/empty", { body: "" });
     expect(await ask("GET /films/a/empty")).toMatchObject({

@@ -216,7 +216,7 @@ describe("writing a document", () => {
     expect((await ask("PUT /films/a", { body: {} })).json.rev).toMatch(/^4-/);
   });
 
-  test("a PUT that deletes a document answers 200", async () => {
+  test("a PUT that deletes a document returns status 200", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: {} })).json;
     const removed = await ask("PUT /films/a", { body: { _rev: rev, _deleted: true } });

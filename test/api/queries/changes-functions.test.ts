@@ -35,8 +35,8 @@ async function openYears<Api extends Asked>(open: () => Promise<Api>): Promise<A
 const url = "/films/_changes";
 
 /**
- * Returns the response if a function fails. In CouchDB, the reason is an Erlang term. This API
- * returns the name and the message of the error.
+ * Returns the expected response to a request whose function fails. In CouchDB, the reason is an
+ * Erlang term. In this API, the reason contains the name and the message of the error.
  */
 const failed = (error: string, reason: string) => refusal(500, error, reason);
 
@@ -291,7 +291,7 @@ describe("a design document used as a filter by many feeds", () => {
     );
   });
 
-  test("seems missing to users who may not read it", async () => {
+  test("is reported as missing to users who may not read it", async () => {
     const hook: DatabaseHook = {
       appliesTo: () => true,
       afterRead: (document) => (document.id.startsWith("_design/") ? undefined : document),

@@ -43,7 +43,7 @@ test.each([
   ["_find", "POST /films/_find"],
   ["_changes", "POST /films/_changes?filter=_selector"],
   ["a continuous feed", "POST /films/_changes?filter=_selector&feed=continuous"],
-])("the selector of %s", async (_, request) => {
+])("the selector of %s is charged to the user and the database, and stops when the client disconnects", async (_, request) => {
   const { api, calls, arrived } = await openLong();
   const leaving = new AbortController();
   const body = { selector: { text: { $regex: "(a|b)*c" } } };
