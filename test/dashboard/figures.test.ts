@@ -320,7 +320,7 @@ describe("the form of a replication", () => {
     },
   );
 
-  test("does not reformat numbers, and accepts every type of sequence", () => {
+  test("does not reformat numbers, and accepts update sequences of every type", () => {
     expect([' [5,"abc"]', "0", "5-xyz", "007"].map(sequenceOf)).toEqual([
       [5, "abc"],
       0,
