@@ -10,17 +10,17 @@ import { FILMS, testRows } from "./rows.ts";
 describe("without a folder", () => {
   testRows(FILMS, [
     {
-      name: "the address without a slash redirects to the folder",
+      name: "the path without a slash redirects to the path with a slash",
       onlyHere: "It has another address",
       ask: "GET /_utils",
       status: 301,
       answers: { Location: "http://127.0.0.1:5984/_utils/" },
     },
-    { name: "there is no page", ask: "GET /_utils/", status: 404 },
-    { name: "there is no file", ask: "GET /_utils/a.js", status: 404 },
-    { name: "there is no icon", ask: "GET /favicon.ico", status: 404 },
+    { name: "the page is missing", ask: "GET /_utils/", status: 404 },
+    { name: "files are missing", ask: "GET /_utils/a.js", status: 404 },
+    { name: "the icon is missing", ask: "GET /favicon.ico", status: 404 },
     {
-      name: "nothing can be written there",
+      name: "a POST is refused",
       ask: "POST /_utils/a.js",
       body: {},
       status: 405,

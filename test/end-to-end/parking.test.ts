@@ -28,14 +28,14 @@ async function arrives(name: string, id: string): Promise<void> {
 }
 
 test.each([
-  ["follows its updates", () => undefined, /_db_updates/],
+  ["follows the update feed", () => undefined, /_db_updates/],
   [
-    "may not, and polls many databases at once",
+    "cannot read the update feed, and polls many databases with one request,",
     (path: string) => path.startsWith("/_db_updates"),
     /_dbs_info/,
   ],
   [
-    "may do neither, and polls each",
+    "can do neither, and polls each database separately,",
     (path: string) => /^\/_db(_updates|s_info)/.test(path),
     /^\/user-\d+$/,
   ],

@@ -72,7 +72,7 @@ test.each([
   [130, 3600],
   [1024, 600],
 ])(
-  "documents with %d KiB of attachments reach four fifths of the local rate at a distance",
+  "documents with %d KiB of attachments reach four fifths of the local rate between distant servers",
   async (kib, count) => {
     const attachmentBytes = kib * 1024;
     const copy = (ms: number) =>

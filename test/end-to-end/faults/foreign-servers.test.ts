@@ -113,16 +113,13 @@ test.each([
   ["secrets status"],
   ["secrets rotate"],
   ["move --from http://127.0.0.2:1"],
-])(
-  "if a server other than Tandem responds, the error says so: tandem %s",
-  async (command) => {
-    const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
-    // `config list` accepts `{}`, because one section, or the set of all sections, may be empty.
-    answer = { body: command.startsWith("config") || command === "jobs list" ? "null" : "{}" };
-    const { code, output, errors } = await tandem(from);
-    expect([code, output, errors.startsWith(FOREIGN)], errors).toEqual([1, "", true]);
-  },
-);
+])("if a server other than Tandem responds, the error says so: tandem %s", async (command) => {
+  const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
+  // `config list` accepts `{}`, because one section, or the set of all sections, may be empty.
+  answer = { body: command.startsWith("config") || command === "jobs list" ? "null" : "{}" };
+  const { code, output, errors } = await tandem(from);
+  expect([code, output, errors.startsWith(FOREIGN)], errors).toEqual([1, "", true]);
+});
 
 test("if a response contains invalid rows, the error asks whether the server is a Tandem server", async () => {
   answer = { body: '{"jobs":[null]}' };

@@ -269,17 +269,20 @@ describe("a password mistyped into another argument is not printed", () => {
 test.each([
   ["completion", "zsh"],
   ["config", "list"],
-])("a command prints no error if the reader of its output closes the pipe: tandem %s %s", async (...flags) => {
-  const child = spawn(process.execPath, [MAIN, ...flags], {
-    env: { ...process.env, ...environment },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  child.stdout.destroy();
-  const ended = once(child, "exit");
-  let errors = "";
-  for await (const text of child.stderr) errors += text;
-  expect([await ended, errors]).toEqual([[1, null], ""]);
-});
+])(
+  "a command prints no error if the reader of its output closes the pipe: tandem %s %s",
+  async (...flags) => {
+    const child = spawn(process.execPath, [MAIN, ...flags], {
+      env: { ...process.env, ...environment },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    child.stdout.destroy();
+    const ended = once(child, "exit");
+    let errors = "";
+    for await (const text of child.stderr) errors += text;
+    expect([await ended, errors]).toEqual([[1, null], ""]);
+  },
+);
 
 test("a node whose terminal is closed returns its jobs to the queue before it exits", async () => {
   const { child, log } = await processes.open();

@@ -115,7 +115,7 @@ describe.each([
   ["an array of rows", '{"results":[', "[],"],
   ["members of an object", "{", '"a":0,'],
   ["one string", '{"a":"', "x"],
-  ["numbers at a depth", '{"a":{"b":{"c":{"d":[', "0,"],
+  ["deeply nested numbers", '{"a":{"b":{"c":{"d":[', "0,"],
 ])("%s without an end", (_, before, filler) => {
   test.each(REQUESTS)(
     "fails the request for %s before it has read more than the size limit",
