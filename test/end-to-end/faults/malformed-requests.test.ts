@@ -63,7 +63,7 @@ test.each<[string, string | Buffer, number]>([
     431,
   ],
   ["an excessively long target", get(`/${"x".repeat(70_000)}`), 431],
-  ["text that is not a request", "nonsense\r\n\r\n", 400],
+  ["a malformed request line", "nonsense\r\n\r\n", 400],
   ["a target with a space", get("/films/a b"), 400],
   ["a header without a colon", get("/", "nonsense"), 400],
   ["a header with a line break in its name", get("/", "a\nb: c"), 400],
@@ -113,6 +113,6 @@ test.each<[string, string | Buffer, number]>([
   ["an invalid number", put('{"a":01}'), 400],
   ["an invalid version", "GET / HTTP/9.9\r\n\r\n", 400],
   ["an invalid method", "BREW / HTTP/1.1\r\nHost: a\r\n\r\n", 400],
-])("a request with %s", async (_, request, status) => {
+])("a request with $0 gets status $2", async (_, request, status) => {
   expect(await statusOf(request)).toBe(status);
 });

@@ -293,7 +293,7 @@ class SlowFailureLog extends MemoryRunFailures {
 }
 
 describe("a batch with documents that did not arrive", () => {
-  /** Prepares a run from `a` to `b`. The run skips the only document, because its id is too long. */
+  /** Prepares a run from `a` to `b`. The run skips the only document, whose id is too long. */
   async function openRun() {
     const { node } = await open(["too-long"]);
     await node.createDatabase("b");
