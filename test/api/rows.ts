@@ -22,7 +22,7 @@ export interface Row extends AskOptions {
   readonly status: number;
   /** Expected body, as JSON. */
   readonly json?: unknown;
-  /** Members that the body must contain; it may contain others. */
+  /** Members that the body must contain. The body can contain others. */
   readonly has?: object;
   readonly headers?: Readonly<Record<string, string>>;
   /** Expected headers. */

@@ -403,7 +403,7 @@ test("a group is kept while it has a job in any state or has configured shares",
   expect((await standing("named")).shares).toBe(7);
 });
 
-test("a scan of groups reads them in pages", async () => {
+test("groups are scanned in pages", async () => {
   for (const group of ["a", "b", "c"]) await runAndRemove("job", group);
   await pass(24 * 3600);
   const first = await sweep(undefined, 2);

@@ -103,7 +103,7 @@ test("a worker can accept, update and finish a job", async () => {
   expect((await acceptOne()).job.data).toEqual({ n: 4 });
 });
 
-test("resubmitting and finishing a job in one transaction makes it run again later", async () => {
+test("resubmitting and finishing a job in one transaction makes the job run again later", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }, { scheduledAtSec: 7 }));
   const { held } = await acceptOne();
   await transact(async (tx) => {

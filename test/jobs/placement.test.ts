@@ -69,7 +69,7 @@ async function expectSound(): Promise<void> {
   expect(await kv.read((tx) => checkQueue(tx, jobs, JOBS, TYPE))).toEqual([]);
 }
 
-test("a worker reads one queue for each subset of its labels that a job may require", () => {
+test("a worker reads one queue for each subset of its labels that a job can require", () => {
   expect(queuesFor(TYPE, [])).toEqual([TYPE]);
   expect(queuesFor(TYPE, ["a", "b"])).toEqual([TYPE, [TYPE, "a"], [TYPE, "b"], [TYPE, "a", "b"]]);
   expect(queuesFor(TYPE, [..."abcdefgh"])).toHaveLength(93);
@@ -292,7 +292,7 @@ test("an acceptance costs the same with thousands of other sets of labels", asyn
   expect(few.readCount).toBeLessThan(50);
 });
 
-test("encoding and decoding a worker's record preserves its labels and program, even if it has none", () => {
+test("encoding and decoding a worker's record preserves the worker's labels and program, even if the worker has none", () => {
   const worker = { id: "w", node: "n", processId: "1", types: [TYPE], sinceMs: 1, leaseMs: 2 };
   const program = { version: "1.2.3", formats: { min: 2, max: 3 } };
   for (const one of [

@@ -261,7 +261,7 @@ test("a document that names itself or an invalid name is rejected", async () => 
   });
 });
 
-test("a job of `_replicate` waits for a document, named with its database", async () => {
+test("a job of `_replicate` waits for the job of a document whose id and database are in `after`", async () => {
   const asked = (after: string) => parseReplication({ ...copy("c"), after });
   await expect(
     node.replicator.start(asked("first"), { ...ANN, isAdmin: true }),

@@ -8,7 +8,7 @@ import type { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 
 export interface PeerAnswer {
   readonly status: number;
-  /** The list may contain the same name more than once. */
+  /** The list can contain the same name more than once. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer;
   readonly framing: Framing;

@@ -251,7 +251,7 @@ test("all metrics that couchdb-prometheus-exporter reads exist, and those for wh
   expect(await sample("couchdb_mango_docs_examined_total")).toBe(0);
   const { memory } = await ask("GET", "/_node/_local/_system");
   expect(memory).toMatchObject({ atom: 0, atom_used: 0, code: 0, ets: 0 });
-  // A job of another test may still be running.
+  // A job of another test might still be running.
   expect(await ask("GET", "/_node/_local/_active_tasks")).toEqual(expect.any(Array));
 });
 

@@ -175,7 +175,7 @@ test("the failure list names exactly the 7 of 10,000 documents that were refused
   expect(document.state).toBe("completed");
 });
 
-test("a continuous job retries failed documents while it runs, and drops a failed document when an update of it arrives", async () => {
+test("a continuous job retries failed documents while it runs, and drops a failed revision when a later revision of the document arrives", async () => {
   await load(here, "stream", ['{"_id":"one"}', '{"_id":"two"}', '{"_id":"three"}']);
   const target = await proxyTo(there);
   const refuse: Intercept = async (request, forward) => {

@@ -28,7 +28,7 @@ function statusOf(request: string | Buffer): Promise<number> {
       socket.destroy();
       resolve(Number(status));
     });
-    // An error after the response is ignored, because the server may close the connection early.
+    // An error after the response is ignored, because the server can close the connection early.
     socket.on("error", (error) => (answer === "" ? reject(error) : undefined));
     socket.on("close", () => reject(new Error(`No answer: ${answer}`)));
   });

@@ -67,7 +67,7 @@ describe("failures are reported in a sentence", () => {
   test.each<[string[], number, string]>([
     [
       ["--bind-address", "192.0.2.1", "--port", "0"],
-      // The exit code is 1, because the address may become available once the network is up.
+      // The exit code is 1, because the address might become available once the network is up.
       1,
       "bind address 192.0.2.1: this machine has no such address; choose one with --bind-address or [chttpd] bind_address",
     ],

@@ -80,7 +80,7 @@ test("passwords are neither shown nor logged", async () => {
     ),
   );
   for (const text of [JSON.stringify(pages), here.log()]) {
-    // Searches for the whole password, because a part of it may occur in an id by chance.
+    // Searches for the whole password, because a part of it might occur in an id by chance.
     expect(text).not.toContain(PASSWORD);
     expect(text).not.toContain("wrong-0815");
   }

@@ -135,7 +135,7 @@ describe("the same replication requested by two users", () => {
   const PROXY = "http://dead.example:3128";
 
   /**
-   * Opens a node and a server. The test may change which passwords the server accepts. Requests
+   * Opens a node and a server. The test can change which passwords the server accepts. Requests
    * through a proxy get no response.
    */
   async function openFar() {

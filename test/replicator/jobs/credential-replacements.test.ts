@@ -307,7 +307,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("do not get the new password if the server has since accepted another password", async () => {
+  test("do not get the new password if the server has accepted another password in the meantime", async () => {
     const node = await openServer();
     await node.put("eves", EVE, { source: VALID });
     expect(await node.replaceAll()).toEqual({ eves: "replaced" });

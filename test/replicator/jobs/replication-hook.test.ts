@@ -190,7 +190,7 @@ test("a paused job stays paused when a user changes its document", async () => {
   expect(await change({ continuous: false }, 3)).toEqual([false, false, "pending"]);
 });
 
-test("adopting a document again after its replication has completed leaves its job completed", async () => {
+test("adopting the document of a completed job again leaves the job completed", async () => {
   const { node } = await open();
   await taken(node, {});
   const ended = await taken(node, { _replication_state: "completed" }, "y", 2);

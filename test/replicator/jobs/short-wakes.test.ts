@@ -386,7 +386,7 @@ test("a job whose source changes every few seconds keeps its slot until the chan
   await node.onceParked();
 });
 
-test("a run that has created its target does not request the checkpoints of older versions from it", async () => {
+test("a run that has created the target does not request checkpoints of older versions from the target", async () => {
   const node = await openParked();
   const { world } = node;
   const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/c`, continuous: true };

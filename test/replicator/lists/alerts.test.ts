@@ -242,7 +242,7 @@ test("stalled and ended jobs cause alerts, and removing a job ends its breaches"
   expect(await whats(watch)).toEqual(["stalled resolved"]);
 });
 
-test("failed documents cause an alert, which is resolved when they arrive later", async () => {
+test("failed documents cause an alert, and the alert is resolved when the documents arrive", async () => {
   const watch = await begun();
   const id = await addJob("a");
   const { kv, node } = world;
@@ -292,7 +292,7 @@ test("a paused job causes no lag alert, and an earlier lag alert is resolved whe
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
-test("a job that waits for others causes no lag alert", async () => {
+test("a job that waits for other jobs causes no lag alert", async () => {
   const watch = await begun();
   const members = { source: "a", target: "b", after: "_replicator/first" };
   const { replicator } = world.node;

@@ -234,7 +234,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is updated in batches, and each batch reads one event more than it applies to learn whether more are pending", async () => {
+  test("is updated in batches, and each batch reads one more event than it applies, to learn whether further events are pending", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     const read = vi.spyOn(node.events, "statusEvents");
     const pieces: boolean[] = [];

@@ -172,7 +172,7 @@ test("jobs that fail for the same cause are reported in one message", async () =
   await ask("POST", "/_tandem/jobs/_cancel?all=true");
 });
 
-test("a rule that cannot list its source is reported, until it is removed", async () => {
+test("a rule that cannot list its source is reported until the rule is removed", async () => {
   const body = {
     source: { url: "http://jan:hunter2@127.0.0.1:9/" },
     target: { url: `${server.url}/copy-{db}` },

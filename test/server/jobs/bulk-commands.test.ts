@@ -40,7 +40,7 @@ async function pausedCount(): Promise<number> {
   return (await world.ask("GET /_tandem/jobs?paused=true&limit=0")).json.total_rows;
 }
 
-test("a command for a few jobs responds after it has ended", async () => {
+test("a command for a few jobs ends before its response", async () => {
   await addJobs(3);
   const { status, json, headers } = await world.ask("POST /_tandem/jobs/_pause?all=true", {
     body: { why: "maintenance" },

@@ -173,7 +173,7 @@ test("a check reports an existing document name, and another job with the same r
   expect([edit.ok, edit.name_taken, edit.job]).toEqual([true, false, null]);
 });
 
-test("a check queries endpoints only for users who may write the document, with the rights of the document's owner", async () => {
+test("a check queries endpoints with the rights of the document's owner, and only for users who may write the document", async () => {
   const source = {
     url: `${server.url}/films`,
     auth: { basic: { username: "root", password: "secret" } },

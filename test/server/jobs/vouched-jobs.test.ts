@@ -191,7 +191,7 @@ test("users with the same name from different handlers can neither change each o
   }
 });
 
-test("a job crashes once its owner is deleted from the directory, even if a security object still names the owner, but a token user with this name can replicate", async () => {
+test("once its owner is deleted from the directory, a job crashes even if a security object names the owner; a token user with this name can still replicate", async () => {
   const user = { name: "may", type: "user", roles: [], password: "pw" };
   const place = "/_users/org.couchdb.user:may";
   const { body: created } = await ask("PUT", place, ROOT, user);

@@ -32,7 +32,7 @@ interface OneShot {
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**
-   * Whether a run was accepted since the pending run was requested. Otherwise, an announced end may
+   * Whether a run was accepted since the pending run was requested. Otherwise, an announced end can
    * belong to the previous run, because nodes announce the end of a run after they have stored it.
    */
   hasRun: boolean;
