@@ -183,7 +183,7 @@ test("the count of unplaced jobs contains the due jobs that no worker may run", 
   expect(await count([], 3)).toBeLessThan(3);
 });
 
-test("a group's limit applies to the sum of its jobs of all labels", async () => {
+test("a group's limit applies to all jobs of the group together, whatever their labels", async () => {
   const worker = await register(["x"]);
   await transact((tx) => jobs.setGroupLimit(tx, TYPE, "g", 1));
   await add("1", ["x"], "g", 1);

@@ -171,7 +171,7 @@ test("changing a rule changes its jobs, and cancels the jobs of databases that n
   expect(before.entries.map(({ jobId }) => jobId)).toContain(after.entries[1]?.jobId);
 });
 
-test("a paused job stays paused when the rule is changed and replaces the job", async () => {
+test("a paused job stays paused when a change of the rule replaces the job", async () => {
   const node = await open();
   const { world, replicator } = node;
   for (const name of ["user-a", "user-b"]) await node.createDatabase(name);

@@ -58,8 +58,8 @@ const isCheckpoint = ({ method, url }: FetchRequest): boolean =>
   method === "PUT" && url.includes("/_local");
 
 /**
- * Starts a job, and pauses it while it writes its second document. That write fails when the test
- * calls `release`.
+ * Starts a job, and pauses it while its run writes the second document. The write fails when the
+ * test calls `release`.
  */
 async function stopHalfway() {
   const first = deferred();

@@ -190,7 +190,7 @@ test("a leaf keeps its first author if another user writes it again", async () =
 describe("documents written by a replication", () => {
   const JOB: WriteContext = { ...ROOT, bringsCopies: true };
 
-  test("have the rights of the replication job that wrote them, whichever user they name", async () => {
+  test("have the rights of the replication job that wrote them, whichever owner they name", async () => {
     await graft(JOB, { path: ["a"], body: { ...PLAIN, owner: "boss" } });
     expect(await job()).toMatchObject({ userName: "root", isCopy: true, refusal: undefined });
   });

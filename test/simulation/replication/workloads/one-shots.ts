@@ -112,8 +112,8 @@ export class OneShots implements Workload {
   }
 
   /**
-   * Checks that a completed run has copied the documents that existed when it was requested, or
-   * lists them as failed.
+   * Checks that a completed run has copied the documents that existed when the run was requested,
+   * or lists them as failed.
    */
   async watch(tx: ReadTransaction): Promise<readonly string[]> {
     const problems: string[] = [];
