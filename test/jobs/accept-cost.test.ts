@@ -31,7 +31,7 @@ const ACCEPT_COUNT = 80;
  * the smallest queue.
  */
 const ADDED_COUNT = 100;
-/** Jobs written per commit. */
+/** Number of jobs written per commit. */
 const BATCH_ROWS = 1_000;
 
 /**

@@ -149,7 +149,7 @@ test("distant servers get fewer concurrent requests for single documents once th
   expect(most.after).toBeLessThanOrEqual(28);
 });
 
-test("the number of documents that are concurrently copied individually does not exceed the configured maximum", async () => {
+test("the number of documents that are copied by concurrent individual requests does not exceed the configured maximum", async () => {
   for (const [members, least, most] of [
     [{ http_connections: 3 }, 3, 3],
     [{ http_connections: 3, http_connections_max: 9 }, 4, 9],

@@ -419,14 +419,17 @@ test.each([
   ["couchdb", "use_cfile", "[couchdb] use_cfile has no effect: databases are not separate files"],
   ["cors:http://a", "origins", undefined],
   ["vendor", "name", undefined],
-])("setting [%s] %s, which has no effect, causes a warning", async (section, key, warning) => {
-  expect(await tandem(["config", "set", section, key, "3"], environment)).toEqual({
-    code: 0,
-    output: "done\n",
-    errors: warning === undefined ? "" : `tandem: ${warning}\n`,
-  });
-  await tandem(["config", "unset", section, key], environment);
-});
+])(
+  "a change of the setting [%s] %s causes a warning, because the setting has no effect",
+  async (section, key, warning) => {
+    expect(await tandem(["config", "set", section, key, "3"], environment)).toEqual({
+      code: 0,
+      output: "done\n",
+      errors: warning === undefined ? "" : `tandem: ${warning}\n`,
+    });
+    await tandem(["config", "unset", section, key], environment);
+  },
+);
 
 test("commands set and list shares and budgets", async () => {
   const done = async (...flags: string[]) => {
