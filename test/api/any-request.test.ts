@@ -184,7 +184,7 @@ test("every request gets a response", async () => {
       async (verb, target, asked, sent, text) => {
         const search = new URLSearchParams(asked).toString();
         const request = `${verb} ${target}?${search}`;
-        // The requests include no waiting feeds, whose queries are parsed by the same code.
+        // The requests include no feeds that wait. The same code parses the queries of such feeds.
         const answer = await ask(request, { headers: sent, body: text });
         const defects = events.filter(({ name }) => name === "api.request-failed");
         expect(defects, request).toEqual([]);

@@ -17,8 +17,8 @@ const SECURITY = {
 };
 
 /**
- * Databases: `films` with alice as a member and bob's role as an admin, `secrets` without a
- * security object, and `open` with an empty security object.
+ * Opens the API for requests by `user`. The databases are `films` with alice as a member and bob's
+ * role as an admin, `secrets` without a security object, and `open` with an empty one.
  */
 async function openAs(user: User): Promise<OpenApi> {
   let current = ADMIN;

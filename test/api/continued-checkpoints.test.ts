@@ -99,7 +99,7 @@ test.each([
   { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "5"), entry("r", "0", "0")] },
   { session_id: "s", source_last_seq: "5", history: [entry("other", "0", "5")] },
   { session_id: "s", source_last_seq: "5", history: [entry("s", "0", "7")] },
-])("refuses %j, which is not the replication log of exactly one run", async (body) => {
+])("the API refuses %j, which is not the replication log of exactly one run", async (body) => {
   const { ask } = await openFilms();
   const { instance_start_time: madeAt } = (await ask("GET /films")).json;
   const path = `/films/_local/log/_continue?instance_start_time=${madeAt}`;

@@ -41,18 +41,18 @@ describe("the API does not send a document again if the client has its current v
   }
   testRows(openTagged("/films/_changes"), [
     {
-      name: "unless it has changed",
+      name: "unless the database has changed",
       ask: "GET /films/_changes",
       headers: { "If-None-Match": '"x"' },
       status: 200,
     },
     {
-      name: "unless it waits for more",
+      name: "unless the request waits for further changes",
       ask: "GET /films/_changes?feed=longpoll&limit=1",
       status: 200,
     },
     {
-      name: "unless it is a query",
+      name: "unless the request is a POST",
       differs: "CouchDB does not validate it",
       ask: "POST /films/_changes",
       body: {},
@@ -61,25 +61,25 @@ describe("the API does not send a document again if the client has its current v
   ]);
   testRows(openCorners, [
     {
-      name: "with a weak tag",
+      name: "if a weak tag matches",
       ask: "GET /films/a",
       headers: { "If-None-Match": 'W/"1-a"' },
       status: 304,
     },
     {
-      name: "with one tag of several",
+      name: "if one of several tags matches",
       ask: "GET /films/a",
       headers: { "If-None-Match": '"x", "1-a"' },
       status: 304,
     },
     {
-      name: "except with an unquoted tag",
+      name: "unless the tag is unquoted",
       ask: "GET /films/a",
       headers: { "If-None-Match": "1-a" },
       status: 200,
     },
     {
-      name: "with any tag",
+      name: "if the request accepts any tag",
       differs: "CouchDB ignores the star",
       ask: "GET /films/a",
       headers: { "If-None-Match": "*" },
@@ -98,27 +98,36 @@ describe("a write with batch=ok", () => {
       json: { ok: true, id: "x" },
     },
     {
-      name: "is accepted by the database",
+      name: "is accepted as a POST to the database",
       ask: "POST /films?batch=ok",
       body: { _id: "x" },
       status: 202,
       json: { ok: true, id: "x" },
     },
     {
-      name: "is accepted on a conflict, and not written",
+      name: "is accepted but not written if it is a conflict",
       ask: "PUT /films/a?batch=ok",
       body: {},
       status: 202,
       json: { ok: true, id: "a" },
     },
     {
-      name: "is refused when it is malformed",
+      name: "is refused if its body is malformed",
       ask: "PUT /films/x?batch=ok",
       body: { _x: 1 },
       ...refusal(400, "doc_validation", "Bad special document member: _x"),
     },
-    { name: "is written as others are", ask: "PUT /films/x?batch=no", body: {}, status: 201 },
-    { name: "is removed as others are", ask: "DELETE /films/a?batch=ok&rev=1-a", status: 200 },
+    {
+      name: "with a value other than ok has no special effect",
+      ask: "PUT /films/x?batch=no",
+      body: {},
+      status: 201,
+    },
+    {
+      name: "has no special effect on a deletion",
+      ask: "DELETE /films/a?batch=ok&rev=1-a",
+      status: 200,
+    },
     {
       name: "does not apply to attachments",
       ask: "PUT /films/x/digits?batch=ok",
@@ -146,13 +155,13 @@ describe("a range of an attachment", () => {
   );
   testRows(openCorners, [
     {
-      name: "ends where the attachment ends",
+      name: "ends no later than the attachment",
       ...range("bytes=2-100"),
       status: 206,
       answers: { "Content-Range": "bytes 2-9/10", "Content-Length": "8" },
     },
     {
-      name: "may be one byte",
+      name: "can consist of one byte",
       ...range("bytes=0-0"),
       status: 206,
       answers: { "Content-Range": "bytes 0-0/10" },
@@ -176,7 +185,7 @@ describe("a range of an attachment", () => {
       status: 200,
     },
     {
-      name: "applies to the client's version of the attachment",
+      name: "is sent if the client has the current version of the attachment",
       ask: "GET /films/b/digits",
       headers: { Range: "bytes=0-3", "If-Range": '"eB5eJF1ptWaXm4bijSPyxw=="' },
       status: 206,
@@ -187,11 +196,11 @@ describe("a range of an attachment", () => {
 describe("the seq_interval of a changes feed", () => {
   const invalid = refusal(400, "bad_request", "invalid_seq_interval");
   testRows(openCorners, [
-    { name: "is not 0", ask: "GET /films/_changes?seq_interval=0", ...invalid },
-    { name: "is no text", ask: "GET /films/_changes?seq_interval=x", ...invalid },
-    { name: "is not below 0", ask: "GET /films/_changes?seq_interval=-2", ...invalid },
+    { name: "cannot be 0", ask: "GET /films/_changes?seq_interval=0", ...invalid },
+    { name: "cannot be text", ask: "GET /films/_changes?seq_interval=x", ...invalid },
+    { name: "cannot be negative", ask: "GET /films/_changes?seq_interval=-2", ...invalid },
     {
-      name: "may be longer than the feed",
+      name: "can exceed the number of changes in the feed",
       differs: "CouchDB counts sequences, not rows",
       ask: "GET /films/_changes?seq_interval=100",
       status: 200,
@@ -217,7 +226,7 @@ describe("an unusual name", () => {
   const odd = "%C3%A4%2F%20%2B+x%F0%9F%98%80";
   testRows(openCorners, [
     {
-      name: "may be the id of a document",
+      name: "can be the id of a document",
       ask: `PUT /films/${odd}`,
       body: {},
       status: 201,
@@ -225,28 +234,28 @@ describe("an unusual name", () => {
       answers: { Location: expect.stringMatching(/\/films\/%C3%A4%2F%20%2B%20x%F0%9F%98%80$/) },
     },
     {
-      name: "may be that of an attachment",
+      name: "can be the name of an attachment",
       ask: `PUT /films/x/${odd}`,
       ...DIGITS,
       status: 201,
       answers: { Location: expect.stringMatching(/\/films\/x\/%C3%A4%2F%20%2B%20x%F0%9F%98%80$/) },
     },
     {
-      name: "may contain a zero",
+      name: "can contain a null character",
       ask: "PUT /films/x%00y",
       body: {},
       status: 201,
       has: { id: "x\0y" },
     },
-    { name: "may be a dot", ask: "PUT /films/.", body: {}, status: 201, has: { id: "." } },
+    { name: "can be a dot", ask: "PUT /films/.", body: {}, status: 201, has: { id: "." } },
     {
-      name: "may be that of a member of objects",
+      name: "cannot be __proto__, because it begins with an underscore",
       ask: "PUT /films/__proto__",
       body: {},
       ...refusal(400, "illegal_docid", "Only reserved document ids may start with underscore."),
     },
     {
-      name: "may be constructor",
+      name: "can be constructor, the name of a member of all objects",
       ask: "PUT /films/constructor",
       body: {},
       status: 201,
@@ -265,13 +274,13 @@ describe("the offset of an _all_docs response", () => {
       has: { offset: 1 },
     },
     {
-      name: "is unknown for keys",
+      name: "is null for a list of keys",
       ask: 'GET /films/_all_docs?keys=["a"]',
       status: 200,
       has: { total_rows: 2, offset: null },
     },
     {
-      name: "is unknown after a start key",
+      name: "is null after a start key",
       differs: "CouchDB counts the rows before it",
       ask: 'GET /films/_all_docs?startkey="b"',
       status: 200,

@@ -29,7 +29,7 @@ async function open(ini: string) {
 const ENABLED = `[chttpd]\nenable_cors = true\n[cors]\norigins = ${ORIGIN}\n`;
 const PREFLIGHT = { "Access-Control-Request-Method": "PUT" };
 
-test("sends no CORS headers if CORS is disabled", async () => {
+test("responses have no CORS headers if CORS is disabled", async () => {
   const { headersOf } = await open(`[cors]\norigins = ${ORIGIN}\n`);
   const headers = await headersOf("GET /");
   expect(headers).not.toHaveProperty("Access-Control-Allow-Origin");
@@ -58,7 +58,7 @@ test("a script of an origin that is not accepted may not read the response", asy
   expect(headers).not.toHaveProperty("Access-Control-Allow-Origin");
 });
 
-test("answers the preflight request that a browser sends before a script's write", async () => {
+test("the API answers the preflight request that a browser sends before a script's write", async () => {
   const { headersOf } = await open(ENABLED);
   const asked = "X-Requested-With, Content-Type";
   expect(
@@ -80,7 +80,7 @@ test("answers the preflight request that a browser sends before a script's write
   }
 });
 
-test("applies configuration changes immediately, and uses the configuration section for the request's host", async () => {
+test("a changed CORS setting takes effect immediately, and a section for the request's host takes precedence", async () => {
   const { configuration, headersOf } = await open(
     `${ENABLED}credentials = true\nmethods = GET\nheaders = X-Mine\nmax_age = 5\n[cors:127.0.0.1]\nexposed_headers = etag\n`,
   );

@@ -37,15 +37,19 @@ describe("databases", () => {
       ask: `GET /${"x".repeat(20_000)}`,
       ...refusal(404, "not_found", "Database does not exist."),
     },
-    { name: "one that is there answers HEAD", ask: "HEAD /films", status: 200 },
-    { name: "one that is not there answers HEAD", ask: "HEAD /nope", status: 404 },
-    { name: "one is removed", ask: "DELETE /films", status: 200, json: { ok: true } },
+    { name: "HEAD of an existing database responds with 200", ask: "HEAD /films", status: 200 },
+    { name: "HEAD of a missing database responds with 404", ask: "HEAD /nope", status: 404 },
+    { name: "a database is removed", ask: "DELETE /films", status: 200, json: { ok: true } },
     {
-      name: "a missing one is not deleted",
+      name: "DELETE of a missing database responds with 404",
       ask: "DELETE /nope",
       ...refusal(404, "not_found", "Database does not exist."),
     },
-    { name: "one is not removed instead of a document", ask: "DELETE /films?rev=1-a", status: 400 },
+    {
+      name: "DELETE of a database with a revision is refused",
+      ask: "DELETE /films?rev=1-a",
+      status: 400,
+    },
     {
       name: "a description has CouchDB's members",
       differs: "An empty database uses no space here, and its sequence is 0",
@@ -84,12 +88,12 @@ describe("databases", () => {
     { name: "compaction is accepted", ask: "POST /films/_compact", body: "", status: 202 },
     { name: "clean-up is accepted", ask: "POST /films/_view_cleanup", body: "", status: 202 },
     {
-      name: "views do not exist",
+      name: "views are not implemented",
       differs: "Views are not part of Tandem",
       ask: "GET /films/_design/a/_view/b",
       status: 501,
     },
-    { name: "a security object is a text of ours", ask: "GET /films/_security", status: 200 },
+    { name: "the security object is returned", ask: "GET /films/_security", status: 200 },
     {
       name: "an invalid security object is refused",
       differs: "CouchDB fails with no_majority",
@@ -111,14 +115,14 @@ describe("databases", () => {
       json: 1000,
     },
     {
-      name: "the revision limit is a number",
+      name: "a revision limit that is not a number is refused",
       differs: "CouchDB fails with function_clause",
       ask: "PUT /films/_revs_limit",
       body: '"x"',
       ...refusal(400, "bad_request", "The revision limit must be a positive integer"),
     },
     {
-      name: "the revision limit is positive",
+      name: "a revision limit that is not positive is refused",
       differs: "CouchDB fails with function_clause",
       ask: "PUT /films/_revs_limit",
       body: "0",
@@ -126,7 +130,7 @@ describe("databases", () => {
     },
   ]);
 
-  test("a database name may contain slashes and every character that CouchDB's rule allows", async () => {
+  test("a database name can contain slashes and every character that CouchDB's rule allows", async () => {
     const { ask } = await openApi();
     const name = encodeURIComponent("a/b_$()+-/c");
     expect((await ask(`PUT /${name}`)).status).toBe(201);
@@ -194,12 +198,15 @@ test.each([
   ["q=-1&n=1", 400, "bad_request", "The `q` value should be a positive integer."],
   ["n=0", 400, "bad_request", "The `n` value should be a positive integer."],
   ["n=", 400, "bad_request", "The `n` value should be a positive integer."],
-])("PUT /db?%s answers %i, and creates nothing", async (query, status, error, reason) => {
-  const { ask } = await openFilms();
-  const refused = await ask(`PUT /new?${query}`, { body: "" });
-  expect(refused).toMatchObject({ status, json: { error, reason } });
-  expect((await ask("GET /new")).status).toBe(404);
-});
+])(
+  "PUT /db?%s returns status %i, and creates no database",
+  async (query, status, error, reason) => {
+    const { ask } = await openFilms();
+    const refused = await ask(`PUT /new?${query}`, { body: "" });
+    expect(refused).toMatchObject({ status, json: { error, reason } });
+    expect((await ask("GET /new")).status).toBe(404);
+  },
+);
 
 test("PUT /db?q=8&n=3&partitioned=false creates the database", async () => {
   const { ask } = await openFilms();

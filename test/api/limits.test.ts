@@ -12,7 +12,7 @@ const notJson = refusal(400, "bad_request", "invalid UTF-8 JSON");
 describe("bodies", () => {
   testRows(FILMS, [
     {
-      name: "a compressed one is decompressed",
+      name: "a compressed document is decompressed",
       ask: "PUT /films/a",
       headers: gzip,
       body: gzipSync('{"n":1}'),
@@ -20,7 +20,7 @@ describe("bodies", () => {
       has: { ok: true, id: "a" },
     },
     {
-      name: "a compressed list is decompressed",
+      name: "a compressed list of documents is decompressed",
       ask: "POST /films/_bulk_docs",
       headers: gzip,
       body: gzipSync('{"docs":[{"_id":"a"},{"_id":"b"}]}'),
@@ -28,30 +28,30 @@ describe("bodies", () => {
       has: [{ id: "a" }, { id: "b" }],
     },
     {
-      name: "one that only claims to be compressed is refused",
+      name: "a plain body with Content-Encoding: gzip is refused",
       ask: "PUT /films/a",
       headers: gzip,
       body: "{}",
       ...refusal(400, "bad_request", "Request body is not properly gzipped."),
     },
     {
-      name: "a truncated one is refused",
+      name: "a truncated compressed body is refused",
       ask: "PUT /films/a",
       headers: gzip,
       body: gzipSync('{"n":1}').subarray(0, -10),
       ...refusal(400, "bad_request", "Request body is not properly gzipped."),
     },
     {
-      name: "another compression is refused",
+      name: "an unsupported Content-Encoding is refused",
       ask: "PUT /films/a",
       headers: { "Content-Encoding": "br" },
       body: "{}",
       ...refusal(415, "bad_content_type", "br is not a supported content encoding."),
     },
-    { name: "JSON that is none is refused", ask: "PUT /films/a", body: "{", ...notJson },
-    { name: "an empty one is refused", ask: "PUT /films/a", body: "", ...notJson },
+    { name: "malformed JSON is refused", ask: "PUT /films/a", body: "{", ...notJson },
+    { name: "an empty body is refused", ask: "PUT /films/a", body: "", ...notJson },
     {
-      name: "one that is not UTF-8 is refused",
+      name: "a body that is not UTF-8 is refused",
       ask: "PUT /films/a",
       body: Uint8Array.of(0x22, 0xff, 0x22),
       ...notJson,
@@ -71,7 +71,7 @@ describe("bodies", () => {
       ...notJson,
     })),
     {
-      name: "one with an integer that no double represents is refused",
+      name: "an integer that exceeds the range of a double is refused",
       differs: "CouchDB fails",
       ask: "PUT /films/a",
       body: `{"a":1${"0".repeat(309)}}`,
@@ -92,68 +92,68 @@ describe("bodies", () => {
       }),
     ),
     {
-      name: "an array is not a document",
+      name: "an array is refused as a document",
       ask: "PUT /films/a",
       body: "[]",
       ...refusal(400, "bad_request", "Document must be a JSON object"),
     },
     {
-      name: "a document may be nested deeply",
+      name: "a deeply nested document is accepted",
       ask: "PUT /films/a",
       body: `{"a":${"[".repeat(5_000)}${"]".repeat(5_000)}}`,
       status: 201,
     },
     {
-      name: "a selector may not be nested indefinitely",
+      name: "an excessively nested selector is refused",
       ask: "POST /films/_find",
       body: `{"selector":${'{"a":'.repeat(100_000)}1${"}".repeat(100_000)}}`,
       ...refusal(400, "bad_request", "The JSON is nested too deeply"),
       differs: "CouchDB evaluates it slowly",
     },
     {
-      name: "a request may not contain a member twice",
+      name: "a request with a duplicate member is refused",
       ask: "POST /films/_bulk_docs",
       body: '{"docs":1,"docs":[{"_id":"a"}]}',
       ...refusal(400, "bad_request", 'Duplicate member "docs" in one object'),
       differs: LAST_COUNTS,
     },
     {
-      name: "a document may not contain a member twice",
+      name: "a document with a duplicate member is refused",
       ask: "PUT /films/twice",
       body: '{"a":1,"b":{"c":1,"\\u0063":2}}',
       ...refusal(400, "bad_request", 'Duplicate member "c" in one object'),
       differs: LAST_COUNTS,
     },
     {
-      name: "a posted document may not contain a member twice",
+      name: "a posted document with a duplicate member is refused",
       ask: "POST /films",
       body: '{"_id":"twice","_id":"once"}',
       ...refusal(400, "bad_request", 'Duplicate member "_id" in one object'),
       differs: LAST_COUNTS,
     },
     {
-      name: "a document in a list may not contain a member twice",
+      name: "a document in a list is refused if it has a duplicate member",
       ask: "POST /films/_bulk_docs",
       body: '{"docs":[{"_id":"before"},{"_id":"twice","a":1,"a":2}]}',
       ...refusal(400, "bad_request", 'Duplicate member "a" in one object'),
       differs: LAST_COUNTS,
     },
     {
-      name: "a request may not name a document twice",
+      name: "a request that names a document twice is refused",
       ask: "POST /films/_revs_diff",
       body: '{"twice":["1-a"],"\\u0074wice":["2-a"]}',
       ...refusal(400, "bad_request", 'Duplicate member "twice" in one object'),
       differs: LAST_COUNTS,
     },
     {
-      name: "a local document may not contain a member twice",
+      name: "a local document with a duplicate member is refused",
       ask: "PUT /films/_local/twice",
       body: '{"a":1,"a":2}',
       ...refusal(400, "bad_request", 'Duplicate member "a" in one object'),
       differs: LAST_COUNTS,
     },
     {
-      name: "a replicated duplicate is accepted as it is",
+      name: "a replicated document with a duplicate member is accepted unchanged",
       ask: "POST /films/_bulk_docs",
       body: '{"new_edits":false,"docs":[{"_id":"foreign","_rev":"1-a","a":1,"a":2}]}',
       status: 201,
@@ -162,7 +162,7 @@ describe("bodies", () => {
   ]);
 });
 
-test("preserves duplicate member names in a replicated document, and refuses them in an edit", async () => {
+test("duplicate member names are preserved in a replicated document, and refused in an edit", async () => {
   const { ask } = await openApi();
   await ask("PUT /films");
   const stored = '"a":1,"a":{"b":1,"b":2}';

@@ -2,7 +2,7 @@
  * Records CouchDB's responses to the rows of the API's tables, so that later test runs need no
  * CouchDB: `node test/api/record-couchdb.mjs http://user:password@127.0.0.1:5984`. The user must be
  * an administrator. The script removes the databases that it creates. The exit code is 1 if a
- * response differs from its row; the response is recorded even so.
+ * response differs from its row. The response is recorded in this case, too.
  */
 import { spawnSync } from "node:child_process";
 import { createRequire } from "node:module";

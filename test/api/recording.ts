@@ -1,7 +1,7 @@
 /**
  * Responses of CouchDB 3.5 to the rows of the API's tables, recorded in one file per test file.
- * `record-couchdb.mjs` records the responses. Every other test run compares the rows with them and
- * therefore needs no CouchDB.
+ * `record-couchdb.mjs` records the responses. All other test runs use the recordings and
+ * therefore need no CouchDB.
  */
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";

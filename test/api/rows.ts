@@ -22,12 +22,12 @@ export interface Row extends AskOptions {
   readonly status: number;
   /** Expected body, as JSON. */
   readonly json?: unknown;
-  /** Members that the body must contain; it may contain others. */
+  /** Members that the body must contain. The body can contain others. */
   readonly has?: object;
   readonly headers?: Readonly<Record<string, string>>;
   /** Expected headers. */
   readonly answers?: Readonly<Record<string, string>>;
-  /** Reason why CouchDB 3.5 responds differently. The test checks that it does. */
+  /** Reason why CouchDB 3.5 responds differently. The test checks that its response differs. */
   readonly differs?: string;
   /** Reason why the row is not tested with CouchDB. */
   readonly onlyHere?: string;

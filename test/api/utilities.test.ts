@@ -10,17 +10,17 @@ import { FILMS, testRows } from "./rows.ts";
 describe("without a folder", () => {
   testRows(FILMS, [
     {
-      name: "the address without a slash redirects to the folder",
+      name: "the path without a slash redirects to the path with a slash",
       onlyHere: "It has another address",
       ask: "GET /_utils",
       status: 301,
       answers: { Location: "http://127.0.0.1:5984/_utils/" },
     },
-    { name: "there is no page", ask: "GET /_utils/", status: 404 },
-    { name: "there is no file", ask: "GET /_utils/a.js", status: 404 },
-    { name: "there is no icon", ask: "GET /favicon.ico", status: 404 },
+    { name: "the page is missing", ask: "GET /_utils/", status: 404 },
+    { name: "files are missing", ask: "GET /_utils/a.js", status: 404 },
+    { name: "the icon is missing", ask: "GET /favicon.ico", status: 404 },
     {
-      name: "nothing can be written there",
+      name: "a POST is refused",
       ask: "POST /_utils/a.js",
       body: {},
       status: 405,
@@ -63,7 +63,7 @@ test("a request for a folder returns its index page", async () => {
   expect((await ask("GET /favicon.ico")).text).toBe("icon");
 });
 
-test("file names may contain spaces, and links may point to files in the folder", async () => {
+test("file names can contain spaces, and links to files in the folder are followed", async () => {
   const { ask } = await openFolder();
   expect((await ask("GET /_utils/js/a%20b.js")).text).toBe("script");
   expect((await ask("GET /_utils/again/a%20b.js")).text).toBe("script");
@@ -90,7 +90,7 @@ test.each([
   "/_utils/js/a%20b.js/x",
   "/_utils/index.html%00.js",
   `/_utils/${"x".repeat(5_000)}`,
-])("%s shows nothing", async (path) => {
+])("%s is not found", async (path) => {
   const { ask, events } = await openFolder();
   expect(await ask(`GET ${path}`)).toMatchObject({ status: 404, text: "Not found." });
   expect(events.filter(({ name }) => name === "api.request-failed")).toEqual([]);

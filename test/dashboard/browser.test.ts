@@ -344,7 +344,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: /^Retry not_found/ }).click();
     await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
     // Creates the missing databases after the dialog has shown the number of failing jobs, because
-    // the jobs may then be retried automatically.
+    // the jobs can then be retried automatically.
     for (let number = 0; number < MISSING_COUNT; number++) {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});

@@ -390,7 +390,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByText("101–150 of 150").waitFor();
   });
 
-  test("the page shows the budget of a server without jobs, and can remove it", async () => {
+  test("the page shows the budget of a server without jobs, and can remove the budget", async () => {
     await ask("PUT", "/_tandem/budgets/gone.example", { read: { requests_per_sec: 5 } });
     const { page, show, violations } = await visit(browser, node.url, "root");
     await show("/servers");

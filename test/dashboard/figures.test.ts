@@ -320,7 +320,7 @@ describe("the form of a replication", () => {
     },
   );
 
-  test("does not reformat numbers, and accepts every type of sequence", () => {
+  test("does not reformat numbers, and accepts update sequences of every type", () => {
     expect([' [5,"abc"]', "0", "5-xyz", "007"].map(sequenceOf)).toEqual([
       [5, "abc"],
       0,
@@ -487,7 +487,7 @@ describe("the form of a replication", () => {
     expect(() => documentOf({ ...fields, target: moved }, document)).toThrow("password again");
   });
 
-  test("reports every error with its field, and marks fields that are merely empty", () => {
+  test("reports every error with its field, and distinguishes empty fields from invalid ones", () => {
     const { errors } = replicationOf({
       ...EMPTY_FORM,
       target: { ...NO_ENDPOINT, address: "https://b.example/x", login: "basic", username: "ann" },

@@ -125,7 +125,7 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
 
     await page.evaluate('document.querySelector(".table-scroller").scrollTo(0, 0)');
     const good = page.getByRole("row", { name: /_replicator\/good/ });
-    // The job may already be parked, because it is idle.
+    // The job might already be parked, because it is idle.
     await good.getByText(/^(running|parked)$/).waitFor();
     await ask(node, "POST", "/_tandem/jobs/_replicator%2Fgood/_pause");
     await good.getByText("paused", { exact: true }).waitFor();

@@ -1,4 +1,4 @@
-/** The page that shows which databases jobs copy from and to, and a job that waits for another. */
+/** The page that shows the databases between which jobs copy, and jobs that wait for other jobs. */
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../support/open-process.ts";
@@ -81,7 +81,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     expect(faults).toEqual([]);
   });
 
-  test("a job that waits for another shows which one, and why", async () => {
+  test("a waiting job shows the name of the job for which it waits, and the reason", async () => {
     const { page, show } = await visit(browser, node.url, "root");
     await show(`/jobs/${encodeURIComponent("_replicator/next")}`);
     await page.getByText("no_job: The job waits for _replicator/never").waitFor();

@@ -56,7 +56,7 @@ test("a policy resolves conflicts, and one command undoes the resolutions and re
   expect(await tandem("conflicts", `${node.url}/news`)).toMatchObject({ code: 1 });
 });
 
-test("lists each document with several leaves that are not deleted, the winner first, and prints totals", async () => {
+test("`tandem conflicts` lists each document with several leaves that are not deleted, the winner first, and prints totals", async () => {
   await node.call("PUT", "/films");
   expect(await tandem("conflicts", `${node.url}/films`)).toEqual({
     code: 0,
@@ -88,7 +88,7 @@ test("lists each document with several leaves that are not deleted, the winner f
   expect(out).not.toContain("resolved");
 });
 
-test("continues after a sequence, and prints JSON", async () => {
+test("`tandem conflicts` starts after a given sequence, and prints JSON", async () => {
   const { body } = await node.call("GET", "/films");
   await node.call("POST", "/films/_bulk_docs", {
     new_edits: false,
@@ -103,7 +103,7 @@ test("continues after a sequence, and prints JSON", async () => {
   expect(rest).toEqual([""]);
 });
 
-test("reads leaves one by one from a server without _bulk_get", async () => {
+test("`tandem conflicts` reads leaves one by one from a server without _bulk_get", async () => {
   const old = createServer(async ({ url = "", headers }, response) => {
     const isKnown = !url.includes("_bulk_get");
     const { accept = "*/*" } = headers;
@@ -124,7 +124,7 @@ test("reads leaves one by one from a server without _bulk_get", async () => {
   }
 });
 
-test("reports a missing database, and an address that is not a URL", async () => {
+test("`tandem conflicts` reports a missing database, and an address that is not a URL", async () => {
   const missing = await tandem("conflicts", `${node.url}/nothing`);
   expect(missing).toMatchObject({ out: "", errors: expect.stringContaining("nothing") });
   expect(missing.code).not.toBe(0);

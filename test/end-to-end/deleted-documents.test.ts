@@ -1,5 +1,5 @@
 /**
- * The program purges documents some days after their deletion, even if it is killed meanwhile.
+ * The program purges documents some days after their deletion, even if it is killed in between.
  * Feeds and replications can start at a given time. Each start of the program advances its clock.
  */
 import { afterAll, expect, test } from "vitest";

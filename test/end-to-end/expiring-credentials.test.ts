@@ -89,7 +89,7 @@ async function openIdentityProvider() {
 /** Tokens that the proxy accepts, in addition to valid tokens of the token endpoint. */
 let accepted: readonly string[] = [];
 let rejectedCount = 0;
-/** Where the proxy redirects requests for the database `moved`. */
+/** Redirect target for requests for the database `moved`. */
 let location = "";
 
 beforeAll(async () => {
@@ -176,7 +176,7 @@ async function follow(name: string, source: object): Promise<void> {
 const errorCount = async (name: string): Promise<number> =>
   (await ask("GET", `/_scheduler/docs/_replicator/${name}`)).body.error_count;
 
-test("ten jobs of a client share one token", async () => {
+test("ten jobs with the same OAuth client share one token", async () => {
   const names = Array.from({ length: 10 }, (_, number) => `shared-${number}`);
   identityProvider.lifeSec = 3600;
   for (const name of names) {

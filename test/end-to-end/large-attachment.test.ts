@@ -56,7 +56,7 @@ async function writeSmall(node: TandemProcess, database: string): Promise<void> 
 }
 
 describe.runIf(mebibyteCount > 0 && existsSync("/proc/self/status"))("on demand", () => {
-  test("a large attachment is streamed in little memory, and does not delay later documents", async () => {
+  test("a large attachment is streamed with bounded memory, and does not delay later documents", async () => {
     const nodes = await Promise.all([processes.open(), processes.open(), processes.open()]);
     const [source, replicator, target] = nodes;
     const replicate = (database: string) =>

@@ -31,7 +31,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Reads the listening ports of a process from Linux's tables. */
+/** Returns the ports on which a process listens, as listed in /proc. */
 function listeningPorts(pid: number): number[] {
   const descriptors = readdirSync(`/proc/${pid}/fd`).flatMap((name) => {
     try {

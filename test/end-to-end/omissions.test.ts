@@ -79,7 +79,7 @@ describe.each(WAYS)("read %s", (way, options) => {
   });
 });
 
-test("omits an excluded leaf if several leaves replace the requested revision before the read", async () => {
+test("if several leaves replace a revision before it is read, the excluded leaves are omitted", async () => {
   await pair.fill("branches", [attached("kept", 10)]);
   const call = (method: string, path: string, body?: object) =>
     pair.here.call(method, `/branches${path}`, body);

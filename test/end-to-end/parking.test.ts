@@ -28,14 +28,14 @@ async function arrives(name: string, id: string): Promise<void> {
 }
 
 test.each([
-  ["follows its updates", () => undefined, /_db_updates/],
+  ["follows the update feed", () => undefined, /_db_updates/],
   [
-    "may not, and polls many databases at once",
+    "cannot read the update feed, and polls many databases with one request,",
     (path: string) => path.startsWith("/_db_updates"),
     /_dbs_info/,
   ],
   [
-    "may do neither, and polls each",
+    "can do neither, and polls each database separately,",
     (path: string) => /^\/_db(_updates|s_info)/.test(path),
     /^\/user-\d+$/,
   ],
@@ -55,8 +55,8 @@ test.each([
   await pair.here.call("PUT", "/user-7/late", {});
   await arrives("user-7", "late");
   const requests = pair.source.requests.slice(before);
-  // The watcher may have sent its `_db_updates` request before the change. Only watchers send this
-  // request.
+  // The watcher might have sent its `_db_updates` request before the change. Only watchers send
+  // this request.
   const asks = asked.test("/_db_updates") ? pair.source.requests : requests;
   expect(asks.some(({ path }) => asked.test(path))).toBe(true);
   const touched = requests.filter(({ path }) => path.includes("_changes"));

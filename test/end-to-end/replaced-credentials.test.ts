@@ -1,6 +1,6 @@
 /**
- * A server rejects a password, from an operator's view: the account is listed with its reason and
- * next attempt, and jobs immediately log in with a new password.
+ * A server rejects a password, from an operator's view: the account is listed with the reason and
+ * the time of the next attempt. Jobs log in immediately after the password is replaced.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -22,7 +22,8 @@ import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts
 const TYPE = "test";
 /**
  * Number of acceptances per measurement. The number is large enough to include acceptances that try
- * jobs of groups first. These are one in eight if the previous attempt found no jobs in groups.
+ * jobs of groups first. After an attempt that found no jobs in groups, one acceptance in eight does
+ * this.
  */
 const ACCEPT_COUNT = 80;
 /**
@@ -30,7 +31,7 @@ const ACCEPT_COUNT = 80;
  * the smallest queue.
  */
 const ADDED_COUNT = 100;
-/** Jobs written per commit. */
+/** Number of jobs written per commit. */
 const BATCH_ROWS = 1_000;
 
 /**

@@ -241,7 +241,7 @@ test("a job that moves to another group is queued in that group", async () => {
   });
 });
 
-test("a running job that is added to another group runs in that group next time", async () => {
+test("a running job that is added to another group belongs to that group in its next run", async () => {
   await add("j", "a");
   const { held } = await acceptSome(1);
   await add("j", "b", 5);
@@ -331,7 +331,7 @@ test("the longest wait is that of the job with the earliest due time in all grou
   await add("old", "b", now - 50);
   await add("older", "a", now - 40);
   expect(await longest()).toBe(now - 50);
-  // The acceptor takes one of the two jobs, and marks both groups as ready.
+  // The acceptor accepts one of the two jobs, and marks both groups as ready.
   const job = await accept(now);
   expect(await longest()).toBe(job?.id === "old" ? now - 40 : now - 50);
 });
@@ -403,7 +403,7 @@ test("a group is kept while it has a job in any state or has configured shares",
   expect((await standing("named")).shares).toBe(7);
 });
 
-test("a scan of groups reads them in pages", async () => {
+test("groups are scanned in pages", async () => {
   for (const group of ["a", "b", "c"]) await runAndRemove("job", group);
   await pass(24 * 3600);
   const first = await sweep(undefined, 2);

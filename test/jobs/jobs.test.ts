@@ -57,7 +57,7 @@ test("a job of a type without a timeout is refused", async () => {
   await expect(transact((tx) => jobs.add(tx, J1, {}))).rejects.toThrow(UnknownJobTypeError);
 });
 
-test("a repeated identical add writes nothing", async () => {
+test("adding an identical job again writes nothing", async () => {
   await transact((tx) => jobs.add(tx, J1, { a: 1 }, { scheduledAtSec: 5 }));
   let versionstamp: unknown = "unset";
   await transact(async (tx) => {
@@ -103,7 +103,7 @@ test("a worker can accept, update and finish a job", async () => {
   expect((await acceptOne()).job.data).toEqual({ n: 4 });
 });
 
-test("resubmitting and finishing a job in one transaction makes it run again later", async () => {
+test("resubmitting and finishing a job in one transaction makes the job run again later", async () => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }, { scheduledAtSec: 7 }));
   const { held } = await acceptOne();
   await transact(async (tx) => {
@@ -151,7 +151,7 @@ test.each([
   ["verify", (tx: Transaction, held: HeldJob) => jobs.verify(tx, held)],
   ["update", (tx: Transaction, held: HeldJob) => jobs.update(tx, held, { by: "old" })],
   ["finish", (tx: Transaction, held: HeldJob) => jobs.finish(tx, held, { by: "old" })],
-] as const)("only the worker that accepted a job last may call %s", async (_, call) => {
+] as const)("only the worker that most recently accepted a job may call %s", async (_, call) => {
   await transact((tx) => jobs.add(tx, J1, { n: 1 }));
   const { held: lost } = await acceptOne();
   const last = await kv.read((tx) => jobs.lastActivity(tx, TYPE));

@@ -1,7 +1,4 @@
-/**
- * The start and end of a worker's lease, and how many failed renewals it tolerates, in virtual
- * time.
- */
+/** The start and end of a worker's lease, and the effect of failed renewals, in virtual time. */
 import { beforeEach, describe, expect, test } from "vitest";
 import {
   InLoopLeaseRenewer,

@@ -64,7 +64,7 @@ test("a transaction that moves a group's first job repeatedly does not read rows
   await kv.close();
 });
 
-test("an acceptor finds a job that was moved before the group's cached first row", async () => {
+test("an acceptor finds a job that was moved to a row before the group's cached first row", async () => {
   const { kv, jobs, names } = await openJobs(() => FAR_SEC - 1_000);
   const [first, second, third] = names as [never, never, never];
   await kv.transact(async (tx) => {

@@ -69,7 +69,7 @@ async function expectSound(): Promise<void> {
   expect(await kv.read((tx) => checkQueue(tx, jobs, JOBS, TYPE))).toEqual([]);
 }
 
-test("a worker reads one queue for each subset of its labels that a job may require", () => {
+test("a worker reads one queue for each subset of its labels that a job can require", () => {
   expect(queuesFor(TYPE, [])).toEqual([TYPE]);
   expect(queuesFor(TYPE, ["a", "b"])).toEqual([TYPE, [TYPE, "a"], [TYPE, "b"], [TYPE, "a", "b"]]);
   expect(queuesFor(TYPE, [..."abcdefgh"])).toHaveLength(93);
@@ -183,7 +183,7 @@ test("the count of unplaced jobs contains the due jobs that no worker may run", 
   expect(await count([], 3)).toBeLessThan(3);
 });
 
-test("a group's limit applies to the sum of its jobs of all labels", async () => {
+test("a group's limit applies to all jobs of the group together, whatever their labels", async () => {
   const worker = await register(["x"]);
   await transact((tx) => jobs.setGroupLimit(tx, TYPE, "g", 1));
   await add("1", ["x"], "g", 1);
@@ -292,7 +292,7 @@ test("an acceptance costs the same with thousands of other sets of labels", asyn
   expect(few.readCount).toBeLessThan(50);
 });
 
-test("encoding and decoding a worker's record preserves its labels and program, even if it has none", () => {
+test("encoding and decoding a worker's record preserves the worker's labels and program, even if the worker has none", () => {
   const worker = { id: "w", node: "n", processId: "1", types: [TYPE], sinceMs: 1, leaseMs: 2 };
   const program = { version: "1.2.3", formats: { min: 2, max: 3 } };
   for (const one of [

@@ -1,6 +1,6 @@
 /**
- * After any operations on jobs and groups, every row of the queue is where it belongs, and no row
- * is left over.
+ * After any operations on jobs and groups, every row of the queue has the correct key, and there
+ * are no unused rows.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";

@@ -119,7 +119,7 @@ test.each([
         await jobs.finish(tx, held);
       }),
   ],
-])("%s stores a request for a job that has none", async (_, write) => {
+])("%s stores a request for a job that has no request", async (_, write) => {
   await add({ n: 1 });
   const { held, job } = await accept();
   expect(job.request).toBeUndefined();

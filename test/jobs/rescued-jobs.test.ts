@@ -1,5 +1,5 @@
 /**
- * A running job may receive data for its next run. The next run uses this data, however the current
+ * A running job can receive data for its next run. The next run uses this data, however the current
  * run ends.
  */
 import { beforeEach, describe, expect, test } from "vitest";

@@ -113,7 +113,7 @@ async function stopBetweenCommits(process: WorkerProcess): Promise<void> {
   const commit = (limits?: { timeoutMs: number }): Promise<void> =>
     kv.transact(async (tx) => tx.add(probe, 1n), limits);
   for (;;) {
-    // A process that is not yet completely stopped may begin a commit after ours.
+    // A process that is not yet completely stopped might begin a commit after ours.
     await stopWhollyByPolling(process.child);
     const hasCommitted = await commit({ timeoutMs: 300 }).then(
       () => true,

@@ -61,7 +61,7 @@ test.skipIf(!canRecordDisks)(
 );
 
 /**
- * Writes with one process after the other. Replaces each process whose LMDB has failed permanently.
+ * Writes with one process after another. Replaces each process whose LMDB has failed permanently.
  */
 async function writeUnderFaults(disk: RecordedDisk, random: SeededRandom): Promise<void> {
   const writers: Writer[] = [await disk.open()];

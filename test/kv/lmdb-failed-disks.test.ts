@@ -1,5 +1,5 @@
 /**
- * LMDB on a disk with temporary failures. Data of a failed sync may be lost silently, because the
+ * LMDB on a disk with temporary failures. Data of a failed sync can be lost silently, because the
  * operating system treats the data as written. Even if the machine then fails, the store has all
  * acknowledged commits and no refused ones.
  */

@@ -13,7 +13,7 @@ import { withDirectory } from "../support/with-directory.ts";
 
 const HOLDER_FILE = fileURLToPath(new URL("../support/kv/lost-wake-up.mjs", import.meta.url));
 
-test("a commit that waits for the lock completes, even if the lock's holder does not know that it waits", async () => {
+test("a commit that waits for the lock completes, even if the process that holds the lock does not know of the waiting commit", async () => {
   await withDirectory(async (directory) => {
     const events: string[] = [];
     const trace = { event: (name: string) => events.push(name) };

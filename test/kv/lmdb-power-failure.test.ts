@@ -24,8 +24,8 @@ const RUN_COUNT = Number(process.env.TANDEM_POWER_FAILURES ?? 8);
 
 const DATA_FILE = "data.mdb";
 /**
- * Size of the pieces in which a write may be torn. It divides the sector size of any disk, which is
- * at least 512 bytes.
+ * Size of the pieces into which a write can be torn. It divides the sector size of any disk, which
+ * is at least 512 bytes.
  */
 const PIECE_BYTES = 64;
 /**

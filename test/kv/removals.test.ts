@@ -82,7 +82,7 @@ async function drop(cluster: ReturnType<typeof openCluster>): Promise<void> {
   await cluster.write((tx) => removeInBackground(tx, OLD.range(), ORIGIN));
 }
 
-test("a range is removed in pages of bounded size, and its neighbour and its replacement are kept", async () => {
+test("a range is removed in pages of bounded size, and the adjacent range and the range that replaces it are kept", async () => {
   const cluster = openCluster("pages");
   await cluster.fill(OTHER, 10);
   await cluster.fill(OLD, KEY_COUNT);

@@ -70,7 +70,7 @@ test("together, the nodes poll each job once per round, a few jobs at a time", a
   await node.close();
 });
 
-test("a waiting job has a lag from its first pending change until its source reports none", async () => {
+test("a waiting job has a lag from its first pending change until its source reports no pending changes", async () => {
   const node = await open();
   const id = node.ids[0] as string;
   await node.pass(30);
@@ -101,7 +101,7 @@ test("paused jobs are polled, and ended jobs are not", async () => {
   await node.close();
 });
 
-test("a job that waits for others has no lag, and is polled once it may start", async () => {
+test("a job that waits for other jobs has no lag, and is polled once it is allowed to start", async () => {
   const node = await open();
   const { replicator, world } = node;
   const members = { source: "a", target: "late", continuous: true, after: "_replicator/first" };

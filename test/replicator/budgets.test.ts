@@ -82,7 +82,7 @@ async function openCluster(nodeCount: number) {
   };
 }
 
-test("ten saturated nodes share the configured rate, even after it changes", async () => {
+test("ten saturated nodes share the configured rate, even after the rate is changed", async () => {
   const { clock, nodes, set, stop } = await openCluster(10);
   await set("couch.example:5984", parseBudget({ read: { requests_per_sec: 50 } }));
   let spent = 0;
@@ -113,7 +113,7 @@ test("ten saturated nodes share the configured rate, even after it changes", asy
   await stop();
 });
 
-test("reads and writes have separate budgets, hosts and accounts do, too, and requests without a budget never wait", async () => {
+test("each host, account and direction (read or write) has a separate budget, and requests without a budget never wait", async () => {
   const { clock, nodes, set, stop } = await openCluster(1);
   const [node] = nodes as [Budgets];
   await set("alice@couch.example:5984", parseBudget({ write: { documents_per_sec: 10 } }));

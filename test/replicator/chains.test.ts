@@ -72,7 +72,7 @@ function putAs(id: string, members: object, { userName, isAdmin }: typeof ANN) {
   );
 }
 
-/** Returns the facts about a waiting job that `_scheduler/docs` and the job lists show. */
+/** Returns the state of a waiting job, as `_scheduler/docs` and the job lists show it. */
 async function shown(id: string) {
   const entry = await find(id);
   if (entry === undefined) throw new Error("The job is there");
@@ -124,7 +124,7 @@ test("a job whose `after` names a completed and a parked job starts immediately"
   await node.document("third", ({ state }) => state === "completed");
 });
 
-test("a job starts once the continuous job in its `after` has caught up, and continues when that job falls behind", async () => {
+test("a job starts once the continuous job in its `after` has caught up, and keeps running when the continuous job falls behind", async () => {
   await put("first", copy("b", { continuous: true, schedule: "between 00:02 and 00:01" }));
   await put("second", copy("c", { continuous: true, after: "first" }));
   expect((await shown("second")).after).toBe(
@@ -261,7 +261,7 @@ test("a document that names itself or an invalid name is rejected", async () => 
   });
 });
 
-test("a job of `_replicate` waits for a document, named with its database", async () => {
+test("a job of `_replicate` waits for the job of a document whose id and database are in `after`", async () => {
   const asked = (after: string) => parseReplication({ ...copy("c"), after });
   await expect(
     node.replicator.start(asked("first"), { ...ANN, isAdmin: true }),

@@ -25,7 +25,7 @@ afterEach(() => {
   for (const stop of stops.splice(0)) stop();
 });
 
-/** Returns a node's correction of clock steps. `auditIntervalSec` is the maximum parking time. */
+/** Creates a node's `ClockSteps`. `auditIntervalSec` is the maximum parking time. */
 function clockStepsOf(
   node: Pick<Node, "runtime" | "kv" | "jobs">,
   auditIntervalSec = REPLICATOR_CONFIG_DEFAULT.auditIntervalSec,
@@ -108,7 +108,7 @@ describe("a job that waits for a retry", () => {
     expect(await node.runsAgain(2 * PAUSE_SEC + 60)).toBe(true);
   });
 
-  test("runs after its normal pause if the node that scheduled it had a clock that was ahead", async () => {
+  test("runs after its normal pause if the clock of the node that scheduled it was ahead", async () => {
     const node = await openAhead(failing);
     node.setRight();
     node.watchClock();
@@ -132,7 +132,7 @@ describe("a job that waits for a retry", () => {
 
 test.each([
   ["is not read by default", REPLICATOR_CONFIG_DEFAULT.auditIntervalSec, 0],
-  ["is read if the job is due later than any job that parks now", 60, 1],
+  ["is read if the job is due later than a job that parked now would be", 60, 1],
 ])("the data of a parked job %s", async (_, auditIntervalSec, readCount) => {
   const node = openVirtualNode({ config: { parkAfterSec: 10 } });
   const { world } = node;

@@ -1,6 +1,6 @@
 /**
  * Continuous jobs in virtual time, whose tokens expire or are revoked at random, and whose token
- * endpoint fails at random. Nothing is lost, and the endpoint is never flooded.
+ * endpoint fails at random. No document is lost, and the endpoint is never flooded.
  */
 import { expect, test } from "vitest";
 import {

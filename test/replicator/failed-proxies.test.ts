@@ -42,7 +42,7 @@ test.each([
     const node = await openNode({ fetch: undici.fetch });
     await node.kv.transact((tx) => node.databases.create(tx, "d"));
     const options = { continuous: true, retries_per_request: 0 };
-    // Over plain HTTP, a 503 may come from the server rather than the proxy, so this case uses only
+    // Over plain HTTP, a 503 can come from the server rather than the proxy, so this case uses only
     // TLS.
     const schemes = answer === 503 ? ["https"] : ["http", "https"];
     const ids = new Map<string, string[]>([

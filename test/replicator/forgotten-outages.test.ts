@@ -9,7 +9,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 
 const JOE = { userName: "joe", isAdmin: true };
 const MINUTE_MS = 60_000;
-/** Number of probes of a server per minute. */
+/** Number of probes that the node sends to an unreachable server per minute. */
 const PROBES_A_MINUTE = 12;
 /** Number of jobs. It exceeds the number of jobs that one transaction reads. */
 const JOB_COUNT = 120;

@@ -90,7 +90,7 @@ test("usually only one of eight waiting nodes tries to accept a new job", async 
   for (const node of nodes) await node.stop();
 });
 
-test("a node accepts a job when it becomes due, and does not poll before", async () => {
+test("a node accepts a job when the job becomes due, and does not poll the queue earlier", async () => {
   const node = await openIdleNode();
   await node.addLater("job", 45);
   await node.pass(1);

@@ -8,7 +8,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOE = { userName: "joe", isAdmin: false };
 const FOREVER = new AbortController().signal;
 
-/** Returns settings as an object that a test can change, and as a configuration that reads it. */
+/** Returns `values`, which a test can change, and `config`, which reads `values`. */
 function live<T extends object>(values: T): { readonly values: T; readonly config: T } {
   const config = {} as T;
   for (const name of Object.keys(values) as (keyof T)[]) {
@@ -85,7 +85,7 @@ test("shortening the scheduler cycle takes effect immediately", async () => {
   expect(node.names).not.toContain("replication.rotated");
   values.intervalSec = 10;
   const isRotated = (): boolean => node.names.includes("replication.rotated");
-  // The first check finds waiting jobs, and the cycle after it preempts a job.
+  // The first check finds waiting jobs, and the next cycle preempts a job.
   expect(await world.time.run(world.time.nowMs + 30_000, isRotated)).toBe(true);
   await node.stop();
 });

@@ -11,7 +11,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 500);
 const OUTAGE_MS = 2 * 3_600_000;
 
-/** Opens a server with any number of empty databases. It is unreachable during the outage. */
+/** Opens a server with any number of empty databases. No request reaches it during the outage. */
 function openServer(time: VirtualTime) {
   const server = {
     isAway: true,

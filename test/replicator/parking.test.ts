@@ -208,7 +208,7 @@ test("a parked job fails immediately if its source is deleted", async () => {
 });
 
 /**
- * Opens a server with one empty database and without an update feed. The test can make it
+ * Opens a server with one empty database and without an update feed. The test can make the server
  * unreachable.
  */
 function openServer(world: World) {

@@ -72,7 +72,7 @@ async function shown(id: string) {
   return { state, heldBackBy: measure?.heldBackBy, error };
 }
 
-test("a job reports that no running node has its labels", async () => {
+test("a job reports that no running node has the labels in its `run_on`", async () => {
   const id = await start(["site:b"]);
   const unplaced = { state: "pending", heldBackBy: "placement" };
   expect(await shown(id)).toMatchObject(unplaced);
@@ -114,7 +114,7 @@ test("a request that changes only `run_on` moves the job and keeps its ids", asy
   expect(await node.kv.read((tx) => node.jobs.labelsOf(tx, held))).toEqual([]);
 });
 
-test("a parked job is watched by a node with its labels, and is woken when `run_on` changes", async () => {
+test("a parked job is watched by a node with the labels in its `run_on`, and is woken when `run_on` changes", async () => {
   const id = await start(["site:b"]);
   const held = (await accept(await register(["site:b"]))) as HeldJob;
   const job = await stored(REPLICATION_JOB_TYPE, id);
@@ -147,7 +147,7 @@ test("a parked job is watched by a node with its labels, and is woken when `run_
   expect(await node.kv.read((tx) => node.parked.among(tx, [id]))).toEqual(new Set());
 });
 
-test("a parked job reports that no running node has its labels", async () => {
+test("a parked job reports that no running node has the labels in its `run_on`", async () => {
   const id = await start(["site:b"]);
   await node.kv.transact(async (tx) => {
     const job = await node.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id });
@@ -159,7 +159,7 @@ test("a parked job reports that no running node has its labels", async () => {
   expect(await shown(id)).toEqual({ state: "running", heldBackBy: undefined, error: undefined });
 });
 
-test("a rule is followed by a node with its labels, and `last_error` reports if no node has them", async () => {
+test("a rule is followed by a node with the labels in its `run_on`, and `last_error` reports if no node has these labels", async () => {
   const owner = { userName: "ann", vouched: undefined, wasAdmin: true };
   const rule = { source: "http://far.example/", target: "{db}", run_on: ["site:b"] };
   await node.replicator.rules.put("backup", rule, owner as never);

@@ -1,6 +1,6 @@
 /**
- * Requests to a frontend whose response requires outgoing connections. A replication node answers
- * them as questions in the queue. In virtual time.
+ * Requests to a frontend that require outgoing connections. The frontend adds a question to the
+ * queue, and a replication node answers the question. In virtual time.
  */
 import { expect, test } from "vitest";
 import { parseJson } from "../../src/base/index.ts";
@@ -40,7 +40,7 @@ async function open() {
   return { world, frontend, worker, asked, asking, outcomeOf };
 }
 
-test("a question fails immediately if no node can answer it, or as soon as the last such node loses its lease", async () => {
+test("a question fails immediately if no node can answer it, or as soon as the last node that could answer it loses its lease", async () => {
   const { world, frontend, worker, asked, asking, outcomeOf } = await open();
   const refused = { code: "REPLICATOR_NO_NODE", reason: expect.stringContaining("Start one") };
   const plan = (rule: object) => outcomeOf(asked.ofPut("rule", { ...rule }, AUTHORITY, FOREVER));

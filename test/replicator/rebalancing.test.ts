@@ -25,7 +25,7 @@ function openNodeIn(world: World, churnMax: number) {
   };
 }
 
-test("two joining nodes take over a third of the running jobs each within minutes, and no job starts from the beginning", async () => {
+test("two joining nodes each take over a third of the running jobs within minutes, and no job starts from the beginning", async () => {
   const world = new World("rebalancing");
   const churnMax = 10;
   const stops: number[] = [];

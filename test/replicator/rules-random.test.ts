@@ -105,6 +105,6 @@ async function history(seed: string): Promise<void> {
   if (other !== node) await other.stop();
 }
 
-test("after any history, a rule has exactly the jobs that it requires", async () => {
+test("after any sequence of events, a rule has exactly the jobs that it requires", async () => {
   for (let number = FIRST; number < FIRST + SEEDS; number++) await history(`rules-${number}`);
 });

@@ -171,7 +171,7 @@ test("changing a rule changes its jobs, and cancels the jobs of databases that n
   expect(before.entries.map(({ jobId }) => jobId)).toContain(after.entries[1]?.jobId);
 });
 
-test("a paused job stays paused when the rule is changed and replaces the job", async () => {
+test("a paused job stays paused when a change of the rule replaces the job", async () => {
   const node = await open();
   const { world, replicator } = node;
   for (const name of ["user-a", "user-b"]) await node.createDatabase(name);
@@ -247,7 +247,7 @@ test("a rule reports an invalid target name, and copies the other databases", as
   ]);
 });
 
-test("another node takes over a rule if the node that follows it dies", async () => {
+test("another node takes over a rule if the node that follows the rule dies", async () => {
   const world = new World("rules");
   const first = await open({ world });
   for (let number = 0; number < 50; number++) await first.createDatabase(`user-a${number}`);
@@ -359,7 +359,7 @@ test("reducing a rule's number of jobs stops the excess jobs, at most max_churn 
   expect(Math.max(...stops.map(Number))).toBe(3);
 });
 
-test("a rule runs at most its number of jobs, and jobs that are always busy take turns", async () => {
+test("a rule runs at most the configured number of jobs, and jobs that are always busy take turns", async () => {
   const node = await open({
     config: { parkAfterSec: 2, intervalSec: 5, runSecMin: 10, jobsMax: 100 },
   });

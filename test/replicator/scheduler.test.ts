@@ -59,7 +59,7 @@ test("a job of an idle group runs in the next cycle, even if many jobs of anothe
   const before = node.events.filter(({ name }) => name === "replication.rotated").length;
   await node.event("replication.started", ({ jobId }) => jobId === lonely);
   const after = node.events.filter(({ name }) => name === "replication.rotated").length;
-  // A cycle may already have begun when the job was added.
+  // A cycle might already have begun when the job was added.
   expect(after - before).toBeLessThanOrEqual(2);
 });
 

@@ -43,7 +43,7 @@ test.each<[number, unknown]>([
   [400, { error: "query_parse_error" }],
   [403, { error: "forbidden" }],
   [404, { error: "not_found" }],
-  // A server that fails to send the feed in descending order may still send it in ascending order.
+  // A server that cannot send the feed in descending order might still send it in ascending order.
   [500, { error: "timeout" }],
 ])("latestChanged returns no names if the server answers %i %j", async (status, json) => {
   const { world, server } = open(status, json);

@@ -164,8 +164,8 @@ async function runToEnd({ node }: World, replication: Replication, what: string)
 }
 
 /**
- * Runs a job that does not end by itself. Resolves once the job has crashed, or has requested
- * changes after the first pages.
+ * Starts a continuous job, and cancels the job once it has crashed or has polled for changes three
+ * times.
  */
 async function runOn(
   { peer, node }: World,

@@ -19,8 +19,8 @@ import { openApiNode, openWholeApi } from "./whole-api.fixture.ts";
 const COUNT = Number(process.env.FUZZ_COUNT ?? 5_000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 /**
- * Number of requests per world. The number is limited because requests change the world: with a few
- * settings, for example, the node refuses everything.
+ * Number of requests per world. The number is limited because requests change the world. Some
+ * settings, for example, make the node refuse all further requests.
  */
 const WORLD_REQUESTS = 250;
 /**

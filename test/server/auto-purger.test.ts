@@ -199,8 +199,9 @@ describe("documents are purged by age", () => {
 
 const TTL_MS = 6 * HOUR_MS;
 /**
- * Time after which a deleted document must have been purged. Recorded times are up to a fifth of
- * their age apart, and databases claimed by a crashed node wait for the next round.
+ * Time after which a deleted document must have been purged. This is longer than the time to live,
+ * because the entries of a database's time table are up to a fifth of their age apart. A database
+ * that a crashed node has claimed waits for the next round.
  */
 const PURGED_AFTER_MS = 1.25 * TTL_MS + HOUR_MS;
 

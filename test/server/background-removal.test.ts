@@ -91,7 +91,7 @@ test("an index removed from a design document is deleted, and its replacement is
   expect(entries?.entries.map(({ id }) => id)).toEqual(["d0"]);
 });
 
-test("a removed rule does not leave rows about its databases behind", async () => {
+test("the rows about a rule's databases are deleted after the rule is removed", async () => {
   const node = await open();
   const uuid = "0123456789abcdef0123456789abcdef";
   await node.kv.transact(async (tx) => {
@@ -170,7 +170,7 @@ test("a purge of many large leaves takes several transactions, and reports all p
   expect((await ask("GET /films/d")).status).toBe(404);
 });
 
-test("once a _replicator database is deleted, none of its jobs starts or continues, even before the data is removed", async () => {
+test("jobs of a deleted _replicator database neither start nor continue, even while the data still exists", async () => {
   const node = await open({ config: { jobsMax: 5 } });
   node.start({ removes: false });
   await node.createDatabase("a");

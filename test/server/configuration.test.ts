@@ -47,7 +47,7 @@ function open(given = "", file = localFile): Configuration {
   });
 }
 
-test("the compression level of attachments may be 0 (none) to 9 (maximum)", () => {
+test("the compression level of attachments ranges from 0 (none) to 9 (maximum)", () => {
   const levelOf = (level: number): number =>
     apiSettings(open(`[attachments]\ncompression_level = ${level}`)).compressionLevel;
   expect([0, 1, 9].map(levelOf)).toEqual([0, 1, 9]);
@@ -55,7 +55,7 @@ test("the compression level of attachments may be 0 (none) to 9 (maximum)", () =
 });
 
 describe("a setting", () => {
-  test("takes effect immediately, even in settings that were read earlier, and survives a restart", () => {
+  test("takes effect immediately, even in objects that were created before the change, and survives a restart", () => {
     const configuration = open("[replicator]\nmax_jobs = 7");
     const config = replicatorConfig(configuration);
     const { options } = config;
@@ -350,7 +350,7 @@ describe("a reload", () => {
     expect(values()).toEqual(["8", "8"]);
   });
 
-  test("reports that only this process has reloaded, if it cannot write the mark for other processes", () => {
+  test("reports that only this process has reloaded, if other processes cannot be notified", () => {
     const configuration = open();
     writeFileSync(join(folder, "data"), "a file in the place of the folder");
     expect(() => configuration.markChanged()).toThrow("reloaded in this process only");

@@ -63,7 +63,7 @@ test("a conflict that a replication creates is listed with the replication's job
   expect(await metric()).toBe(0);
 });
 
-test("a list of conflicts continues at its bookmark, and a removed database has no conflicts", async () => {
+test("a request with a bookmark returns the next page of conflicts, and a removed database has no conflicts", async () => {
   await ask("PUT", "/many");
   const ids = Array.from({ length: 5 }, (_, at) => `é ${at}`);
   const docs = ids.flatMap((_id) => [

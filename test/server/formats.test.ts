@@ -299,7 +299,7 @@ function histories(sabotage: Sabotage) {
 
 const RUNS = { numRuns: 300 };
 
-test("no history makes a node write a format that it or a living node does not support", async () => {
+test("in every history, a node writes only formats that this node and all living nodes support", async () => {
   await fc.assert(histories({}), RUNS);
 });
 

@@ -8,7 +8,7 @@ import type { SeededRandom } from "../simulation/kernel/seeded-random.ts";
 
 export interface PeerAnswer {
   readonly status: number;
-  /** The list may contain the same name more than once. */
+  /** The list can contain the same name more than once. */
   readonly headers: readonly (readonly [name: string, value: string])[];
   readonly body: Buffer;
   readonly framing: Framing;
@@ -46,7 +46,7 @@ export interface Asked {
 
 type Mutation = (answer: PeerAnswer, asked: Asked, random: SeededRandom) => PeerAnswer;
 
-/** Number of bytes that exceeds every limit of a response. */
+/** Length of a body that exceeds all limits for responses. */
 const ENDLESS_BYTES = 160 * 1024 * 1024;
 /**
  * Total length of the rows or heartbeats of a feed. The length is bounded here, because the client

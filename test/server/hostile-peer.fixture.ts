@@ -20,7 +20,7 @@ export interface HostilePeer {
   url(run: number, database: string): string;
   /** Returns the bytes of all bodies that were sent to the run. */
   sentTo(run: number): Buffer;
-  /** Resolves when the run has sent `count` requests for pending changes. */
+  /** Resolves when the run has sent `count` long polls. */
   polledBy(run: number, count: number): Promise<void>;
   /** Size in bytes of the longest body that any run has read. */
   readonly longestBytes: number;
@@ -112,7 +112,7 @@ export async function openHostilePeer(seed: string): Promise<HostilePeer> {
   };
 }
 
-/** Waiting callers. A notification wakes all of them. */
+/** Callers that wait for the next long poll. `tell` wakes all of them. */
 class Polled {
   #waiting: (() => void)[] = [];
 

@@ -90,7 +90,7 @@ test("a replication is counted in the metrics that CouchDB has", async () => {
   );
   expect(await sample("tandem_replications_completed_total")).toBe(1);
   expect(await sample("tandem_replications_copied_documents_total")).toBe(1);
-  // At least the bytes of the replicated document are counted at both servers.
+  // The bytes of the document are counted both when it is read and when it is written.
   expect(await sample("tandem_replications_copied_bytes_total")).toBeGreaterThan(100);
   const before = await sample("tandem_replications_copied_bytes_total");
   await ask("PUT", "/source/b", { text: "x".repeat(100_000) });
@@ -99,7 +99,7 @@ test("a replication is counted in the metrics that CouchDB has", async () => {
   expect(await sample("tandem_replications_copied_bytes_total")).toBeGreaterThan(before + 200_000);
 });
 
-test("the longest wait is measured in seconds since a job was added", async () => {
+test("the longest wait of any job is measured in seconds since the job was added", async () => {
   const config = readConfig({ port: 0, store: "memory", nodeType: "api_frontend" }, {});
   const frontend = await openServer(config, { event() {} });
   const gauge = async (): Promise<number> => {
@@ -197,7 +197,7 @@ test("gauges agree with the lists of jobs: states, flags, and failures by class 
   expect(await samples("tandem_jobs_failing_by_cause")).toMatchObject({ "not_found none": 1 });
 });
 
-test("the metrics count the rules that cannot list their source, and the API lists them", async () => {
+test("the metrics count the rules that cannot list their source, and the API lists these rules", async () => {
   const rule = (source: string) => ({ source, target: "copy-{db}", databases: ["user-*"] });
   await ask("PUT", "/_tandem/rules/fine", rule("local"));
   await ask("PUT", "/_tandem/rules/lost", rule("http://127.0.0.1:9/"));
@@ -251,7 +251,7 @@ test("all metrics that couchdb-prometheus-exporter reads exist, and those for wh
   expect(await sample("couchdb_mango_docs_examined_total")).toBe(0);
   const { memory } = await ask("GET", "/_node/_local/_system");
   expect(memory).toMatchObject({ atom: 0, atom_used: 0, code: 0, ets: 0 });
-  // A job of another test may still be running.
+  // A job of another test might still be running.
   expect(await ask("GET", "/_node/_local/_active_tasks")).toEqual(expect.any(Array));
 });
 

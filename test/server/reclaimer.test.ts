@@ -66,7 +66,7 @@ beforeEach(async () => {
 afterEach(async () => {
   const over = new Error("The test is over");
   stopping.abort(over);
-  // If the reclaimer is still at work when the test ends, it rejects with the reason of the abort.
+  // If the reclaimer is working when the test ends, the promise rejects with the abort reason.
   await running.catch((error: unknown) => {
     if (error !== over) throw error;
   });

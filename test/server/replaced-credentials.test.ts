@@ -14,7 +14,7 @@ import { composeNode } from "../support/compose-node.ts";
 import { secretsIn } from "../support/find-secrets.ts";
 import { openWholeApi, type WholeApiNode } from "./whole-api.fixture.ts";
 
-/** Number of jobs for which a command responds before it has changed all of them. */
+/** A command for this number of jobs responds before it has changed all of them. */
 const MANY = 1_100;
 const NEVER = new AbortController().signal;
 const NEW = "the-new-password";

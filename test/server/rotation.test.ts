@@ -143,7 +143,7 @@ async function stored({ kv, ring }: Node) {
   return { secrets: secretsIn(bytes, [SECRET]), named };
 }
 
-test("data of an earlier version is sealed without a change that users can see", () =>
+test("data of an earlier version is sealed without changes that are visible to users", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const earlier = await openNode({ storage, directory, seals: false });
@@ -185,7 +185,7 @@ test("values outside documents and jobs are counted, and resealed until a pass f
     const node = await openNode({ storage: new MemoryStorage(), directory, renewOthers });
     await fill(node);
     await node.rotate();
-    // The second pass resealed 2 values, so a third pass followed, which found none.
+    // The second pass resealed 2 values. A third pass therefore followed, and found no values.
     expect((await node.rotation.status()).rotation).toMatchObject({
       state: "done",
       renewedCount: 2 * (DOCUMENT_COUNT + 3) + 3 + 7 + 2,

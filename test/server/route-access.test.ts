@@ -338,8 +338,8 @@ const FORM = ["--x", 'Content-Disposition: form-data; name="_rev"', "", REVISION
 );
 
 /**
- * Bodies, headers and queries that let a request pass the checks before the authorization of its
- * route. Requests for all other routes have no body.
+ * Bodies, headers and queries that let a request pass the checks that precede the authorization of
+ * its route. Requests for all other routes have no body.
  */
 const REQUESTS: Readonly<Record<string, AskOptions & { readonly query?: string }>> = {
   "POST /_session": { body: { name: "root", password: "secret" } },
@@ -502,8 +502,8 @@ describe("deferred work has the rights of the user who requested it", () => {
   }
 
   /**
-   * Deferred effects. Each has the users who may cause it, and a function that tests whether a
-   * given user can cause it.
+   * Deferred effects by name. Each value contains the users who are allowed to cause the effect,
+   * and a function that tests whether a given user can cause it.
    */
   const EFFECTS: Readonly<
     Record<string, readonly [Allowed, (login: Headers, name: string | null) => Promise<boolean>]>

@@ -59,7 +59,7 @@ test("the first start generates a key next to the store's folder, readable only 
     expect(again.ring.sealingId).toBe(record?.sealingId);
   }));
 
-test("a new store is sealed with the newest key given, and an existing store keeps its key", () =>
+test("a new store is sealed with the newest configured key, and an existing store keeps its key", () =>
   withDirectory(async (directory) => {
     const storage = new MemoryStorage();
     const first = { TANDEM_SECRETS_KEY: base64(ONE) };

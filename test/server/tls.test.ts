@@ -192,12 +192,15 @@ describe("files", () => {
       { ...encrypted, password: "guessed" },
       `[ssl] password: expected the password of ${encrypted.key_file}`,
     ],
-  ])("with %j, the node does not start, and reports the problem", async (ssl, message) => {
-    await expect(open(ssl).finally(() => {})).rejects.toMatchObject({
-      code: "CONFIG_INVALID",
-      message,
-    });
-  });
+  ])(
+    "with %j prevent the start of the node, and an error states the problem",
+    async (ssl, message) => {
+      await expect(open(ssl).finally(() => {})).rejects.toMatchObject({
+        code: "CONFIG_INVALID",
+        message,
+      });
+    },
+  );
 
   test.each([
     ["enable", "yes", "true or false"],

@@ -112,8 +112,8 @@ function problemOf(
       const found = jobs.get(other);
       const history = found?.history ?? [];
       const firstMs = history.findLast(({ type }) => type === "started")?.timeMs ?? Infinity;
-      // A continuous job may catch up at any time after its first copied document, and long before
-      // it parks.
+      // A continuous job can catch up at any time after its first copied document. It might park
+      // much later.
       const endMs = history.find(({ type }) => type === "stopped")?.timeMs ?? Infinity;
       const isLasting = found?.replication?.continuous === true;
       const reachedMs = isLasting ? (copiedMs.get(other) ?? firstMs) : endMs;
@@ -147,7 +147,7 @@ test("the simulation detects a wake-up that is lost because it is written in a l
   expect(problem).toMatch(/never ended$/);
 });
 
-test("the simulation detects jobs that start before the jobs that they name", async () => {
+test("the simulation detects jobs that do not wait for the jobs in their `after`", async () => {
   const problem = await firstProblem(({ chains }) => {
     chains.begin = async () => false;
   });

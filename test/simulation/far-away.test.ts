@@ -43,7 +43,7 @@ test("small documents reach four fifths of the local rate at any distance", asyn
   }
 });
 
-test("a continuous job catches up at four fifths of the local rate at a distance", async () => {
+test("a continuous job between distant servers catches up at four fifths of the local rate", async () => {
   const catchUp = (ms: number, untilMs: number) =>
     replicateFar(
       { roundTripMs: ms, bodyBytes: 500, changeCount: () => SMALL.count },
@@ -56,7 +56,7 @@ test("a continuous job catches up at four fifths of the local rate at a distance
   expect(ratio(far, near, SMALL.from, SMALL.until)).toBeGreaterThan(0.8);
 });
 
-test("documents with 50 KiB of attachments reach four fifths of the local rate at a distance", async () => {
+test("documents with 50 KiB of attachments reach four fifths of the local rate between distant servers", async () => {
   const attachmentBytes = 50 * 1024;
   const copy = (ms: number) =>
     replicateFar({ roundTripMs: ms, bodyBytes: 500, attachmentBytes, changeCount: () => 4000 });
@@ -72,7 +72,7 @@ test.each([
   [130, 3600],
   [1024, 600],
 ])(
-  "documents with %d KiB of attachments reach four fifths of the local rate at a distance",
+  "documents with %d KiB of attachments reach four fifths of the local rate between distant servers",
   async (kib, count) => {
     const attachmentBytes = kib * 1024;
     const copy = (ms: number) =>
@@ -101,13 +101,13 @@ test.each([100, 300])(
       { continuous: true },
       20_000,
     );
-    // The last documents may still be in flight at the end: those that were written to the source
+    // The last documents can still be in flight at the end: those that were written to the source
     // within the last four round trips.
     expect(servers.writtenCount).toBeGreaterThan(2000 - (4 * roundTripMs) / 10);
   },
 );
 
-test("a distant target gets no more concurrent requests than a near one while it is slow, and as many as before after it has recovered", async () => {
+test("a distant target gets fewer concurrent requests while it is slow, and as many as at first once it has recovered", async () => {
   const slowFromMs = 8000;
   const slowUntilMs = 20_000;
   const underWay: { readonly atMs: number; readonly count: number }[] = [];
@@ -128,7 +128,7 @@ test("a distant target gets no more concurrent requests than a near one while it
   expect(most(slowUntilMs + 3000, Number.POSITIVE_INFINITY)).toBeGreaterThan(12);
 }, 600_000);
 
-test("distant servers that slow down get no more concurrent requests for single documents than near servers", async () => {
+test("distant servers get fewer concurrent requests for single documents once they slow down", async () => {
   const slowFromMs = 6000;
   const most = { before: 0, after: 0 };
   const far = await replicateFar({
@@ -149,7 +149,7 @@ test("distant servers that slow down get no more concurrent requests for single 
   expect(most.after).toBeLessThanOrEqual(28);
 });
 
-test("the number of documents that are concurrently copied individually does not exceed the configured maximum", async () => {
+test("the number of documents that are copied by concurrent individual requests does not exceed the configured maximum", async () => {
   for (const [members, least, most] of [
     [{ http_connections: 3 }, 3, 3],
     [{ http_connections: 3, http_connections_max: 9 }, 4, 9],

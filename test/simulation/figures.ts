@@ -10,10 +10,7 @@ export function jainIndex(values: readonly number[]): number {
   return sum ** 2 / (values.length * squares);
 }
 
-/**
- * Returns the smallest value that at least `percent` percent of the values do not exceed, or 0 for
- * an empty list.
- */
+/** Returns the percentile `percent` of the values (nearest rank), or 0 if there are no values. */
 export function percentile(values: readonly number[], percent: number): number {
   const sorted = Float64Array.from(values).sort();
   const rank = Math.ceil((percent / 100) * sorted.length);

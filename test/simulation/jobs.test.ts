@@ -50,7 +50,7 @@ async function found(options: () => JobsClusterOptions): Promise<string> {
 }
 
 test("the simulation detects a store that forgets what transactions have read", async () => {
-  // With this store, two workers may accept the same job.
+  // With this store, two workers can accept the same job.
   const options = () => ({ storage: new ForgetfulStorage(), workerCount: 8 });
   expect(await found(options)).toMatch(/a row too many|which is running/);
 });

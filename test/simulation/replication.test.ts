@@ -143,7 +143,7 @@ test.each([
   expect(await found(problem, options)).toMatch(problem);
 });
 
-test("the simulation detects a queue that takes running jobs from nodes without a fault", async () => {
+test("the simulation detects a queue that takes running jobs away from nodes that had no fault", async () => {
   const openJobs = (...parts: ConstructorParameters<typeof SilentJobs>) => new SilentJobs(...parts);
   const problem = /though nothing happened to it/;
   expect(await found(problem, () => ({ openJobs }))).toMatch(problem);

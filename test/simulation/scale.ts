@@ -63,8 +63,8 @@ export interface GroupOutcome {
 export interface ScaleOutcome {
   readonly groups: readonly GroupOutcome[];
   /**
-   * Waiting times of groups. A group waits from the time when one of its jobs is due, but none
-   * runs, until one of its jobs runs.
+   * Waiting times of groups. A group waits while at least one of its jobs is due and none of its
+   * jobs runs.
    */
   readonly groupWaitsSec: readonly number[];
   /** Waiting times of jobs. A job waits from the time when it is due until it runs. */

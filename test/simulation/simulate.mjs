@@ -59,7 +59,7 @@ async function direct() {
     say(`  again: SEEDS=${seed}-${seed} npx vitest run test/simulation/${kind}.test.ts`);
   };
 
-  /** Gives a process one seed after the other. If the process dies, another process replaces it. */
+  /** Gives a process one seed after another. If the process dies, another process replaces it. */
   const work = () =>
     new Promise((resolve) => {
       const worker = fork(fileURLToPath(import.meta.url), [], { cwd: ROOT });

@@ -30,7 +30,7 @@ const SEEN = [
   "old places",
 ];
 
-test("a change that a watcher sees arrives within seconds, and every other change within the audit interval", async () => {
+test("a change that a watcher notices arrives within seconds, and every other change arrives within the audit interval", async () => {
   const seen = new Set<string>();
   for (let seed = firstSeed; seed <= lastSeed; seed++) {
     const again = `Again with: SEEDS=${seed}-${seed} npx vitest run test/simulation/watching.test.ts`;

@@ -1,6 +1,6 @@
 /**
  * Browser of the tests: the one in `CHROMIUM_PATH`, the one in the package `@sparticuz/chromium`,
- * or Debian's. The package contains a compressed browser, and libraries that a small system may
+ * or Debian's. The package contains a compressed browser, and libraries that a small system might
  * lack. The browser is unpacked once, next to the installed packages.
  */
 import { spawnSync } from "node:child_process";

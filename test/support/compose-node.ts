@@ -1,5 +1,5 @@
 /**
- * Composes the parts of a node as `src/server` does. The node may have any runtime and store, and
+ * Composes the parts of a node as `src/server` does. The node can have any runtime and store, and
  * has no sockets.
  */
 import type { Runtime, Seal } from "../../src/base/index.ts";

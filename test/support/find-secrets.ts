@@ -1,4 +1,4 @@
-/** Searches for leaked secrets, in any encoding in which a program may have written them. */
+/** Searches for leaked secrets, in any encoding in which a program might have written them. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 

@@ -182,7 +182,7 @@ export class History {
     });
   }
 
-  /** Calls `work`. Ignores the error that the lock of the job was lost. */
+  /** Calls `work`. Ignores an error that reports that the lock of the job was lost. */
   async #asHolder(id: string, work: () => Promise<unknown> | undefined): Promise<void> {
     try {
       await work();

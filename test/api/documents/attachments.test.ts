@@ -109,7 +109,7 @@ describe("an attachment", () => {
     "#?&",
     "_x".slice(1),
     "line\nbreak",
-  ])("may be named %j", async (name) => {
+  ])("can be named %j", async (name) => {
     const { ask } = await openFilms();
     const path = `/films/a/${encodeURIComponent(name)}`;
     await ask(`PUT ${path}`, DIGITS);
@@ -205,7 +205,7 @@ describe("an attachment", () => {
     expect(range.bytes.equals(bytes.subarray(600_000, 700_000))).toBe(true);
   });
 
-  test("may be empty", async () => {
+  test("can be empty", async () => {
     const { ask } = await openFilms();
     await ask("PUT /films/a/empty", { body: "" });
     expect(await ask("GET /films/a/empty")).toMatchObject({
@@ -231,47 +231,47 @@ describe("an attachment", () => {
       answers: { "Content-Length": "10" },
     },
     {
-      name: "is not sent to a client that has it",
+      name: "is not sent to a client that has the current version",
       ask: "GET /films/a/digits",
       headers: { "If-None-Match": `"${md5(Buffer.from("0123456789"))}"` },
       status: 304,
     },
     {
-      name: "is sent from the third to the fifth byte",
+      name: "is sent in part for a range",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=2-4" },
       status: 206,
       answers: { "Content-Range": "bytes 2-4/10", "Content-Length": "3" },
     },
     {
-      name: "is sent from the third byte",
+      name: "is sent from the start of a range without an end",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=2-" },
       status: 206,
       answers: { "Content-Range": "bytes 2-9/10" },
     },
     {
-      name: "is sent completely from the first byte on",
+      name: "is sent completely for a range that begins at the first byte and has no end",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=0-" },
       status: 200,
       answers: { "Content-Length": "10" },
     },
     {
-      name: "is sent up to its end",
+      name: "is sent up to its end for a range that ends later",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=-3" },
       status: 206,
       answers: { "Content-Range": "bytes 7-9/10" },
     },
     {
-      name: "has no bytes after its end",
+      name: "refuses a range after its end",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=10-" },
       ...refusal(416, "requested_range_not_satisfiable", "Requested range not satisfiable"),
     },
     {
-      name: "is sent completely for several ranges",
+      name: "is sent completely if a request has several ranges",
       differs: "CouchDB joins them",
       ask: "GET /films/a/digits",
       headers: { Range: "bytes=1-2,4-5" },
@@ -291,7 +291,7 @@ describe("an attachment", () => {
     },
     { name: "is not removed without the revision", ask: "DELETE /films/a/digits", status: 409 },
     {
-      name: "missing on the document is not removed, with or without a revision",
+      name: "that the document lacks is not removed",
       ask: "DELETE /films/a/none",
       ...refusal(404, "not_found", "Document is missing attachment"),
     },
@@ -306,12 +306,12 @@ describe("an attachment", () => {
       ...refusal(409, "not_found", "missing_rev"),
     },
     {
-      name: "is not removed from an invalid revision",
+      name: "is not removed if the revision is invalid",
       ask: "DELETE /films/b/x?rev=x",
       ...refusal(400, "bad_request", "Invalid rev format"),
     },
     {
-      name: "of a missing document is missing",
+      name: "of a missing document is reported as missing",
       ask: "GET /films/b/x",
       ...refusal(404, "not_found", "missing"),
     },
@@ -323,7 +323,7 @@ describe("an attachment", () => {
       ...refusal(415, "bad_content_type", "Only gzip and identity content-encodings are supported"),
     },
     {
-      name: "is refused when it is not gzip",
+      name: "is refused if it is declared as gzip but is not",
       differs: "CouchDB stores invalid compressed data",
       ask: "PUT /films/b/x",
       body: "x",
@@ -331,7 +331,7 @@ describe("an attachment", () => {
       status: 400,
     },
     {
-      name: "is refused with another digest than announced",
+      name: "is refused if its digest differs from the declared one",
       differs: "CouchDB checks digests of standalone attachments only in trailers",
       ask: "PUT /films/b/x",
       body: "x",
@@ -339,7 +339,7 @@ describe("an attachment", () => {
       ...refusal(400, "content_md5_mismatch", "Possible message corruption."),
     },
     {
-      name: "is refused with another length than announced",
+      name: "is refused if its length differs from the declared one",
       differs: "CouchDB does not verify it",
       ask: "PUT /films/b/x",
       body: "x",
@@ -466,14 +466,14 @@ describe("multipart/related", () => {
     const document = { _attachments: { x: follows(second) } };
     testRows(FILMS, [
       {
-        name: "when a part is missing",
+        name: "if a part is missing",
         differs: "Tandem names the attachment",
         ask: "PUT /films/a",
         ...related(document, []),
         ...refusal(400, "bad_request", 'The part of attachment "x" is missing'),
       },
       {
-        name: "when it is truncated",
+        name: "if the body is truncated",
         differs: "CouchDB accepts the truncated body",
         ask: "PUT /films/a",
         ...related(document, [second]),
@@ -481,20 +481,20 @@ describe("multipart/related", () => {
         status: 400,
       },
       {
-        name: "when a part has another digest",
+        name: "if a part does not match its digest",
         differs: "CouchDB fails with function_clause",
         ask: "PUT /films/a",
         ...related(document, [Buffer.from("SECOND")]),
         ...refusal(400, "content_md5_mismatch", "Possible message corruption."),
       },
       {
-        name: "when a part has another length",
+        name: "if a part does not have its declared length",
         ask: "PUT /films/a",
         ...related({ _attachments: { x: { follows: true, length: 5 } } }, [second]),
         status: 400,
       },
       {
-        name: "when the document is invalid",
+        name: "if the document is invalid",
         ask: "PUT /films/a",
         ...related([], []),
         ...refusal(400, "bad_request", "Document must be a JSON object"),
@@ -508,7 +508,7 @@ describe("multipart/related", () => {
         ...refusal(400, "bad_request", "The Content-Type multipart/related has no boundary"),
       },
       {
-        name: "when a stub refers to nothing",
+        name: "if a stub refers to a missing attachment",
         ask: "PUT /films/a?new_edits=false",
         ...related({ _rev: "1-a", _attachments: { x: { stub: true } } }, []),
         ...refusal(412, "missing_stub", "Invalid attachment stub in a for x"),

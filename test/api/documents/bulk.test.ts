@@ -14,7 +14,7 @@ test.each(["_bulk_docs", "_revs_diff"])("%s accepts only JSON", async (path) => 
 describe("_bulk_docs", () => {
   testRows(FILMS, [
     {
-      name: "all or nothing is refused, as by CouchDB",
+      name: "all_or_nothing is refused, as in CouchDB",
       ask: "POST /films/_bulk_docs",
       body: { all_or_nothing: true, docs: [{ _id: "a" }] },
       status: 417,
@@ -197,7 +197,7 @@ describe("_bulk_docs", () => {
       ...refusal(400, "bad_request", "Document must be a JSON object"),
     },
     {
-      name: "requires a boolean mode",
+      name: "requires a boolean for new_edits",
       ask: "POST /films/_bulk_docs",
       body: { docs: [], new_edits: "no" },
       ...refusal(400, "bad_request", "`new_edits` parameter must be a boolean."),
@@ -222,7 +222,7 @@ describe("_bulk_docs", () => {
       ...refusal(404, "not_found", "Database does not exist."),
     },
     {
-      name: "writes nothing when one of a user's documents is malformed",
+      name: "writes no document if one of a user's documents is malformed",
       ask: "POST /films/_bulk_docs",
       body: { docs: [{ _id: "a" }, { _id: "b", _nosuch: 1 }] },
       ...refusal(400, "doc_validation", "Bad special document member: _nosuch"),
@@ -266,9 +266,15 @@ describe("_revs_diff", () => {
       status: 200,
       json: {},
     },
-    { name: "takes nothing", ask: "POST /films/_revs_diff", body: {}, status: 200, json: {} },
     {
-      name: "accepts an id that is invalid here",
+      name: "accepts an empty object",
+      ask: "POST /films/_revs_diff",
+      body: {},
+      status: 200,
+      json: {},
+    },
+    {
+      name: "accepts an id that a document cannot have",
       ask: "POST /films/_revs_diff",
       body: { _x: ["1-a"], "": ["1-b"] },
       status: 200,
@@ -294,7 +300,7 @@ describe("_revs_diff", () => {
       ...refusal(400, "bad_request", "Request body must be a JSON object"),
     },
     {
-      name: "has an older variant",
+      name: "has the older variant _missing_revs",
       ask: "POST /films/_missing_revs",
       body: { a: ["3-c", "4-d"] },
       status: 200,
@@ -334,7 +340,7 @@ describe("_bulk_get", () => {
       },
     },
     {
-      name: "returns all leaves without a revision",
+      name: "returns all leaves if the request names no revision",
       ask: "POST /films/_bulk_get",
       body: { docs: [{ id: "a" }] },
       status: 200,
@@ -351,7 +357,7 @@ describe("_bulk_get", () => {
       },
     },
     {
-      name: "reports missing revisions in position",
+      name: "reports missing revisions at their positions in the request",
       ask: "POST /films/_bulk_get",
       body: {
         docs: [
@@ -388,7 +394,7 @@ describe("_bulk_get", () => {
       ...refusal(400, "bad_request", "Missing JSON list of 'docs'."),
     },
     {
-      name: "reports an invalid request in position",
+      name: "reports an invalid request at its position",
       ask: "POST /films/_bulk_get",
       body: { docs: [{ rev: "1-a" }, { id: "nope", rev: "x" }, { id: "nope" }] },
       status: 200,

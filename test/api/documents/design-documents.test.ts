@@ -99,13 +99,13 @@ describe("a design document whose views do not compile is refused", () => {
     bad({ map: "nope" }, "map", "ReferenceError: 'nope' is not defined (nope)"),
     bad({ map: "throw 1" }, "map", "1 (throw 1)"),
     {
-      name: "when a function is empty",
+      name: "if a function is empty",
       ask: "PUT /films/_design/d",
       body: { views: { a: { map: "" } } },
       ...refusal(404, "not_found", "missing function"),
     },
     {
-      name: "when a function is truncated",
+      name: "if a function is truncated",
       ask: "PUT /films/_design/d",
       body: { views: { a: { map: "for (;;);" } } },
       ...refusal(500, "os_process_error", "OS process timed out."),
@@ -133,7 +133,7 @@ describe("a design document whose views do not compile is refused", () => {
       ],
     },
     {
-      name: "among other replicated ones, which are written",
+      name: "among other replicated documents, which are written",
       ask: "POST /films/_bulk_docs",
       body: {
         new_edits: false,

@@ -38,14 +38,14 @@ describe("reading a document", () => {
       answers: { ETag: '"2-y"' },
     },
     {
-      name: "a client that has it is not sent it again",
+      name: "a document is not sent to a client that has the current revision",
       ask: "GET /films/b",
       headers: { "If-None-Match": '"2-y"' },
       status: 304,
       answers: { ETag: '"2-y"' },
     },
     {
-      name: "a revision is returned by its id",
+      name: "a leaf is returned by its revision",
       ask: "GET /films/b?rev=2-x",
       status: 200,
       json: { _id: "b", _rev: "2-x", v: "x" },
@@ -62,17 +62,17 @@ describe("reading a document", () => {
       has: { _rev: "2-y" },
     },
     {
-      name: "an unknown one is missing",
+      name: "an unknown document is reported as missing",
       ask: "GET /films/nope",
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "a removed one is deleted",
+      name: "a removed document is reported as deleted",
       ask: "GET /films/gone",
       ...refusal(404, "not_found", "deleted"),
     },
     {
-      name: "a deletion is returned by its revision",
+      name: "a tombstone is returned by its revision",
       ask: "GET /films/gone?rev=2-d",
       status: 200,
       json: { _id: "gone", _rev: "2-d", _deleted: true },
@@ -99,7 +99,7 @@ describe("reading a document", () => {
       },
     },
     {
-      name: "local_seq returns its update sequence, without an etag",
+      name: "local_seq returns the document's update sequence, without an etag",
       ask: "GET /films/a?local_seq=true",
       status: 200,
       json: {
@@ -129,7 +129,7 @@ describe("reading a document", () => {
       ],
     },
     {
-      name: "latest returns each leaf once",
+      name: "latest=true returns each leaf once",
       differs: "CouchDB returns them in another order",
       headers: { Accept: "application/json" },
       ask: 'GET /films/b?open_revs=["1-r","2-y"]&latest=true',
@@ -175,7 +175,7 @@ describe("reading a document", () => {
       ...refusal(404, "not_found", "missing"),
     },
     {
-      name: "an attachment of a reserved id is missing with it",
+      name: "an attachment of a reserved id is missing",
       ask: "GET /films/_b/x",
       ...refusal(404, "not_found", "missing"),
     },
@@ -216,7 +216,7 @@ describe("writing a document", () => {
     expect((await ask("PUT /films/a", { body: {} })).json.rev).toMatch(/^4-/);
   });
 
-  test("a PUT that deletes a document answers 200", async () => {
+  test("a PUT that deletes a document returns status 200", async () => {
     const { ask } = await openFilms();
     const { rev } = (await ask("PUT /films/a", { body: {} })).json;
     const removed = await ask("PUT /films/a", { body: { _rev: rev, _deleted: true } });
@@ -268,7 +268,7 @@ describe("writing a document", () => {
 
   testRows(openDocuments, [
     {
-      name: "names a revision of a missing document",
+      name: "a PUT with a revision of a missing document is a conflict",
       differs: "CouchDB writes it, unless its shard is empty or a validation function exists",
       ask: "PUT /films/c?rev=1-a",
       body: {},
@@ -389,16 +389,16 @@ describe("writing a document", () => {
   describe("is refused", () => {
     const conflict = refusal(409, "conflict", "Document update conflict.");
     testRows(openDocuments, [
-      { name: "without the revision", ask: "PUT /films/a", body: {}, ...conflict },
+      { name: "without a revision", ask: "PUT /films/a", body: {}, ...conflict },
       { name: "with an old revision", ask: "PUT /films/b?rev=1-r", body: {}, ...conflict },
-      { name: "on removal without the revision", ask: "DELETE /films/a", ...conflict },
+      { name: "if it is a deletion without a revision", ask: "DELETE /films/a", ...conflict },
       {
-        name: "when nothing is removed",
+        name: "if it is a deletion of a missing document",
         ask: "DELETE /films/nope?rev=1-a",
         ...refusal(404, "not_found", "missing"),
       },
       {
-        name: "with two revisions",
+        name: "if the query and the body contain different revisions",
         ask: "PUT /films/a?rev=1-b",
         body: { _rev: "1-a" },
         ...refusal(
@@ -408,7 +408,7 @@ describe("writing a document", () => {
         ),
       },
       {
-        name: "with a revision other than its etag",
+        name: "if the revision differs from the If-Match header",
         ask: "PUT /films/a",
         headers: { "If-Match": '"1-b"' },
         body: { _rev: "1-a" },
@@ -433,12 +433,12 @@ describe("writing a document", () => {
         ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
       },
       {
-        name: "without a body",
+        name: "if the body is empty",
         ask: "PUT /films/a",
         ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
       },
       {
-        name: "with a list",
+        name: "if the body is a list",
         ask: "PUT /films/a",
         body: [],
         ...refusal(400, "bad_request", "Document must be a JSON object"),
@@ -482,13 +482,13 @@ describe("writing a document", () => {
         ...refusal(415, "bad_content_type", "Content-Type must be application/json"),
       },
       {
-        name: "with a stub that refers to nothing",
+        name: "with a stub that refers to a missing attachment",
         ask: "PUT /films/c",
         body: { _attachments: { x: { stub: true } } },
         ...refusal(412, "missing_stub", "Invalid attachment stub in c for x"),
       },
       {
-        name: "with a stub that refers to nothing and a revision of a missing document",
+        name: "with a stub that refers to a missing attachment and a revision of a missing document",
         ask: "PUT /films/c",
         body: {
           _rev: "1-967a00dff5e02add41819138abb3284d",
@@ -503,25 +503,25 @@ describe("writing a document", () => {
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with unpadded data",
+        name: "with base64 data without padding",
         ask: "PUT /films/c",
         body: { _attachments: { x: { data: "SGVsbG8" } } },
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with data with too much padding",
+        name: "with base64 data that has too much padding",
         ask: "PUT /films/c",
         body: { _attachments: { x: { data: "SGVsbG8==" } } },
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with data in the URL-safe alphabet",
+        name: "with data in the URL-safe base64 alphabet",
         ask: "PUT /films/c",
         body: { _attachments: { x: { data: "SGVsbG8-_w==" } } },
         ...refusal(400, "bad_request", "Invalid attachment data for x"),
       },
       {
-        name: "with an attachment that does not follow",
+        name: "with an attachment whose announced part is missing",
         differs: "CouchDB fails with function_clause",
         ask: "PUT /films/c",
         body: { _attachments: { x: { follows: true } } },
@@ -532,21 +532,21 @@ describe("writing a document", () => {
         ),
       },
       {
-        name: "when it is larger than the store accepts",
+        name: "if it exceeds the maximum size of a document",
         differs: "Tandem names the document",
         ask: "PUT /films/c",
         body: { text: "x".repeat(8 * 1024 * 1024) },
         ...refusal(413, "document_too_large", "c"),
       },
       {
-        name: "when it is replicated without a revision",
+        name: "if it is replicated without a revision",
         differs: "Tandem does not name a parameter that the client may not have set",
         ask: "PUT /films/c?new_edits=false",
         body: {},
         ...refusal(400, "bad_request", "A replicated document must have _rev or _revisions"),
       },
       {
-        name: "when its destination is missing",
+        name: "if it is a COPY without a destination",
         ask: "COPY /films/a",
         ...refusal(400, "bad_request", "Destination header is mandatory for COPY."),
       },

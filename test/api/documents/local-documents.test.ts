@@ -40,12 +40,12 @@ test("a local document is not sent again to a client that has its current versio
 
 testRows(FILMS, [
   {
-    name: "an unknown one is missing",
+    name: "an unknown local document is missing",
     ask: "GET /films/_local/x",
     ...refusal(404, "not_found", "missing"),
   },
   {
-    name: "an unknown one is not removed",
+    name: "an unknown local document is not removed",
     ask: "DELETE /films/_local/x",
     ...refusal(404, "not_found", "missing"),
   },
@@ -69,21 +69,21 @@ testRows(FILMS, [
     ...refusal(400, "bad_request", "_local documents do not accept attachments."),
   })),
   {
-    name: "the first of its revisions is the parent",
+    name: "the first entry of _revisions is the parent revision",
     differs: "CouchDB creates a document with any revision",
     ask: "PUT /films/_local/x",
     body: { _rev: "0-7", _revisions: { start: 0, ids: ["3", "2"] } },
     ...refusal(409, "conflict", "Document update conflict."),
   },
   {
-    name: "an empty list of revisions names none",
+    name: "an empty list in _revisions means that no parent is given",
     ask: "PUT /films/_local/x",
     body: { _revisions: { start: 0, ids: [] } },
     status: 201,
     json: { ok: true, id: "_local/x", rev: "0-1" },
   },
   {
-    name: "revisions of other documents are refused",
+    name: "revisions that no local document can have are refused",
     differs: "Tandem reports the error of a request",
     ask: "PUT /films/_local/x",
     body: { _revisions: { start: 5, ids: ["1"] } },

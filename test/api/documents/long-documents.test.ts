@@ -79,7 +79,7 @@ test("a selector that runs too long is aborted, and the next selector is evaluat
 });
 
 /**
- * JSON with line breaks, which feeds remove, and with multibyte characters, which chunks may split.
+ * JSON with line breaks, which feeds remove, and with multibyte characters, which chunks can split.
  */
 const SPACED_LIST = `[${Array.from({ length: 60_000 }, (_, at) => `{"at":${at},\r\n"é": "€"}`)}]`;
 

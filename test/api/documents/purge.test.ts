@@ -28,7 +28,7 @@ const manyRevisions = [...Array.from({ length: 1_001 }, (_, n) => `1-${n}`), "2-
 describe("_purge", () => {
   testRows(openPurgeable, [
     {
-      name: "reports what it purged",
+      name: "reports the purged revisions",
       ask: "POST /films/_purge",
       body: { a: ["1-a"], c: ["2-d"] },
       status: 201,
@@ -42,7 +42,7 @@ describe("_purge", () => {
       json: { purge_seq: null, purged: { b: ["2-y"] } },
     },
     {
-      name: "finds nothing of an unknown document",
+      name: "reports no revisions for an unknown document",
       ask: "POST /films/_purge",
       body: { nope: ["1-r"], _odd: ["1-r"] },
       status: 201,
@@ -62,7 +62,7 @@ describe("_purge", () => {
       ...refusal(400, "bad_request", "Request body must be a JSON object"),
     },
     {
-      name: "requires lists",
+      name: "requires lists of revisions",
       ask: "POST /films/_purge",
       body: { a: "1-a" },
       ...refusal(400, "bad_request", "Invalid list of revisions"),
@@ -118,26 +118,26 @@ describe("_purge", () => {
       ...refusal(404, "not_found", "Database does not exist."),
     },
     {
-      name: "has a limit of infos",
+      name: "returns the limit of purge infos",
       ask: "GET /films/_purged_infos_limit",
       status: 200,
       json: 1000,
     },
     {
-      name: "has a limit of infos that can be set",
+      name: "sets the limit of purge infos",
       ask: "PUT /films/_purged_infos_limit",
       body: "50",
       status: 200,
       json: { ok: true },
     },
     {
-      name: "has a positive limit of infos",
+      name: "refuses a limit of purge infos that is not positive",
       ask: "PUT /films/_purged_infos_limit",
       body: "0",
       ...refusal(400, "bad_request", "`purged_infos_limit` must be positive integer"),
     },
     {
-      name: "has a limit of infos that is a number",
+      name: "refuses a limit of purge infos that is not a number",
       ask: "PUT /films/_purged_infos_limit",
       body: '"x"',
       ...refusal(400, "bad_request", "`purged_infos_limit` must be positive integer"),
@@ -231,7 +231,7 @@ describe("purging by age", () => {
       ...refusal(400, "bad_request", "deleted_document_ttl must be a valid string"),
     },
     {
-      name: "has no other property",
+      name: "refuses unknown members",
       onlyHere: later,
       ask: "PUT /films/_auto_purge",
       body: { ttl: "infinity" },

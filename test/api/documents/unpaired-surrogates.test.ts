@@ -39,7 +39,7 @@ test.each([
   "/films/_local/%ED%A0%BD",
   "/films/_design/%ED%A0%BD",
   "/%ED%A0%BD/a",
-])("GET %s answers 400", async (path) => {
+])("GET %s returns status 400", async (path) => {
   const ask = await openFilms();
   const answer = await ask(`GET ${path}`);
   expect(answer).toMatchObject({ status: 400, json: { error: expect.any(String) } });
@@ -65,14 +65,14 @@ test.each([
   ["POST /films/_explain", `{"selector":{"title":{"$gt":${HALF}}}}`],
   ["POST /films/_index", `{"index":{"fields":[${HALF}]}}`],
   ["POST /films/_changes?filter=_doc_ids", `{"doc_ids":[${HALF}]}`],
-])("%s with %s answers 400", async (request, body) => {
+])("%s with %s returns status 400", async (request, body) => {
   const ask = await openFilms();
   const answer = await ask(request, { body });
   expect(answer).toMatchObject({ status: 400, json: { error: expect.any(String) } });
   expect((await ask("GET /films")).json.doc_count).toBe(2);
 });
 
-test.each(["%ED%A0%BD", "100%", "%zz"])("COPY to %s answers 400", async (destination) => {
+test.each(["%ED%A0%BD", "100%", "%zz"])("COPY to %s returns status 400", async (destination) => {
   const ask = await openFilms();
   expect((await ask("COPY /films/a", { headers: { destination } })).status).toBe(400);
 });

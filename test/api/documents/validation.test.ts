@@ -35,17 +35,22 @@ const shown = (newDoc: object, oldDoc: object | null) =>
 
 describe("validate_doc_update", () => {
   testRows(openValidated, [
-    { name: "lets pass", ask: "PUT /films/x", body: { ok: 1 }, status: 201 },
-    { name: "forbids", ask: "PUT /films/x", body: { f: "no" }, ...refusal(403, "forbidden", "no") },
+    { name: "accepts a document", ask: "PUT /films/x", body: { ok: 1 }, status: 201 },
     {
-      name: "forbids with a reason that is not a string, which is converted",
+      name: "refuses a document as forbidden",
+      ask: "PUT /films/x",
+      body: { f: "no" },
+      ...refusal(403, "forbidden", "no"),
+    },
+    {
+      name: "refuses with a reason that is not a string and is therefore converted",
       differs: "A reason is a string",
       ask: "PUT /films/x",
       body: { f: { a: 1 } },
       ...refusal(403, "forbidden", '{"a":1}'),
     },
     {
-      name: "reports unauthorized",
+      name: "refuses a document as unauthorized",
       ask: "PUT /films/x",
       body: { u: 1 },
       ...refusal(401, "unauthorized", "u!"),
@@ -64,21 +69,21 @@ describe("validate_doc_update", () => {
     },
     { name: "throws a list", ask: "PUT /films/x", body: { a: 1 }, ...refusal(500, "x", "y") },
     {
-      name: "throws an error, whose message CouchDB loses",
+      name: "throws an error",
       differs: "CouchDB loses its message",
       ask: "PUT /films/x",
       body: { e: 1 },
       ...refusal(500, "Error", "err"),
     },
     {
-      name: "has a bug",
+      name: "fails with a ReferenceError",
       ask: "PUT /films/x",
       body: { ref: 1 },
       status: 500,
       has: { error: "ReferenceError" },
     },
     {
-      name: "never ends",
+      name: "exceeds its time limit",
       ask: "PUT /films/x",
       body: { loop: 1 },
       ...refusal(500, "os_process_error", "OS process timed out."),
@@ -116,7 +121,7 @@ describe("validate_doc_update", () => {
       status: 201,
     },
     {
-      name: "validates each document of many, and writes the others",
+      name: "refuses single documents of a bulk write, and the others are written",
       ask: "POST /films/_bulk_docs",
       body: {
         docs: [

@@ -88,7 +88,7 @@ describe("_all_docs", () => {
     lists("?endkey=null", [], 0),
     { ...lists("?startkey=null&descending=true", [], 0), differs: OFFSET },
     {
-      name: "returns keys in their order, including deleted and unknown ones",
+      name: "returns rows in the order of the requested keys, including deleted and unknown documents",
       ask: "POST /films/_all_docs",
       body: { keys: ["c", "nope", "gone", "a", "_x"], include_docs: true },
       status: 200,
@@ -105,19 +105,19 @@ describe("_all_docs", () => {
       },
     },
     {
-      name: "returns only keys of design documents from these",
+      name: "omits keys of other documents at _design_docs",
       ask: 'GET /films/_design_docs?keys=["a","_design/x","_design/nope"]',
       status: 200,
       has: { rows: [row("_design/x"), { key: "_design/nope", error: "not_found" }] },
     },
     {
-      name: "returns only keys of local documents from these",
+      name: "omits keys of other documents at _local_docs",
       ask: 'GET /films/_local_docs?keys=["a","_local/l"]',
       status: 200,
       has: { rows: [{ id: "_local/l" }] },
     },
     {
-      name: "returns the keys of a query",
+      name: "accepts the keys in the query of the URL",
       ask: 'GET /films/_all_docs?keys=["b","a"]&skip=1',
       status: 200,
       has: { rows: [row("a")] },
@@ -218,7 +218,7 @@ describe("_all_docs", () => {
       ...refusal(400, "query_parse_error", 'Invalid boolean parameter: "x"'),
     },
     {
-      name: "does not reduce",
+      name: "refuses reduce",
       ask: "POST /films/_all_docs",
       body: { reduce: true },
       ...refusal(400, "query_parse_error", "Reduce is invalid for map-only views."),

@@ -35,8 +35,8 @@ async function openYears<Api extends Asked>(open: () => Promise<Api>): Promise<A
 const url = "/films/_changes";
 
 /**
- * Returns the response if a function fails. In CouchDB, the reason is an Erlang term. This API
- * returns the name and the message of the error.
+ * Returns the expected response to a request whose function fails. In CouchDB, the reason is an
+ * Erlang term. In this API, the reason contains the name and the message of the error.
  */
 const failed = (error: string, reason: string) => refusal(500, error, reason);
 
@@ -44,15 +44,20 @@ const late = { results: [{ id: "2000" }, { id: "2010" }], pending: 0 };
 
 describe("filter functions", () => {
   testRows(openYears, [
-    { name: "let pass what they say", ask: `GET ${url}?filter=d/late`, status: 200, has: late },
     {
-      name: "find the modules of their design document",
+      name: "select the changes for which they return true",
+      ask: `GET ${url}?filter=d/late`,
+      status: 200,
+      has: late,
+    },
+    {
+      name: "can require modules of their design document",
       ask: `GET ${url}?filter=d/library`,
       status: 200,
       has: late,
     },
     {
-      name: "read the query",
+      name: "can read the query",
       ask: `GET ${url}?filter=d/since&year=2001`,
       status: 200,
       has: { results: [{ id: "2010" }] },
@@ -65,19 +70,19 @@ describe("filter functions", () => {
       has: late,
     },
     {
-      name: "may be map functions of views, which emit for matching documents",
+      name: "can be map functions of views, which emit a row for each matching document",
       ask: `GET ${url}?filter=_view&view=d/late`,
       status: 200,
       has: late,
     },
     {
-      name: "count in limit and pending",
+      name: "apply before limit and pending are computed",
       ask: `GET ${url}?filter=d/late&limit=1`,
       status: 200,
       has: { results: [{ id: "2000" }], pending: 1 },
     },
     {
-      name: "work with include_docs",
+      name: "can be combined with include_docs",
       ask: `GET ${url}?filter=d/late&limit=1&include_docs=true`,
       status: 200,
       has: { results: [{ id: "2000", doc: { _id: "2000", year: 2000 } }] },
@@ -104,18 +109,18 @@ describe("filter functions", () => {
       ...refusal(404, "not_found", "missing json key: nope"),
     },
     {
-      name: "need the name of a view",
+      name: "of the kind _view need the name of a view",
       ask: `GET ${url}?filter=_view`,
       ...refusal(400, "bad_request", "`view` filter parameter is not provided."),
     },
     {
-      name: "need the design document in the name of a view",
+      name: "of the kind _view need the design document in the name of the view",
       differs: "CouchDB fails with case_clause",
       ask: `GET ${url}?filter=_view&view=d`,
       ...refusal(400, "bad_request", "`view` must be of the form `designname/viewname`"),
     },
     {
-      name: "need a name of two parts",
+      name: "are refused with a name of one part",
       ask: `GET ${url}?filter=d`,
       ...refusal(400, "bad_request", "`filter` must be of the form `designname/filtername`"),
     },
@@ -154,7 +159,7 @@ describe("filter functions", () => {
       ...failed("os_process_error", "OS process timed out."),
     },
     {
-      name: "fail if they are views and throw",
+      name: "fail if the map function of their view throws",
       differs: "CouchDB reports the state of its process",
       ask: `GET ${url}?filter=_view&view=d/broken`,
       status: 500,
@@ -193,7 +198,7 @@ describe("filter functions", () => {
       ...failed("told", '{"Host":"127.0.0.1:5984"}'),
     },
     {
-      name: "receive no header that may contain credentials",
+      name: "receive no header that can contain credentials",
       onlyHere: "CouchDB shows all headers",
       ask: `GET ${url}?filter=d/told&member=headers`,
       headers: {
@@ -291,7 +296,7 @@ describe("a design document used as a filter by many feeds", () => {
     );
   });
 
-  test("seems missing to users who may not read it", async () => {
+  test("is reported as missing to users who may not read it", async () => {
     const hook: DatabaseHook = {
       appliesTo: () => true,
       afterRead: (document) => (document.id.startsWith("_design/") ? undefined : document),

@@ -41,7 +41,7 @@ describe("a feed since a time", () => {
     ["2026-01-31T14:06:00Z", ["d"]],
     ["2026-01-31T14:06:01Z", []],
     ["3000-02-03T04:05:00Z", []],
-  ])("%s has the changes since then", async (text, ids) => {
+  ])("%s returns the changes after this time", async (text, ids) => {
     expect(idsOf(await since(text))).toEqual(ids);
     expect(idsOf(await since(`"${text}"`))).toEqual(ids);
   });
@@ -55,7 +55,7 @@ describe("a feed since a time", () => {
     expect(limited.json.pending).toBe(2);
   });
 
-  test("may be longpoll, continuous, eventsource, filtered or descending", async () => {
+  test("can be longpoll, continuous, eventsource, filtered or descending", async () => {
     const time = "since=2026-01-31T14:04:00Z";
     const ids = async (request: string, body?: object) => {
       const { text } = await films.ask(request, body === undefined ? {} : { body });
@@ -81,7 +81,7 @@ describe("a feed since a time", () => {
     await pieces.return?.();
   });
 
-  test("may be a feed of _db_updates", async () => {
+  test("can be a feed of _db_updates", async () => {
     await films.ask("PUT /books");
     const names = async (text: string) => {
       const { json } = await since(text, "/_db_updates");

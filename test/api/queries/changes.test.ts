@@ -34,13 +34,13 @@ function feed(results: readonly unknown[], pending = 0) {
 describe("a normal feed", () => {
   testRows(openChanges, [
     {
-      name: "contains each document at its last change",
+      name: "contains each document once, at its last change",
       ask: "GET /films/_changes",
       ...feed([a, b, gone, design]),
     },
     { name: "stops at its limit", ask: "GET /films/_changes?limit=1", ...feed([a], 3) },
     {
-      name: "reports the pending count only",
+      name: "with a limit of 0 contains only the number of pending changes",
       differs: "The first sequence is 0 here",
       ask: "GET /films/_changes?limit=0",
       status: 200,
@@ -52,7 +52,7 @@ describe("a normal feed", () => {
       ...feed([design, gone], 2),
     },
     {
-      name: "contains all leaves",
+      name: "with style=all_docs contains all leaves",
       differs: "CouchDB counts skipped rows as pending",
       ask: "GET /films/_changes?style=all_docs&filter=_doc_ids&doc_ids=[%22b%22]",
       ...feed([{ ...b, changes: [{ rev: "1-c" }, { rev: "1-b" }] }]),
@@ -219,7 +219,7 @@ describe("a normal feed", () => {
       ...refusal(400, "bad_request", "invalid UTF-8 JSON"),
     },
     {
-      name: "of a missing database is refused",
+      name: "is refused if the database is missing",
       ask: "GET /nope/_changes",
       ...refusal(404, "not_found", "Database does not exist."),
     },

@@ -66,7 +66,7 @@ testRows(openNoted, [
   },
 ]);
 
-test("lists the latest update of each kind for each database, in order of the updates", async () => {
+test("_db_updates lists the latest update of each kind for each database, in order of the updates", async () => {
   const { ask } = await openApi();
   for (const name of ["a", "b", "c"]) await ask(`PUT /${name}`);
   await ask("PUT /a/x", { body: {} });

@@ -43,13 +43,16 @@ test.each([
   ["_find", "POST /films/_find"],
   ["_changes", "POST /films/_changes?filter=_selector"],
   ["a continuous feed", "POST /films/_changes?filter=_selector&feed=continuous"],
-])("the selector of %s", async (_, request) => {
-  const { api, calls, arrived } = await openLong();
-  const leaving = new AbortController();
-  const body = { selector: { text: { $regex: "(a|b)*c" } } };
-  const answer = api.ask(request, { body, signal: leaving.signal }).catch(() => "ended");
-  await arrived;
-  leaving.abort(new Error("The client has disconnected"));
-  await answer;
-  expect(calls.map(({ share }) => share)).toEqual([{ user: "eve", database: "films" }]);
-});
+])(
+  "the selector of %s is charged to the user and the database, and stops when the client disconnects",
+  async (_, request) => {
+    const { api, calls, arrived } = await openLong();
+    const leaving = new AbortController();
+    const body = { selector: { text: { $regex: "(a|b)*c" } } };
+    const answer = api.ask(request, { body, signal: leaving.signal }).catch(() => "ended");
+    await arrived;
+    leaving.abort(new Error("The client has disconnected"));
+    await answer;
+    expect(calls.map(({ share }) => share)).toEqual([{ user: "eve", database: "films" }]);
+  },
+);

@@ -175,7 +175,7 @@ test("the failure list names exactly the 7 of 10,000 documents that were refused
   expect(document.state).toBe("completed");
 });
 
-test("a continuous job retries failed documents while it runs, and drops a failed document when an update of it arrives", async () => {
+test("a continuous job retries failed documents while it runs, and drops a failed revision when a later revision of the document arrives", async () => {
   await load(here, "stream", ['{"_id":"one"}', '{"_id":"two"}', '{"_id":"three"}']);
   const target = await proxyTo(there);
   const refuse: Intercept = async (request, forward) => {
@@ -268,7 +268,7 @@ test.each(["hold", "crash"])("a job with the policy %s never skips a document", 
   );
   const { body: changes } = await here.call("GET", `/${database}/_changes`);
   expect(changes.results.map(({ id }: { id: string }) => id)).toEqual(["good", "bad"]);
-  // The checkpoint may already include `good`, but not `bad`.
+  // The checkpoint can already include `good`, but not `bad`.
   if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
   else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
   gate.isClosed = false;

@@ -76,7 +76,7 @@ test.each<[string, Answer, string]>([
     { type: "text/event-stream", body: ":\n\n" },
     "ended the feed before sending anything",
   ],
-])("refuses to watch jobs at a server that answers with %s", async (_, given, sentence) => {
+])("`tandem jobs watch` fails if the server responds with %s", async (_, given, sentence) => {
   answer = given;
   expect(await tandem("jobs watch")).toEqual({
     code: 1,
@@ -113,18 +113,15 @@ test.each([
   ["secrets status"],
   ["secrets rotate"],
   ["move --from http://127.0.0.2:1"],
-])(
-  "responses of a server other than Tandem are reported as coming from such a server: %s",
-  async (command) => {
-    const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
-    // `config list` accepts `{}`, because one section, or the set of all sections, may be empty.
-    answer = { body: command.startsWith("config") || command === "jobs list" ? "null" : "{}" };
-    const { code, output, errors } = await tandem(from);
-    expect([code, output, errors.startsWith(FOREIGN)], errors).toEqual([1, "", true]);
-  },
-);
+])("if a server other than Tandem responds, the error says so: tandem %s", async (command) => {
+  const from = command.replace("127.0.0.2:1", url.replace("http://127.0.0.1", "localhost"));
+  // `config list` accepts `{}`, because one section, or the set of all sections, may be empty.
+  answer = { body: command.startsWith("config") || command === "jobs list" ? "null" : "{}" };
+  const { code, output, errors } = await tandem(from);
+  expect([code, output, errors.startsWith(FOREIGN)], errors).toEqual([1, "", true]);
+});
 
-test("responses with invalid rows are reported as those of a server other than Tandem", async () => {
+test("if a response contains invalid rows, the error asks whether the server is a Tandem server", async () => {
   answer = { body: '{"jobs":[null]}' };
   const { code, errors } = await tandem("jobs list");
   expect([code, errors]).toEqual([

@@ -123,7 +123,7 @@ const WAYS: Readonly<
     }
   >
 > = {
-  "that cannot be read, also in bulk": {
+  "whose individual and bulk reads fail": {
     side: "source",
     intercept: (id) =>
       answering(
@@ -133,7 +133,7 @@ const WAYS: Readonly<
       ),
     shown: "read 500 internal_server_error: badmatch",
   },
-  "that is an error of a bulk read": {
+  "whose row in a bulk read is an error": {
     side: "source",
     intercept: (id) => async (request, forward) => {
       if (isReadOf(id, request)) return BROKEN;
@@ -146,14 +146,14 @@ const WAYS: Readonly<
     },
     shown: "read 500 internal_server_error: badmatch",
   },
-  "that cannot be read, without words": {
+  "whose read fails without a JSON error": {
     side: "source",
     intercept: (id) =>
       answering((request) => isReadOf(id, request), { status: 500, body: "<html>Oh!</html>" }),
     shown: "read 500 http_500",
     more: { use_bulk_get: false },
   },
-  "that the source forbids": {
+  "whose read is forbidden": {
     side: "source",
     intercept: (id) =>
       answering((request) => isReadOf(id, request), {
@@ -163,14 +163,14 @@ const WAYS: Readonly<
     shown: "read 403 forbidden: not yours",
     more: { use_bulk_get: false },
   },
-  "over which the source hangs": {
+  "whose read never gets a response": {
     side: "source",
     intercept: (id) => (request, forward) =>
       isReadOf(id, request) ? new Promise(() => {}) : forward(request),
     shown: "read null http_request_failed: ",
     more: { use_bulk_get: false, connection_timeout: 2000 },
   },
-  "over which a bulk read breaks off": {
+  "whose reads break the connection": {
     side: "source",
     intercept: (id) => async (request, forward) => {
       const isGuilty =
@@ -180,7 +180,7 @@ const WAYS: Readonly<
     },
     shown: "read null http_request_failed: ",
   },
-  "over which a bulk write breaks off": {
+  "whose bulk write breaks the connection": {
     side: "target",
     intercept: (id) =>
       answering(
@@ -189,13 +189,13 @@ const WAYS: Readonly<
       ),
     shown: "write null http_request_failed: ",
   },
-  "that the target cannot write in bulk": {
+  "whose bulk write fails": {
     side: "target",
     intercept: (id) =>
       answering((request) => isBulkWrite(request) && docsOf(request).some((doc) => doc._id === id)),
     shown: "write 500 internal_server_error: badmatch",
   },
-  "that is an error of a bulk write": {
+  "whose row in a bulk write is an error": {
     side: "target",
     intercept: (id) => async (request, forward) => {
       if (!isBulkWrite(request)) return forward(request);
@@ -221,7 +221,7 @@ const CUT: ProxiedAnswer = {
  * Ways in which a document with large attachments fails. Such a document is copied individually.
  */
 const INDIVIDUAL_WAYS: typeof WAYS = {
-  "in whose answer the source breaks off": {
+  "whose response from the source is truncated": {
     side: "source",
     intercept: (id) => async (request, forward) => {
       const answer = await forward(request);
@@ -230,7 +230,7 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
     },
     shown: "read null bad_request: Malformed multipart body",
   },
-  "in whose upload the target breaks off": {
+  "whose upload breaks the connection": {
     side: "target",
     intercept: (id) => answering((request) => isPutOf(id, request), CUT),
     shown: "write null http_request_failed: ",
@@ -241,7 +241,7 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
       answering((request) => isPutOf(id, request), { status: 200, body: "<html>Please log in" }),
     shown: "write 200 doc_write_failed: 200 from ",
   },
-  "that a proxy writes under another id": {
+  "whose write is confirmed under another id": {
     side: "target",
     intercept: (id) =>
       answering((request) => isPutOf(id, request), {
@@ -250,7 +250,7 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
       }),
     shown: "write 201 doc_write_failed: 201 from ",
   },
-  "whose stub no side has": {
+  "whose write fails because of a missing attachment": {
     side: "target",
     intercept: (id) =>
       answering((request) => isPutOf(id, request), {
@@ -259,17 +259,17 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
       }),
     shown: "write 412 missing_stub: the target lacks an attachment that the source did not send",
   },
-  "that cannot be read with its attachments": {
+  "whose multipart read fails": {
     side: "source",
     intercept: (id) => answering((request) => isReadOf(id, request)),
     shown: "read 500 internal_server_error: badmatch",
   },
-  "that the target cannot write with its attachments": {
+  "whose multipart write fails": {
     side: "target",
     intercept: (id) => answering((request) => isPutOf(id, request)),
     shown: "write 500 internal_server_error: badmatch",
   },
-  "whose attachment cannot be read by itself": {
+  "whose attachment cannot be read separately": {
     side: "source",
     intercept: (id) => async (request, forward) => {
       if (request.path.includes(`/${id}/note`)) return BROKEN;
@@ -293,7 +293,7 @@ function databaseOf(...names: readonly string[]): string {
 }
 
 test.concurrent.each(CASES)(
-  "a document $name is listed, the other documents arrive, and a retry delivers it once the cause is gone",
+  "a document $name is listed, the other documents arrive, and a retry delivers the listed document once the cause is gone",
   async ({ name, side, intercept, shown, more, attached }) => {
     const database = databaseOf("skip", name);
     await pair.fill(database, documents(40, attached));
@@ -352,10 +352,10 @@ test.concurrent.each([
 
 /** Names of cases that fail at different steps of copying a document. */
 const HELD_UP: ReadonlySet<string> = new Set([
-  "that cannot be read, also in bulk",
-  "that the target cannot write in bulk",
-  "in whose answer the source breaks off",
-  "that the target cannot write with its attachments",
+  "whose individual and bulk reads fail",
+  "whose bulk write fails",
+  "whose response from the source is truncated",
+  "whose multipart write fails",
 ]);
 
 test.concurrent.each(
@@ -392,10 +392,10 @@ const isRead = (request: ProxiedRequest): boolean =>
 
 /** Servers that answer `GET /db`, but fail all requests of one kind. */
 const TROUBLES = [
-  ["a source that breaks off each answer", "source", isRead, CUT],
-  ["a target that breaks off each write", "target", isWrite, CUT],
+  ["a source that resets the connection during each response", "source", isRead, CUT],
+  ["a target that resets the connection during each write", "target", isWrite, CUT],
   ["a target whose disk is full", "target", isWrite, BROKEN],
-  ["a source that can read nothing", "source", isRead, BROKEN],
+  ["a source that fails all reads", "source", isRead, BROKEN],
   ["a source that rejects all further reads", "source", isRead, { ...BROKEN, status: 401 }],
 ] as const;
 
@@ -506,7 +506,7 @@ test.concurrent.each([
   },
 );
 
-test.concurrent("documents that fail together are all listed, and futile retries do not end the run", async () => {
+test.concurrent("if several documents make a bulk write fail, all of them are listed, and an unsuccessful retry does not end the run", async () => {
   await pair.fill("together", documents(60));
   const isGuilty = (id: string): boolean => /^doc-1\d$/.test(id);
   faults.target.set(

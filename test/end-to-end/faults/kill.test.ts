@@ -153,7 +153,7 @@ test("on SIGTERM, a node returns its jobs to the queue and exits with 0", async 
   ]);
 });
 
-test("a client that waits for a replication is referred to the job if the node stops", async () => {
+test("a client that waits for a replication gets the job's id and status 503 if the node stops", async () => {
   const silent = createServer();
   silent.listen(0, "127.0.0.1");
   await once(silent, "listening");

@@ -1,6 +1,6 @@
 /**
- * A node whose clients open as many connections as they can, and never finish their requests. Runs
- * on Linux only.
+ * A node whose clients open as many connections as they can, and never finish their requests. The
+ * test runs only on Linux.
  */
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";

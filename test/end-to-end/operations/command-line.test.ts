@@ -67,7 +67,7 @@ describe("failures are reported in a sentence", () => {
   test.each<[string[], number, string]>([
     [
       ["--bind-address", "192.0.2.1", "--port", "0"],
-      // The exit code is 1, because the address may become available once the network is up.
+      // The exit code is 1, because the address might become available once the network is up.
       1,
       "bind address 192.0.2.1: this machine has no such address; choose one with --bind-address or [chttpd] bind_address",
     ],
@@ -98,7 +98,7 @@ describe("failures are reported in a sentence", () => {
     [["rules", "show", "nope"], 1, "There is no rule nope: /_tandem/rules and"],
     [["rules", "delete", "nope"], 1, "There is no rule nope: /_tandem/rules and"],
     [["budgets", "remove", "nope"], 1, "There is no budget nope: /_tandem/budgets and"],
-  ])("%j ends with %i", async (flags, code, sentence) => {
+  ])("%j ends with exit code %i", async (flags, code, sentence) => {
     const ran = await tandem(flags, environment);
     expect(ran.errors).toContain(sentence);
     expect(ran.code).toBe(code);
@@ -241,7 +241,7 @@ describe("failures are reported in a sentence", () => {
   });
 });
 
-describe("does not print a password that was mistyped into another argument", () => {
+describe("a password mistyped into another argument is not printed", () => {
   const none = "http://127.0.0.1:1";
   const budget = ["--read", "requests_per_sec=3", "--server", none];
   test.each<[string[], string]>([
@@ -269,17 +269,20 @@ describe("does not print a password that was mistyped into another argument", ()
 test.each([
   ["completion", "zsh"],
   ["config", "list"],
-])("does not print an error if its output is closed: tandem %s %s", async (...flags) => {
-  const child = spawn(process.execPath, [MAIN, ...flags], {
-    env: { ...process.env, ...environment },
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  child.stdout.destroy();
-  const ended = once(child, "exit");
-  let errors = "";
-  for await (const text of child.stderr) errors += text;
-  expect([await ended, errors]).toEqual([[1, null], ""]);
-});
+])(
+  "a command prints no error if the reader of its output closes the pipe: tandem %s %s",
+  async (...flags) => {
+    const child = spawn(process.execPath, [MAIN, ...flags], {
+      env: { ...process.env, ...environment },
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    child.stdout.destroy();
+    const ended = once(child, "exit");
+    let errors = "";
+    for await (const text of child.stderr) errors += text;
+    expect([await ended, errors]).toEqual([[1, null], ""]);
+  },
+);
 
 test("a node whose terminal is closed returns its jobs to the queue before it exits", async () => {
   const { child, log } = await processes.open();
@@ -329,7 +332,7 @@ test.each([
   },
 );
 
-test("replaces the secret of an OAuth client with a file of credentials", async () => {
+test("`tandem secrets replace` reads the new secret of an OAuth client from a file", async () => {
   const auth = (client_secret: string) => ({
     oauth2: { token_url: "http://127.0.0.1:1/token", client_id: "client", client_secret },
   });
@@ -416,14 +419,17 @@ test.each([
   ["couchdb", "use_cfile", "[couchdb] use_cfile has no effect: databases are not separate files"],
   ["cors:http://a", "origins", undefined],
   ["vendor", "name", undefined],
-])("setting [%s] %s, which has no effect, causes a warning", async (section, key, warning) => {
-  expect(await tandem(["config", "set", section, key, "3"], environment)).toEqual({
-    code: 0,
-    output: "done\n",
-    errors: warning === undefined ? "" : `tandem: ${warning}\n`,
-  });
-  await tandem(["config", "unset", section, key], environment);
-});
+])(
+  "a change of the setting [%s] %s causes a warning, because the setting has no effect",
+  async (section, key, warning) => {
+    expect(await tandem(["config", "set", section, key, "3"], environment)).toEqual({
+      code: 0,
+      output: "done\n",
+      errors: warning === undefined ? "" : `tandem: ${warning}\n`,
+    });
+    await tandem(["config", "unset", section, key], environment);
+  },
+);
 
 test("commands set and list shares and budgets", async () => {
   const done = async (...flags: string[]) => {
@@ -494,7 +500,7 @@ test("the help of every command fits in 80 columns", async () => {
   await check([]);
 });
 
-test("replicate and verify find the credentials of both endpoints without passing them as arguments", async () => {
+test("replicate and verify read the credentials of both endpoints from the environment or ~/.netrc", async () => {
   const netrc = join(folder, "netrc");
   writeFileSync(
     netrc,

@@ -15,8 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.openHere({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // The test needs a session that is not renewed until the server has forgotten it. On a slow
-      // machine, the default interval is too short.
+      // An interval in which the node does not renew a session before the server has forgotten it.
+      // On a slow machine, the default interval is too short for this.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.openHere({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),
@@ -80,7 +80,7 @@ test("passwords are neither shown nor logged", async () => {
     ),
   );
   for (const text of [JSON.stringify(pages), here.log()]) {
-    // Searches for the whole password, because a part of it may occur in an id by chance.
+    // Searches for the whole password, because a part of it might occur in an id by chance.
     expect(text).not.toContain(PASSWORD);
     expect(text).not.toContain("wrong-0815");
   }

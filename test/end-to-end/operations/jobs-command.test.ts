@@ -325,7 +325,7 @@ test.each([
     },
   ],
   ["POST", "/_tandem/jobs/_replicator%2Ffollow/_start_from", { since: 0 }, 200, { ok: true }],
-])("%s %s %j answers %i", async (method, path, body, status, expected) => {
+])("%s %s %j gets status %i", async (method, path, body, status, expected) => {
   expect(await ask(method, path, body)).toEqual({ status, body: expected });
 });
 

@@ -80,8 +80,8 @@ test.each(SERVERS)("%s does not lock an account", async (_, open) => {
   const state = () => here("/_scheduler/docs/_replicator/right");
   await node.onceAnswered(state, ({ json }) => json.state === "completed");
   expect((await ask(`${url}/${database}`, `${user}:${RIGHT}`, "GET")).status).toBe(200);
-  // The first run of the job may have shared a login that the server refused. Later runs do not log
-  // in, because the account's login gate is closed.
+  // The first run of the job might have shared a login that the server refused. Later runs do not
+  // log in, because the account's login gate is closed.
   const wrong = () => here("/_scheduler/docs/_replicator/wrong-7");
   const isHeld = ({ json }: { json: unknown }) =>
     JSON.stringify(json).includes("so that the account is not locked");

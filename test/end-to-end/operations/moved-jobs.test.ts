@@ -1,4 +1,4 @@
-/** A replication of any version of CouchDB resumes here from its checkpoint. */
+/** A replication that a CouchDB of any version began resumes on a node from the checkpoint. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { parseReplication, replicationId } from "../../../src/replicator/index.ts";

@@ -32,7 +32,7 @@ const DOCUMENT_COUNT = 8;
 /** Number of groups that are fixed concurrently. */
 const FIXED_AT_ONCE = 6;
 /**
- * Failure classes for which the node probes the server. Jobs with such failures may recover before
+ * Failure classes for which the node probes the server. Jobs with such failures can recover before
  * the command is run.
  */
 const PROBED = new Set(["dns", "unreachable", "timeout", "tls"]);

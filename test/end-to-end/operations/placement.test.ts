@@ -125,7 +125,7 @@ onSharedStores((openStore) => {
     await runsOn("paris", "paris");
   });
 
-  test("jobs of a rule run on nodes with its labels", async () => {
+  test("jobs of a rule run on nodes with the labels in the rule's `run_on`", async () => {
     const rule = { source: "local", target: "rule-{db}", databases: ["a"], run_on: ["site:paris"] };
     expect((await plain().call("PUT", "/_tandem/rules/backup", rule)).status).toBe(201);
     const job = await once("backup/a", ({ state }) => state === "running");

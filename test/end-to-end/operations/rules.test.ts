@@ -96,7 +96,7 @@ function commands(): readonly (readonly (readonly string[])[])[] {
 const name = (number: number) => `user-${number}x`;
 const securityOf = (member: string) => ({ members: { names: [member], roles: [] } });
 
-test("the commands of docs/whole-servers.md copy a server, create, show and change a rule for it, and remove the rule", async () => {
+test("the commands of docs/whole-servers.md copy a server, and create, show, change and remove a rule for the server", async () => {
   const [rule = ""] = pageJson(page());
   writeFileSync(join(folder, "users.json"), rule);
   for (let number = 0; number < COUNT; number++) await fill(name(number));

@@ -31,7 +31,7 @@ async function run(...flags: string[]) {
   return { code, output, text: output + errors };
 }
 
-/** Starts a command in its own process, for signals. */
+/** Starts a command in a separate process, to which a test can send signals. */
 function start(...flags: string[]) {
   const child = spawn(process.execPath, [MAIN, ...flags], { stdio: ["ignore", "pipe", "pipe"] });
   let text = "";

@@ -115,7 +115,7 @@ describe.each([
   ["an array of rows", '{"results":[', "[],"],
   ["members of an object", "{", '"a":0,'],
   ["one string", '{"a":"', "x"],
-  ["numbers at a depth", '{"a":{"b":{"c":{"d":[', "0,"],
+  ["deeply nested numbers", '{"a":{"b":{"c":{"d":[', "0,"],
 ])("%s without an end", (_, before, filler) => {
   test.each(REQUESTS)(
     "fails the request for %s before it has read more than the size limit",
@@ -128,7 +128,7 @@ describe.each([
     },
   );
 
-  test("a bulk read with such a response falls back to requesting each document individually", async () => {
+  test("makes a bulk read fall back to requesting each document individually", async () => {
     const { endpoint } = openSides(before, filler);
     const requests = [{ id: "a", revision: "1-a", ancestors: [] }];
     expect(await endpoint.reader.readRevisions(requests, signal)).toBeUndefined();

@@ -58,8 +58,8 @@ const isCheckpoint = ({ method, url }: FetchRequest): boolean =>
   method === "PUT" && url.includes("/_local");
 
 /**
- * Starts a job, and pauses it while it writes its second document. That write fails when the test
- * calls `release`.
+ * Starts a job, and pauses it while its run writes the second document. The write fails when the
+ * test calls `release`.
  */
 async function stopHalfway() {
   const first = deferred();
@@ -103,7 +103,7 @@ test("a run that has lost its job writes no checkpoint, even if it has copied do
   expect(await localsOf(far)).toEqual([]);
 });
 
-/** Returns a wrapper for runtimes in which waits of these lengths end immediately. */
+/** Returns a function that wraps a runtime, so that sleeps of these durations end immediately. */
 const hurried =
   (...durationsMs: readonly number[]) =>
   (system: Runtime): Runtime => {
@@ -140,7 +140,7 @@ test("a cancelled continuous job writes a last checkpoint, and the same replicat
   expect([writesOf("one").length, writesOf("two").length]).toEqual([1, 1]);
 });
 
-test("if the target does not respond, a cancel waits only as long as a last checkpoint may take", async () => {
+test("if the target does not respond, a cancel waits no longer than the time limit of the last checkpoint", async () => {
   let isDead = false;
   const far = await openFarServer((request, pass) => {
     if (!isDead) return pass();
@@ -293,7 +293,7 @@ class SlowFailureLog extends MemoryRunFailures {
 }
 
 describe("a batch with documents that did not arrive", () => {
-  /** Prepares a run from `a` to `b` that does not copy a document because its id is too long. */
+  /** Prepares a run from `a` to `b`. The run skips the only document, whose id is too long. */
   async function openRun() {
     const { node } = await open(["too-long"]);
     await node.createDatabase("b");

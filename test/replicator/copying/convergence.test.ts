@@ -134,8 +134,7 @@ test("databases that replicate with each other have the same leaves and winners 
       for (const [index, model] of models.entries()) {
         expect(await node.content(DATABASES[index] as string)).toEqual(leavesOf(model));
       }
-      // Two rounds through the ring of databases, after which every revision has reached all
-      // databases.
+      // After two rounds through the ring of databases, every revision is in all databases.
       for (let hop = 0; hop < 2 * DATABASES.length; hop++) {
         await replicate(node, models, hop % DATABASES.length, (hop + 1) % DATABASES.length);
       }

@@ -127,7 +127,7 @@ test.each([false, true])(
   },
 );
 
-test("short requests about one database have a batch root, so that the client may batch them", async () => {
+test("short requests about one database have a batch root, so that the client can batch them", async () => {
   const asked: FetchRequest[] = [];
   const endpoint = open((request) => {
     asked.push(request);
@@ -288,7 +288,7 @@ test("a bulk read that contains a document nested too deeply is rejected, and pa
   }
 });
 
-test("a response with status 202, which a cluster may send, counts as a successful write", async () => {
+test("a 202 response, as sent by a cluster, counts as a successful write", async () => {
   const endpoint = open(() => ({ status: 202, body: "[]" }));
   const documents = [new TextDocument("a", '{"_id":"a"}')];
   expect(await endpoint.writer.writeDocuments(documents, signal)).toEqual([]);
@@ -594,7 +594,7 @@ test.each([
   }
 });
 
-test("a database that the server reports as existing at its creation but as missing later is reported as not found", async () => {
+test("a database is reported as not found if its creation returns 412, as if it existed, but later requests return 404", async () => {
   const endpoint = open(({ method }) => ({ status: method === "PUT" ? 412 : 404, body: "{}" }));
   await endpoint.create({}, signal);
   await expect(endpoint.info(signal)).rejects.toMatchObject({ error: "db_not_found" });

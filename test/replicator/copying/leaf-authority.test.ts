@@ -1,6 +1,6 @@
 /**
- * The rights of a leaf of a replication document. They are those of its author, whichever user
- * makes the leaf the winner.
+ * The rights of a leaf of a replication document. A leaf has the rights of its author, whichever
+ * user makes it the winner.
  */
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
@@ -41,7 +41,7 @@ interface Leaf {
   readonly body?: object;
 }
 
-/** Writes a replicated revision. `path` contains its hash, followed by those of its ancestors. */
+/** Writes a replicated revision. `path` contains the hash of the revision, then its ancestors'. */
 function graft(writer: WriteContext, { path, body }: Leaf, databases = node.databases) {
   const hashes = path.map((name) => name.repeat(32));
   return node.kv.transact(async (tx) => {
@@ -190,7 +190,7 @@ test("a leaf keeps its first author if another user writes it again", async () =
 describe("documents written by a replication", () => {
   const JOB: WriteContext = { ...ROOT, bringsCopies: true };
 
-  test("have the rights of the replication job that wrote them, whichever user they name", async () => {
+  test("have the rights of the replication job that wrote them, whichever owner they name", async () => {
     await graft(JOB, { path: ["a"], body: { ...PLAIN, owner: "boss" } });
     expect(await job()).toMatchObject({ userName: "root", isCopy: true, refusal: undefined });
   });

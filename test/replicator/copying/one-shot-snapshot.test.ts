@@ -222,7 +222,7 @@ describe("a one-shot feed over HTTP", () => {
     ["has no rows", ['{"error":"oops","reason":"none"}']],
     ["has rows that are not a list", ['{"results":7,"last_seq":1}']],
     ["does not contain the last sequence", [`{"results":[\n${row(1)}\n]}`]],
-  ])("the error for a response that %s names the request", async (_, pieces) => {
+  ])("if a response %s, the error names the request", async (_, pieces) => {
     const { endpoint } = open([pieces]);
     await expect(itemsOf(endpoint.changes(ONE_SHOT, FOREVER))).rejects.toMatchObject({
       error: "changes_req_failed",

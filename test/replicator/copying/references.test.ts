@@ -82,7 +82,7 @@ describe("a job", () => {
     },
   );
 
-  test("sends a bearer token next to the password of another login", async () => {
+  test("sends a bearer token from `headers` even if the URL contains a user name and a password", async () => {
     const headers = { Authorization: "Bearer env:CREDENTIAL_A" };
     const { lines } = await ran({ url: "http://jan:b@far/a", headers }, undefined, true);
     expect(lines).toContain("authorization: Bearer resolved-a");

@@ -58,7 +58,7 @@ test("a job stores the reason of its failure once the store accepts writes, and 
   await node.stop();
 });
 
-test("a job that cannot write to its store is requeued because it sends no heartbeats, which does not count as a failure", async () => {
+test("a job that cannot write its heartbeats to the store is requeued, and this does not count as a failure", async () => {
   let fails = false;
   const failing: DatabaseHook = {
     appliesTo: (database) => database === "copy",

@@ -199,7 +199,7 @@ test("an invalid document that a replication has written is marked as failed wit
   expect(stored._replication_state_reason).toContain("Missing `target` field");
 });
 
-test("only a server admin may name a certificate file, even in a document written by a replication", async () => {
+test("a certificate file is accepted only from a server admin, even in a document written by a replication", async () => {
   const node = await open();
   await node.createDatabase("_replicator");
   const body = JSON.stringify({
@@ -333,7 +333,7 @@ test("a continuous job copies changes of its source until it is cancelled", asyn
   expect(await node.replicator.find(jobId)).toBeUndefined();
 });
 
-test("a continuous job with the failure policy crash crashes when a document is refused", async () => {
+test("a continuous job with the failure policy `crash` crashes when a document is refused", async () => {
   const node = await open();
   node.start();
   await fill(node, "a", 5);

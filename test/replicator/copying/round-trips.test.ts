@@ -205,7 +205,7 @@ test("the first run into an empty database requests neither missing revisions no
 });
 
 describe("the first run between two Tandem databases", () => {
-  test("writes each checkpoint in one request, which also checks that the database has not been re-created", async () => {
+  test("writes each checkpoint in one request, and this request also checks that the database has not been re-created", async () => {
     const distant = await openDistant(TANDEM);
     const { requests, tripCount } = await distant.replicate();
     const [, ...copied] = COPIED;
@@ -326,7 +326,7 @@ test("a run that copies ten changes reads the checkpoints again instead of sendi
   expect(tripCount).toBe(7);
 });
 
-test("a run commits both sides concurrently if their server may lose acknowledged writes", async () => {
+test("a run commits both sides concurrently if their server can lose acknowledged writes", async () => {
   const distant = await openDistant("CouchDB/2.3.1");
   await distant.replicate();
   await distant.put("a", more(IDS));

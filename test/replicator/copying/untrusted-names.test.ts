@@ -51,8 +51,7 @@ const LISTED = [
 ];
 
 /**
- * Returns the responses of a server that lists these databases. Each database has a document that
- * would be a job.
+ * Returns the responses of a server that lists these databases. Each database can be replicated.
  */
 function hostile({ url }: FetchRequest): FetchResponse {
   const { pathname, searchParams } = new URL(url);
@@ -129,7 +128,7 @@ test.each([
   "a/_users.couch",
   " _users",
   "a/_replicator\0",
-])("only an operator can create a database for the system name %j", (name) => {
+])("only an operator can create a database with the system name %j", (name) => {
   expect(isSystemName(name)).toBe(true);
   const untrusted = new UntrustedName(name);
   expect(untrusted.resolve([], (text) => text).kind).toBe("system");

@@ -82,7 +82,7 @@ test("commands are listed newest first", async () => {
   expect((await bulk.latest(2)).map(({ id }) => id)).toEqual(ids.slice(0, 2));
 });
 
-test("an undo command cannot be undone, and does not change jobs that another command has changed since", async () => {
+test("an undo command cannot be undone, and does not change jobs that another command has changed in the meantime", async () => {
   const { bulk } = node.replicator;
   const paused = await bulk.start("pause", {}, ROOT);
   const resumed = await bulk.start("resume", { target: "a" }, ROOT);

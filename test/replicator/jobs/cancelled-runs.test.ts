@@ -1,8 +1,8 @@
 /**
  * Cancelling a job (RFC 007). A cancel waits until the job has stopped: nothing is written after
- * its response, and the next run of the replication begins only when this one has ended. The tests
- * run in virtual time on a node with many jobs. The target executes each received request even if
- * the client has disconnected.
+ * its response, and the next run of the replication begins only when the cancelled run has ended.
+ * The tests run in virtual time on a node with many jobs. The target executes each received request
+ * even if the client has disconnected.
  */
 import { setMaxListeners } from "node:events";
 import { afterEach, expect, test, vi } from "vitest";
@@ -123,14 +123,14 @@ type Ask = Awaited<ReturnType<typeof openBusyNode>>["ask"];
 /** Every way to end a job. Each function creates a job, and returns a function that ends it. */
 const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] = [
   [
-    "its document is deleted",
+    "a job's document is deleted",
     async (ask) => {
       const { rev } = await ask("PUT /_replicator/job", BODY);
       return () => ask(`DELETE /_replicator/job?rev=${rev}`);
     },
   ],
   [
-    "its document is deleted in bulk",
+    "a job's document is deleted in bulk",
     async (ask) => {
       const { rev } = await ask("PUT /_replicator/job", { ...BODY, continuous: true });
       const docs = [{ _id: "job", _rev: rev, _deleted: true }];
@@ -138,7 +138,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
     },
   ],
   [
-    "its document requests another replication",
+    "a job's document is changed to request another replication",
     async (ask) => {
       const { rev } = await ask("PUT /_replicator/job", BODY);
       return () =>
@@ -146,7 +146,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
     },
   ],
   [
-    "its database is deleted",
+    "the database of a job's document is deleted",
     async (ask) => {
       await ask("PUT /some%2F_replicator");
       await ask("PUT /some%2F_replicator/job", BODY);
@@ -154,7 +154,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
     },
   ],
   [
-    "an operator cancels it",
+    "an operator cancels a job",
     async (ask) => {
       await ask("PUT /_replicator/job", BODY);
       const { docs } = await ask("GET /_scheduler/docs/_replicator");
@@ -169,7 +169,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
     },
   ],
   [
-    "its rule is deleted",
+    "a job's rule is deleted",
     async (ask) => {
       await ask("PUT /_tandem/rules/copies", {
         source: SERVER_URL,
@@ -182,7 +182,7 @@ const WAYS: readonly [string, (ask: Ask) => Promise<() => Promise<unknown>>][] =
   ],
 ];
 
-test.each(WAYS)("a job writes nothing after the response when %s", async (_, make) => {
+test.each(WAYS)("if %s, nothing is written after the response", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode();
   const end = await make(ask);
   await seesWrites(20);
@@ -190,7 +190,7 @@ test.each(WAYS)("a job writes nothing after the response when %s", async (_, mak
   await rests();
 });
 
-test.each(WAYS)("the response waits for a job's slow write when %s", async (_, make) => {
+test.each(WAYS)("if %s, the response waits for a slow write", async (_, make) => {
   const { ask, seesWrites, rests } = await openBusyNode(0, SLOW_WRITE_MS);
   const end = await make(ask);
   await seesWrites(2);
@@ -250,7 +250,7 @@ test("a document that is deleted and re-created never has two runs at a time", a
   }
 });
 
-test("the job of another document starts its run only after the cancelled run has ended", async () => {
+test("another document's job for the same replication starts its run only after the cancelled run has ended", async () => {
   const { api, ask, document, replicator, world, names, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);

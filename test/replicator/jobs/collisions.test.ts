@@ -135,7 +135,7 @@ describe("the same replication requested by two users", () => {
   const PROXY = "http://dead.example:3128";
 
   /**
-   * Opens a node and a server. The test may change which passwords the server accepts. Requests
+   * Opens a node and a server. The test can change which passwords the server accepts. Requests
    * through a proxy get no response.
    */
   async function openFar() {
@@ -256,7 +256,7 @@ describe("the same replication requested by two users", () => {
     await node.stop();
   });
 
-  test("is copied by one run, and if two runs have started, the one accepted first continues", async () => {
+  test("is copied by one run, and if two runs have started, the run that was accepted first continues", async () => {
     const node = await openFar();
     const jobs = [
       await node.put("_replicator", EVE, { source: URL_OF("right") }),

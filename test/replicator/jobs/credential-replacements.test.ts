@@ -214,7 +214,7 @@ test.each([
   await node.stop();
 });
 
-test("a request can name one side if the server is on both sides of a job", async () => {
+test("a request can select one side of a job if both sides are on the same server", async () => {
   const node = await open(offline);
   await node.put("_replicator", "one", { source: `${OLD}/a`, target: `${OLD}/b` });
   const [entry] = await node.entries();
@@ -307,7 +307,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("do not get the new password if the server has since accepted another password", async () => {
+  test("do not get the new password if the server has accepted another password in the meantime", async () => {
     const node = await openServer();
     await node.put("eves", EVE, { source: VALID });
     expect(await node.replaceAll()).toEqual({ eves: "replaced" });
@@ -345,7 +345,7 @@ describe("the jobs of other users", () => {
     await node.stop();
   });
 
-  test("do not get the new password if only their document's text states that they have completed", async () => {
+  test("do not get the new password if they have never run but their documents contain the state completed", async () => {
     const node = await openServer();
     const state = {
       _replication_state: "completed",

@@ -16,14 +16,14 @@ afterEach(async () => {
 test.each([
   ["shorter than the health threshold counts as an additional failure", 0.9, 3],
   ["longer than the health threshold counts as the first failure again", 1.1, 1],
-])("a failure after a run that was %s", async (_, thresholds, errorCount) => {
+])("a failure that ends a run %s", async (_, thresholds, errorCount) => {
   let aheadMs = 0;
   let isLockedOut = false;
   let isFeedRead = false;
   const begun = deferred();
   const far = await openFarServer(async ({ url }, pass) => {
     const isFeed = url.includes("/source/_changes");
-    // The run may request the first page of changes before it knows its start sequence.
+    // The run might request the first page of changes before it knows its start sequence.
     if (isFeed && isFeedRead) begun.resolve();
     const answer = await pass();
     if (isFeed && answer.status === 200) isFeedRead = true;

@@ -1,4 +1,4 @@
-/** The transaction that ends a run, in competition with an operator's commands. */
+/** The transaction that ends a run, concurrent with an operator's commands. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { HeldJob, Job } from "../../../src/jobs/index.ts";
 import {
@@ -95,7 +95,7 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
     store.meanwhile = async () => expect(await command(node.replicator.commands)).toBe("done");
   };
 
-  test("the job is due at the time that its run's result requires, unless an operator decides otherwise", async () => {
+  test("the job is due at the time that follows from the run's result, unless an operator decides otherwise", async () => {
     await end();
     const dueSec = await dueInSec();
     if (name === "crashed") expect(dueSec).toBeGreaterThan(PENALTY_SEC / 2);
@@ -115,7 +115,7 @@ describe.each(ENDINGS)("a job that is %s", (name, end) => {
   });
 });
 
-test("an update that overlaps the start of a short run does not record that start", async () => {
+test("if a short run starts during an update of the job, the update does not record the start", async () => {
   await job.begin({ id: "id" });
   await job.end({ kind: "stopped" });
   const again = await accept();

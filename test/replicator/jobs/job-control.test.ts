@@ -42,7 +42,7 @@ async function stateOf(node: Node, jobId: string) {
   return (await node.replicator.find(jobId))?.data.state;
 }
 
-/** Resolves when the document is in `b`. The database may not exist yet. */
+/** Resolves when the document is in `b`. The database need not exist yet. */
 async function arrived(node: Node, id: string): Promise<void> {
   await node.onceContent("b", (ids) => ids.includes(id));
 }

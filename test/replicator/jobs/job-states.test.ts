@@ -9,7 +9,7 @@ import { ADMIN, type Node, openNode } from "../../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };
 const FOREVER = new AbortController().signal;
-/** Pauses after which a failed job is not due again within a test. */
+/** Pauses that are so long that a failed job is not due again within a test. */
 const LONG_PAUSES = { penaltySecMin: 100_000, penaltySecMax: 1_000_000 };
 const nodes: Node[] = [];
 
@@ -88,7 +88,7 @@ test("a new job is pending, and its id is known without a request to a server", 
   expect(requestCount).toBe(0);
 });
 
-test("a failing job is crashing in its own state and pending in the queue, and its document does not record the failure", async () => {
+test("a failing job has the state crashing, is pending in the queue, and does not record the failure in its document", async () => {
   const node = await open({ config: LONG_PAUSES });
   node.start();
   await node.createDatabase("b");

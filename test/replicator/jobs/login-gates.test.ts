@@ -153,7 +153,7 @@ describe.each([
     await cluster.stop();
   });
 
-  test("the nodes list the accounts whose logins the server rejected, with their waiting jobs, until it accepts a password", async () => {
+  test("the nodes list the accounts whose logins the server rejected, with the waiting jobs, until the server accepts a password", async () => {
     const cluster = await openCluster(hasSessions);
     const { server, world, replicator } = cluster;
     const list = () => world.until(replicator.logins.page({ skip: 0, limit: 10 }));

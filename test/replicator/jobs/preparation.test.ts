@@ -1,6 +1,6 @@
 /**
- * Preparing a run, which includes reading the filter on which the job's id depends. The source may
- * be slow or never respond. In virtual time.
+ * Preparing a run, which includes reading the filter on which the job's id depends. The sources in
+ * these tests are slow or never respond. In virtual time.
  */
 import { expect, test } from "vitest";
 import { type Fetch, RequestFailedError } from "../../../src/http-client/index.ts";
@@ -53,7 +53,7 @@ test("a job whose source does not send the filter keeps its lock, and fails with
   await node.stop();
 });
 
-test("if a source does not send the filter, its continuous job counts an error and pauses before its next run", async () => {
+test("a continuous job whose source does not send the filter counts an error and pauses before the next run", async () => {
   const { fetch } = silentServer();
   const node = openVirtualNode({
     fetch,

@@ -37,7 +37,7 @@ function bodyFrom(source: string): string {
   return JSON.stringify({ source, target: "b", owner: null });
 }
 
-test("each write of a document parses it once", async () => {
+test("each write of a document parses the document once", async () => {
   const { node, sourceOf, parses } = await open();
   await node.put("_replicator", "first", bodyFrom("a"));
   expect(parses()).toBe(1);
@@ -190,7 +190,7 @@ test("a paused job stays paused when a user changes its document", async () => {
   expect(await change({ continuous: false }, 3)).toEqual([false, false, "pending"]);
 });
 
-test("adopting a document again after its replication has completed leaves its job completed", async () => {
+test("adopting the document of a completed job again leaves the job completed", async () => {
   const { node } = await open();
   await taken(node, {});
   const ended = await taken(node, { _replication_state: "completed" }, "y", 2);

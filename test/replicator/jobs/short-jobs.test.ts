@@ -19,7 +19,7 @@ afterEach(() => vi.restoreAllMocks());
 
 /**
  * Opens a node, and a server with this many pairs of databases. The first database of a pair has
- * ten documents, the second is empty.
+ * ten documents, and the second is empty.
  */
 async function openPairs(pairCount: number) {
   const world = new World("short-jobs");

@@ -76,8 +76,8 @@ async function openParked(
   /** Request whose next response is lost after the server has executed the request. */
   let lost: string | undefined;
   /**
-   * Write whose response was lost. If it is repeated, the server responds with a conflict, as
-   * CouchDB does.
+   * Write whose response was lost. If the write is repeated, the server responds with a conflict,
+   * as CouchDB does.
    */
   let written: string | undefined;
   const unknown = new Set<string>();
@@ -280,7 +280,7 @@ test("if the response to a checkpoint write is lost, the run reads the checkpoin
   expect(await node.log("a")).toEqual(await node.log("b"));
 });
 
-test("a run reads and writes the checkpoint as for a CouchDB if a Tandem server does not know the request that continues a checkpoint", async () => {
+test("if a Tandem server does not know the request that continues a checkpoint, a run reads and writes the checkpoint as it does with CouchDB", async () => {
   const node = await openParked(TANDEM);
   for (const name of ["a", "b"]) node.refuse(`POST /${name}/_local/ID/_continue`);
   const asked = await node.wake("second");
@@ -386,7 +386,7 @@ test("a job whose source changes every few seconds keeps its slot until the chan
   await node.onceParked();
 });
 
-test("a run that has created its target does not request the checkpoints of older versions from it", async () => {
+test("a run that has created the target does not request checkpoints of older versions from the target", async () => {
   const node = await openParked();
   const { world } = node;
   const body = { source: `${AT_SERVER}/a`, target: `${AT_SERVER}/c`, continuous: true };

@@ -171,7 +171,7 @@ test("an alert has the configured tags of its job, and its end has the same tags
   expect(resolved?.alert).toMatchObject({ status: "resolved", cause: { tags: ["team:billing"] } });
 });
 
-test("rules that fail for the same cause share a message, and each rule is resolved when it recovers", async () => {
+test("rules that fail for the same cause share an alert message, and each rule's alert is resolved when the rule recovers", async () => {
   const watch = await begun();
   const { failures, settings } = world;
   const cause = { class: "dns", host: "far.example" } as const;
@@ -242,7 +242,7 @@ test("stalled and ended jobs cause alerts, and removing a job ends its breaches"
   expect(await whats(watch)).toEqual(["stalled resolved"]);
 });
 
-test("failed documents cause an alert, which is resolved when they arrive later", async () => {
+test("failed documents cause an alert, and the alert is resolved when the documents arrive", async () => {
   const watch = await begun();
   const id = await addJob("a");
   const { kv, node } = world;
@@ -292,7 +292,7 @@ test("a paused job causes no lag alert, and an earlier lag alert is resolved whe
   expect(await whats(watch)).toEqual(["lag resolved"]);
 });
 
-test("a job that waits for others causes no lag alert", async () => {
+test("a job that waits for other jobs causes no lag alert", async () => {
   const watch = await begun();
   const members = { source: "a", target: "b", after: "_replicator/first" };
   const { replicator } = world.node;
@@ -327,7 +327,7 @@ test("if events were deleted before the watch read them, the job lists reveal th
   expect(await whats(watch)).toEqual([]);
 });
 
-test("only one node reports alerts, and another node that takes over does not repeat any", async () => {
+test("only one node reports alerts, and another node that takes over does not repeat any alert", async () => {
   const watch = await begun();
   const other = world.watch();
   const id = await addJob("a");

@@ -153,7 +153,7 @@ test("the oldest events are deleted first if the log exceeds its size limit", as
   expect(await past()).not.toContain("quiet started");
 });
 
-test("a removed job's name is kept as long as the event of the job's removal", async () => {
+test("a removed job's name is kept until the event of the job's removal is deleted", async () => {
   const { kv, log, note, remove, fold, past, former } = open();
   await remove("a", 1000);
   await remove("b", 2000);

@@ -1,6 +1,6 @@
 /**
- * The index of jobs, which agrees with the jobs after any history. Changes are appended as events,
- * and a fold applies them to the index. The index is built if it is missing, and is repaired.
+ * The index of jobs. Changes of jobs are appended as events, and a fold applies the events to the
+ * index. The index agrees with the jobs after any sequence of changes.
  */
 import fc from "fast-check";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
@@ -88,7 +88,7 @@ describe("the index of jobs", () => {
 
   const problems = () => node.kv.read((tx) => indexProblems(tx, node));
 
-  test("agrees with the jobs after any history, whatever the order and portions in which pending changes are applied", async () => {
+  test("agrees with the jobs after any sequence of changes, however the pending changes are batched", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(INDEX_STEP, { minLength: 1, maxLength: 60 }), async (steps) => {
         const own = open();
@@ -234,7 +234,7 @@ describe("the index of jobs", () => {
     expect(await problems()).toEqual([]);
   });
 
-  test("is updated in batches, and each batch reads one event more than it applies to learn whether more are pending", async () => {
+  test("is updated in batches, and each batch reads one more event than it applies, to learn whether further events are pending", async () => {
     for (let n = 0; n < 100; n++) await addEnded(n);
     const read = vi.spyOn(node.events, "statusEvents");
     const pieces: boolean[] = [];

@@ -228,7 +228,7 @@ test("a job that has caught up is not listed among jobs with a lag", async () =>
   expect(listed).toEqual(behindIds().slice(1));
 });
 
-test("a job is listed as caught up only if its source has confirmed that it is", async () => {
+test("a job is listed as caught up only if its source has confirmed that no changes are pending", async () => {
   await fallBehind();
   expect(await pages({ filter: { isCaughtUp: true }, limit: 500 })).toEqual([]);
   const proven = fc.uniqueArray(fc.nat({ max: JOBS - 1 }), { maxLength: 20 });

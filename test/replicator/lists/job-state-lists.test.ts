@@ -110,7 +110,7 @@ test.each([
   }
 });
 
-test("a list in the order of replication ids contains exactly once each job that is neither completed nor failed", async () => {
+test("a list in the order of replication ids contains each job once, except completed and failed jobs", async () => {
   const shown = await addJobs(100);
   const ended: readonly string[] = ["completed", "failed"];
   const active = [...shown.keys()].filter((id) => !ended.includes(shown.get(id) as string));

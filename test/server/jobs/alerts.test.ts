@@ -77,7 +77,7 @@ beforeEach(() => {
   refusals = [];
 });
 
-test("a failing job is reported in one signed message without secrets, which is repeated until it is received", async () => {
+test("a failing job is reported in one signed message without secrets, and the message is resent until the receiver accepts it", async () => {
   refusals = [500, 302];
   const source = "http://jan:hunter2@127.0.0.1:9/nowhere?token=hunter2";
   await ask("PUT", "/_replicator/bad", { source, target: "b", continuous: true });
@@ -172,7 +172,7 @@ test("jobs that fail for the same cause are reported in one message", async () =
   await ask("POST", "/_tandem/jobs/_cancel?all=true");
 });
 
-test("a rule that cannot list its source is reported, until it is removed", async () => {
+test("a rule that cannot list its source is reported until the rule is removed", async () => {
   const body = {
     source: { url: "http://jan:hunter2@127.0.0.1:9/" },
     target: { url: `${server.url}/copy-{db}` },

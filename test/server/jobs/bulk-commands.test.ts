@@ -7,7 +7,7 @@ import type { OpenApi } from "../../api/api.fixture.ts";
 import { ADMIN } from "../../api/api.fixture.ts";
 import { openApiNode, openWholeApi, type WholeApiNode } from "../whole-api.fixture.ts";
 
-/** Number of jobs for which a command responds before it has changed all of them. */
+/** A command for this number of jobs responds before it has changed all of them. */
 const MANY = 1_100;
 const NEVER = new AbortController().signal;
 
@@ -40,7 +40,7 @@ async function pausedCount(): Promise<number> {
   return (await world.ask("GET /_tandem/jobs?paused=true&limit=0")).json.total_rows;
 }
 
-test("a command for a few jobs responds after it has ended", async () => {
+test("a command for a few jobs ends before its response", async () => {
   await addJobs(3);
   const { status, json, headers } = await world.ask("POST /_tandem/jobs/_pause?all=true", {
     body: { why: "maintenance" },

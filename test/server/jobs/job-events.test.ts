@@ -120,7 +120,7 @@ test("past events are returned in pages, newest first, back to the start of the 
     past.push(...body.events);
     before = body.before;
   }
-  // A page may have fewer events than the limit, because events of removed jobs are omitted.
+  // A page can have fewer events than the limit, because events of removed jobs are omitted.
   expect(pageCount).toBeGreaterThanOrEqual(past.length / 3);
   const places = past.map(({ place }) => place);
   expect(places).toEqual(places.toSorted().reverse());

@@ -49,7 +49,7 @@ test("a failing job shows its last failure, with the endpoint's side and host", 
   });
 });
 
-test("failing jobs are grouped, and a filter with the properties of a group finds its jobs", async () => {
+test("failing jobs are grouped, and a filter with the properties of a group finds the group's jobs", async () => {
   const { body } = await ask("GET", "/_tandem/failing");
   expect(body).toEqual({
     total_rows: 1,
@@ -118,7 +118,7 @@ test("a budget can be created, changed and removed, and a removed budget is not 
   expect((await ask("DELETE", path)).status).toBe(200);
 });
 
-test("a bookmark in a request leads to the next page", async () => {
+test("a request with a bookmark returns the next page", async () => {
   const seen: string[] = [];
   let query = "limit=1&database=_replicator";
   for (let page = 0; page < 3; page++) {

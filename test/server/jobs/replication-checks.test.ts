@@ -173,7 +173,7 @@ test("a check reports an existing document name, and another job with the same r
   expect([edit.ok, edit.name_taken, edit.job]).toEqual([true, false, null]);
 });
 
-test("a check queries endpoints only for users who may write the document, with the rights of the document's owner", async () => {
+test("a check queries endpoints with the rights of the document's owner, and only for users who may write the document", async () => {
   const source = {
     url: `${server.url}/films`,
     auth: { basic: { username: "root", password: "secret" } },
@@ -215,7 +215,7 @@ test("users who may not write replication documents may not check them", async (
   expect((await ask("POST", `${CHECK}?database=none`, ROOT, document)).status).toBe(404);
 });
 
-test("a check shows users who are not administrators only their own jobs, and jobs of the checked database", async () => {
+test("to users who are not administrators, a check shows only their own jobs and the jobs of the checked database", async () => {
   await ask("PUT", "/team%2f_replicator", ROOT);
   const document = { source: remote("films", "root", "secret"), target: "open", continuous: true };
   await ask("PUT", "/team%2f_replicator/theirs", ROOT, { ...document, owner: "root" });

@@ -121,7 +121,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     },
   );
 
-  test("shows the numeric values in a selector to other users exactly, even if credentials in a URL are hidden", async () => {
+  test("shows other users the exact numbers in a selector, even if credentials in a URL are hidden", async () => {
     const selector = '{"n":[369553424691494913,1.0,1e3,-0.0],"m":"a@b","o":{"2":1,"1":0}}';
     const url = JSON.stringify('https://u:hidden@h/a"\\');
     const rest = `"selector":${selector},"u":[${url},"\\u00e9",1.0]`;
@@ -170,7 +170,7 @@ describe.each(["_replicator", "team%2f_replicator"])("a document in %s", (databa
     });
   });
 
-  test("without an owner gets the server admin who writes it as its owner", async () => {
+  test("without an owner is assigned to the server admin who writes it", async () => {
     await put(ROOT, { owner: null });
     expect((await read(ROOT)).owner).toBe("root");
   });
@@ -213,7 +213,7 @@ describe("a reference to a secret of the node", () => {
     expect((await ask("PUT", `/_replicator/${id}`, ROOT, body())).status).toBe(201);
   });
 
-  test("cannot be redirected to another server by the owner of a document that an admin wrote", async () => {
+  test("cannot be sent to another server by an owner who edits a document that an admin wrote", async () => {
     await ask("PUT", `/_replicator/${id}`, ROOT, { ...body(), owner: "alice" });
     const { json } = await ask("GET", `/_replicator/${id}`, ALICE);
     const edited = { ...json, ...body("http://127.0.0.1:9/mine") };

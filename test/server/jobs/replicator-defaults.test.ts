@@ -24,7 +24,7 @@ test("no code reads a setting that docs/configuration.md describes as having no 
   expect(read).toEqual(["priority_coeff"]);
 });
 
-test("the defaults of [replicator] are CouchDB's, except where a decision differs", () => {
+test("the defaults of [replicator] are CouchDB's, except where a design decision changes them", () => {
   const { jobsMax, churnMax, intervalSec, historyLengthMax } = REPLICATOR_CONFIG_DEFAULT;
   const { healthThresholdSec, penaltySecMax, startupJitterMs } = REPLICATOR_CONFIG_DEFAULT;
   expect([jobsMax, healthThresholdSec]).toEqual([500, 120]);

@@ -70,7 +70,7 @@ test("a rule that exceeds the maximum length is refused, and no part of it is st
   expect(await ask("GET /_tandem/rules/users")).toMatchObject({ status: 404 });
 });
 
-test("the numeric parameters of a rule keep their format when the rule is shown or changed", async () => {
+test("numbers in a rule's parameters keep their digits when the rule is shown or changed", async () => {
   const { ask } = await openWholeApi();
   const request = (text: string, body?: string) =>
     ask(text, { headers: BASIC, ...(body === undefined ? {} : { body }) });

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { openServer, readConfig } from "../../../src/server/index.ts";
 
-// The scheduler also wakes by itself when the prepaid fair share is used up. The time limit is
+// The scheduler also wakes by itself when the prepaid fair share is used up. The test's limit is
 // shorter, so that only the changed setting can start the job in time.
 test("raising max_jobs starts a waiting job without an additional scheduler cycle", {
   timeout: 10_000,

@@ -139,7 +139,7 @@ test("a user identified by another handler neither sees nor cancels the job of a
     expect((await ask("GET", path, as)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, cancel)).status).toBe(401);
     expect((await ask("POST", "/_replicate", as, { ...body, cancel: true })).status).toBe(404);
-    // Starts a run as this user. If its id were equal to that of joe's run, joe's job would block
+    // Starts a run as this user. If the run had the same id as joe's run, joe's job would block
     // it.
     await ask("POST", "/_replicate", as, body);
     expect((await ask("GET", path, as)).body.state).toBe("crashing");
@@ -191,7 +191,7 @@ test("users with the same name from different handlers can neither change each o
   }
 });
 
-test("a job crashes once its owner is deleted from the directory, even if a security object still names the owner, but a token user with this name can replicate", async () => {
+test("once its owner is deleted from the directory, a job crashes even if a security object names the owner; a token user with this name can still replicate", async () => {
   const user = { name: "may", type: "user", roles: [], password: "pw" };
   const place = "/_users/org.couchdb.user:may";
   const { body: created } = await ask("PUT", place, ROOT, user);

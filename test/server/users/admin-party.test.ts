@@ -63,7 +63,7 @@ test.each([
   },
 );
 
-test("a node without administrators refuses a foreign host in X-Forwarded-Host, and a foreign host even if the request has credentials", async () => {
+test("a node without administrators refuses a foreign host, even in X-Forwarded-Host or in a request with credentials", async () => {
   const forwarded = { Host: "127.0.0.1", "X-Forwarded-Host": "evil.example" };
   expect(await ask("GET", "/_all_dbs", forwarded)).toBe(403);
   const named = { Host: "evil.example", Authorization: `Basic ${btoa("any:thing")}` };

@@ -48,7 +48,7 @@ test("the fifth wrong password from an address locks out the user at this addres
   expect(isLocked({ ...JAN, salt: "t" })).toBe(false);
 });
 
-test("a lock ends a configured time after the first failed login", () => {
+test("a lockout ends when the configured time since the first failed login has passed", () => {
   const { pass, fail, isLocked } = open();
   fail(JAN, 1);
   pass(200_000);

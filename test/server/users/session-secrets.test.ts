@@ -41,7 +41,7 @@ function openCluster() {
   return { openNode, wait, ring, addKey: () => keys.push(Buffer.alloc(KEY_BYTES, 2)) };
 }
 
-test("after a change of the secret, a node accepts the former secret until all sessions with it have expired", () => {
+test("after a change of the secret, a node accepts the former secret until all sessions signed with it have expired", () => {
   const { openNode, wait } = openCluster();
   const { set, configuration, secrets, accepted } = openNode();
   expect(accepted()).toEqual(["stored"]);

@@ -1,5 +1,5 @@
 /**
- * User documents with several leaves. Any leaf may win, and no leaf grants its owner additional
+ * User documents with several leaves. Any leaf can win, and no leaf grants its owner additional
  * rights.
  */
 import { SignJWT } from "jose";

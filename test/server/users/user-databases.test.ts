@@ -150,7 +150,7 @@ test("a restarted process continues at the last position of the previous process
   await putUser("bob");
   start();
   await created("userdb-626f62");
-  // A database is re-created only after its user was changed.
+  // A deleted database is re-created only when its user document changes.
   expect(await ofUsers()).toEqual(["userdb-626f62"]);
   await putUser("ann", { roles: ["a"] });
   await caughtUp();

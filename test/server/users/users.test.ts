@@ -75,7 +75,7 @@ describe("user documents", () => {
     expect(json).not.toHaveProperty("password");
   });
 
-  test("do not store a password that the body of their deletion contains", async () => {
+  test("do not store a password from the body of a deletion", async () => {
     const _rev = await signUp();
     const body = document({ _rev, _deleted: true, password: "later" });
     const { status, json } = await ask("PUT", pathOf(name), { as: ROOT, body });
@@ -115,7 +115,7 @@ describe("user documents", () => {
     });
   });
 
-  test("get the role of a read-only operator only from server administrators, and keep it", async () => {
+  test("get the role of a read-only operator only from server administrators, and keep the role when others edit them", async () => {
     const chief = name;
     await signUp();
     await ask("PUT", "/_users/_security", { as: ROOT, body: { admins: { names: [chief] } } });
@@ -301,7 +301,7 @@ test("wrong passwords sent through a trusted proxy lock out only the client that
   expect(refused).toMatchObject({ status: 400, json: { error: "bad_request" } });
 });
 
-test("concurrent wrong passwords are not all verified, so that the limit of attempts holds", async () => {
+test("concurrent logins with wrong passwords do not bypass the limit of attempts", async () => {
   await signUp();
   const guesses = Array.from({ length: 20 }, (_, number) =>
     ask("POST", "/_session", { body: { name, password: `wrong-${number}` } }),
@@ -376,7 +376,7 @@ describe("the public fields of users", () => {
     },
   );
 
-  test("are listed if the configuration permits it", async () => {
+  test("are included in lists if the configuration permits this", async () => {
     await signUp({ city: "Oslo" });
     await ask("PUT", `${setting}/public_fields`, { as: ROOT, body: '"city"' });
     const list = `/_users/_all_docs?include_docs=true&key="org.couchdb.user:${name}"`;
@@ -408,7 +408,7 @@ describe("passwords", () => {
     await ask("DELETE", "/_node/_local/_config/chttpd_auth/password_regexp", { as: ROOT });
   });
 
-  /** Creates a user under other password settings. */
+  /** Creates a user, and changes the password settings afterwards. Returns the user's document. */
   async function signUpBefore(): Promise<Record<string, unknown>> {
     await configure("iterations", "20");
     await signUp({ extra: "kept" });
@@ -579,7 +579,7 @@ describe("sessions", () => {
     });
   });
 
-  test("are not accepted from a cookie that a client has forged", async () => {
+  test("are not accepted if the cookie is forged or malformed", async () => {
     await signUp();
     const time = Math.floor(Date.now() / 1000)
       .toString(16)

@@ -12,8 +12,8 @@ export function fullStore({ condition }: World): Fault {
 }
 
 /**
- * Returns the fault that slows down each step of the store. A step may then take longer than a
- * transaction may last.
+ * Returns the fault that slows down each step of the store. A step can then take longer than the
+ * time limit of a transaction.
  */
 export function slowStore({ condition }: World): Fault {
   return {

@@ -27,8 +27,8 @@ export async function checkQueue(
   for (const { labels } of facts.values()) {
     queues.set(JSON.stringify(queueOf(type, labels)), queueOf(type, labels));
   }
-  // Adds queues that only index rows contain. A job that required other labels may have left such a
-  // row behind.
+  // Adds the queues of all index rows. A job whose labels were changed might have left a row in its
+  // former queue.
   for await (const { key } of tx.getRange(keys.place.range())) {
     const { queue } = keys.place.unpack(key);
     if (typeOfQueue(queue) === type) queues.set(JSON.stringify(queue), queue);

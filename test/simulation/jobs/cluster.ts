@@ -37,7 +37,7 @@ export interface JobsClusterOptions {
   readonly storage?: MemoryStorage;
   readonly workerCount?: number;
   readonly knobs?: Partial<JobsKnobs>;
-  /** Opens the queue that workers use. A test may return a sabotaged one. */
+  /** Opens the queue that workers use. A test can return a sabotaged queue. */
   readonly openJobs?: (runtime: Runtime, subspace: Subspace) => Jobs;
 }
 
@@ -103,7 +103,7 @@ class JobsCluster {
     creating.catch(() => {});
     await world.time.run(FAULTY_MS);
     for (const node of world.nodes) node.heal();
-    // Opens a worker with all labels, because the last worker with a certain label may have
+    // Opens a worker with all labels, because the last worker with a certain label might have
     // crashed.
     if (this.#knobs.labelSets.length > 1) this.#openWorker(this.#knobs.labelSets.flat());
     await world.until(creating);

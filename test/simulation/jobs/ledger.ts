@@ -58,7 +58,7 @@ export interface Entry {
   readonly operation: Operation;
 }
 
-/** Changes the queue so that it records the operations of this node, which has these labels. */
+/** Changes the queue so that it records the operations of `node`. `own` are the node's labels. */
 export function recordJobs(
   jobs: Jobs,
   subspace: Subspace,

@@ -3,7 +3,7 @@
  * direction is open again when all of these faults are over.
  */
 
-/** A gate that may be closed. Callers that arrive while it is closed wait until it opens. */
+/** A gate that faults can close. Callers that arrive while it is closed wait until it opens. */
 export class Gate {
   readonly #closings = new Set<symbol>();
   #waiting: (() => void)[] = [];
@@ -12,7 +12,7 @@ export class Gate {
     return this.#closings.size === 0;
   }
 
-  /** Closes the gate. Returns a function that ends this closure, and that may be called twice. */
+  /** Closes the gate. Returns a function that ends this closure, and that can be called twice. */
   close(): () => void {
     const closing = Symbol("closing");
     this.#closings.add(closing);
@@ -46,7 +46,7 @@ export class Link {
   readonly requests = new Gate();
   readonly answers = new Gate();
 
-  /** Cuts the link. Returns a function that heals this cut, and that may be called twice. */
+  /** Cuts the link. Returns a function that heals this cut, and that can be called twice. */
   cut(cut: Cut): () => void {
     const heals: (() => void)[] = [];
     if (cut !== "answers") heals.push(this.requests.close());

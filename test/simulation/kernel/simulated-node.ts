@@ -1,5 +1,5 @@
 /**
- * A node of a simulated cluster. The node may be in these conditions:
+ * A node of a simulated cluster. The node can be in these conditions:
  *
  *   paused     It makes no progress. Its earlier requests to the store are carried out, and it
  *              receives the results when it resumes.
@@ -30,12 +30,11 @@ export interface NodeTraits {
   readonly clockRate: number;
   /** Maximum one-way delay between node and store. */
   readonly delayMsMax: number;
-  /**
-   * Ratios of commits that fail without a conflict, and of commits whose outcome is not reported to
-   * the node.
-   */
+  /** Fraction of commits that fail as if they conflicted, although they do not. */
   readonly conflictRatio: number;
+  /** Fraction of commits whose outcome is not reported to the node. */
   readonly unknownRatio: number;
+  /** Fraction of commits that fail as if their snapshot were too old. */
   readonly tooOldRatio: number;
   /** The node's policy for retrying transactions. */
   readonly retry: Partial<RetryPolicy>;
@@ -99,7 +98,7 @@ export class SimulatedNode {
     return this.#afterCrash !== undefined;
   }
 
-  /** Number of faults that may cause the node to lose its jobs. */
+  /** Number of faults that can cause the node to lose its jobs. */
   get strikeCount(): number {
     return this.#strikeCount;
   }
@@ -256,8 +255,8 @@ export class SimulatedNode {
   }
 
   /**
-   * Resolves if a request that was sent before the node crashed reaches the store. It may arrive
-   * late.
+   * Resolves if a request that was sent before the node crashed reaches the store. The request can
+   * arrive late.
    */
   async #survived(): Promise<void> {
     if (this.#afterCrash === "lost") await new Promise<never>(() => {});

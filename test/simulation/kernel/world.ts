@@ -75,7 +75,7 @@ export class World {
   }
 
   /**
-   * Notifies all listeners. `node` may also be the world, and `name` may be a finding of the
+   * Notifies all listeners. `node` can also be the world, and `name` can be a finding of the
    * simulation.
    */
   announce(node: string, name: string, fields: Readonly<Record<string, unknown>>): void {

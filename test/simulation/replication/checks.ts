@@ -44,7 +44,7 @@ export async function checkCheckpoints(
     const target = await openIfExists(tx, databases, link.target);
     if (source === undefined || target === undefined) continue;
     const listed = await readListed(tx, failureLists, link.baseId);
-    // A checkpoint counts only if both sides have it. A checkpoint on one side may refer to a
+    // A checkpoint counts only if both sides have it. A checkpoint on one side might refer to a
     // deleted database.
     const sides = [
       ...(removed.has(link.target) ? [] : [source]),
@@ -143,7 +143,7 @@ function shown({ deleted, body, attachments }: Document): string {
   const stubs = attachments.map(({ name, contentType, digest, length, revisionPosition }) =>
     JSON.stringify([name, contentType, digest, length, revisionPosition]),
   );
-  // Compares members rather than text, because a server may serialize a body differently.
+  // Compares members rather than text, because a server can serialize a body differently.
   const members = Object.entries(JSON.parse(body.text)).sort();
   return JSON.stringify([deleted, members, stubs.toSorted()]);
 }

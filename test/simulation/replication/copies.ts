@@ -1,7 +1,8 @@
 /**
  * Records, in commit order, which node held a running job and which node copied into the job's
- * target. The records are stamped rows, written in the transactions themselves. The ledger of the
- * queue (`jobs/ledger.ts`) contains only writes that verify the lock, and copies do not verify it.
+ * target. Each record is a stamped row, written in the transaction of the recorded operation. The
+ * ledger of the queue (`jobs/ledger.ts`) cannot be used for this, because it contains only writes
+ * that verify the lock of a job, and copies do not verify it.
  */
 import type { DatabaseHook } from "../../../src/databases/index.ts";
 import type { HeldJob, JobData, Jobs } from "../../../src/jobs/index.ts";
@@ -23,8 +24,8 @@ const COPIES = Subspace.fromTuple(["copies"]);
 export const TWIN = "twin";
 
 /**
- * Recorded operations. `accept` is recorded at the start of a run, because a short run may cause no
- * other record. If two runs have the same replication, one of them ends without copying.
+ * Recorded operations. `accept` is recorded at the start of a run, because a short run might cause
+ * no other record. If two runs have the same replication, one of them ends without copying.
  */
 type Operation = "accept" | "hold" | "copy";
 
@@ -75,7 +76,7 @@ export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>
 }
 
 /**
- * Checks that only one job writes into each database. A node that was paused may still send writes
+ * Checks that only one job writes into each database. A node that was paused can still send writes
  * that it began before another node accepted the job. A node that has had no fault since it
  * accepted the job must not send such writes.
  */
@@ -86,7 +87,7 @@ export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   for await (const { key, value } of tx.getRange(COPIES.range())) {
     const database = COPIES.unpack(key)[0] as string;
     const [operation, node, strikeCount] = unpackTuple(value) as [Operation, string, number];
-    // Copies after an acceptance may belong to the newly accepted run.
+    // Copies after an acceptance might belong to the newly accepted run.
     if (operation === "accept") strikesWhenHeld.delete(`${database} ${node}`);
     else if (operation === "hold") {
       holders.set(database, node);

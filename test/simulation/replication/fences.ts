@@ -30,7 +30,7 @@ export class Fences {
       accept: async (...args: Parameters<Jobs["accept"]>) => {
         const accepted = await accept(...args);
         if (accepted.kind === "none-due" || args[1] !== REPLICATION_JOB_TYPE) return accepted;
-        // A short run writes nothing before its end, so its replication is that of the job's
+        // A short run writes nothing before it ends. The run has the same replication as the job's
         // previous run.
         for (const job of accepted.jobs) {
           if (!isReadable(job)) continue;

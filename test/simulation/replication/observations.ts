@@ -40,7 +40,7 @@ export class Observations {
       if (name === "replication.abandoned" && error.includes(UNKNOWN)) {
         this.problems.push(`${node} gave ${fields.jobId} up: ${error}`);
       }
-      // An error of the store may end a service, but a commit with an unknown outcome may not.
+      // An error of the store is allowed to end a service, except for an unknown commit outcome.
       const isOfStore = error.startsWith("KeyValueError") && !error.includes(UNKNOWN);
       if (name === "service.failed" && !isOfStore) {
         this.problems.push(`${fields.service} of ${node} ended: ${fields.error}`);

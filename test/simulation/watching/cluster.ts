@@ -52,7 +52,7 @@ const AUDIT_SEC_NEVER = 1_000_000;
 export interface WatchingClusterOptions {
   /** Whether the server lies. By default, this is drawn from the seed. */
   readonly lies?: boolean;
-  /** Whether jobs stay parked until a watcher wakes them. The audit then wakes no jobs. */
+  /** Whether the audit wakes no jobs, so that jobs stay parked until a watcher wakes them. */
   readonly neverAudits?: boolean;
 }
 
@@ -86,8 +86,8 @@ class WatchingCluster {
   readonly #stopping = new AbortController();
   readonly #ended: Promise<unknown>[] = [];
   /**
-   * Targets that are not on the server. A checkpoint for such a target may be written to a database
-   * that was just re-created.
+   * Targets that are local databases of the nodes. Only these are re-created, because a checkpoint
+   * for a target on the server might be written to a database that was just re-created.
    */
   readonly #ownTargets = new Set<string>();
   #documentCount = 0;
@@ -103,7 +103,7 @@ class WatchingCluster {
     const auditIntervalSec = audits ? expectedSec : AUDIT_SEC_NEVER;
     this.#knobs = drawKnobs(this.#random.fork("knobs"), auditIntervalSec);
     this.#observations = new Observations(world);
-    // Clocks differ, and the audit may be a tenth of its interval late or early.
+    // Clocks differ, and the audit can be up to a tenth of its interval late or early.
     const auditMs = 1100 * expectedSec + 2 * (SKEW_MS_MAX + STEP_MS_MAX);
     this.#arrivals = new Arrivals(PAIRS, {
       healedMs: HEALED_MS + (this.#lies ? auditMs : 0),
@@ -308,7 +308,7 @@ class WatchingCluster {
   }
 }
 
-/** Returns the name of a database, on either server. */
+/** Returns the database name in a URL. */
 function nameOf(shownUrl: string): string {
   return shownUrl.split("/").findLast((part) => part !== "") ?? "";
 }

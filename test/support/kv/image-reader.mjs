@@ -1,7 +1,7 @@
 /**
  * Opens stores that a failed machine has left. Reads one folder per line, and prints the rows of
  * its store as pairs of hexadecimal strings, or the error. Opens each store twice, to check that a
- * repair persists. A corrupt store may crash this process. Runs built code.
+ * repair persists. A corrupt store can crash this process. Runs built code.
  */
 import { createInterface } from "node:readline";
 import { openEnvironment } from "../../../dist/host/lmdb/environment.js";

@@ -1,8 +1,8 @@
 /**
- * Contents that a file may have after a failure of the machine, computed from a record of the
+ * Contents that a file can have after a failure of the machine, computed from a record of the
  * operations. The operating system caches pages of 4,096 bytes. A successful sync writes all dirty
  * pages to disk. A failed sync writes some of them, and the system treats the others as written.
- * Between syncs the system may write any pages. A page that is being written when the machine fails
+ * Between syncs the system can write any pages. A page that is being written when the machine fails
  * is on disk in part, in sectors of 512 bytes.
  */
 import type { DiskEntry } from "./recorded-disk.ts";

@@ -113,7 +113,7 @@ export class Convergence implements Workload {
   }
 }
 
-/** Returns the name of the database into which a job writes, on either server. */
+/** Returns the name of the target database, whether the target is local or remote. */
 export function targetOf(
   target: { kind: "local"; database: string } | { kind: "http"; url: string } | undefined,
 ): string | undefined {

@@ -32,7 +32,7 @@ interface OneShot {
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**
-   * Whether a run was accepted since the pending run was requested. Otherwise, an announced end may
+   * Whether a run was accepted since the pending run was requested. Otherwise, an announced end can
    * belong to the previous run, because nodes announce the end of a run after they have stored it.
    */
   hasRun: boolean;
@@ -112,8 +112,8 @@ export class OneShots implements Workload {
   }
 
   /**
-   * Checks that a completed run has copied the documents that existed when it was requested, or
-   * lists them as failed.
+   * Checks that a completed run has copied the documents that existed when the run was requested,
+   * or lists them as failed.
    */
   async watch(tx: ReadTransaction): Promise<readonly string[]> {
     const problems: string[] = [];
@@ -143,7 +143,7 @@ export class OneShots implements Workload {
     const changes = await from.changes.page(tx, { since: asked.sequence });
     const changed = new Set(changes.entries.map(({ id }) => id));
     const isKept = (id: string): boolean => !changed.has(id);
-    // Documents that have since been replaced need not have arrived.
+    // Documents that were replaced after the request need not have arrived.
     for (const revision of (await contentOf(tx, from, isKept)).keys()) {
       if (!asked.content.has(revision) || listed.has(revision)) continue;
       if (!(await isPast(tx, to, revision))) left.push(revision);
