@@ -116,7 +116,7 @@ const TIME =
   /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d{1,30}))?([Zz]|[+-]\d{2}:?\d{2})?)?$/;
 
 /**
- * Returns the value of a number up to 2^53, or of a date or time of ISO 8601 (UTC without an
+ * Returns the value of a number up to 2^53, or of an ISO 8601 date or time (in UTC if it has no
  * offset); undefined for any other value.
  */
 export function writeTimeOf(value: unknown): WriteTime | undefined {

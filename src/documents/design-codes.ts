@@ -55,7 +55,10 @@ export class DesignCodes {
     return read?.isValidator ? read.code : undefined;
   }
 
-  /** Returns the code; `undefined` if the document is gone or the caller may not read it. */
+  /**
+   * Returns the code; `undefined` if the document does not exist or the caller has no permission to
+   * read it.
+   */
   async code(
     tx: ReadTransaction,
     database: Database,

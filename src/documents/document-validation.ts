@@ -95,7 +95,8 @@ export async function transactValidated<T>(
         try {
           return await body(tx, validation);
         } finally {
-          // Also after an error, because the error may be due to an edit without a verdict.
+          // Also required after an error, because an edit without a verdict might have caused the
+          // error.
           validation.requireVerdicts(tx);
         }
       }, options);

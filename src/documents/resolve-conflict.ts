@@ -266,7 +266,9 @@ export class ConflictResolution {
   }
 }
 
-/** Calls the function of a policy. Without runs, only compiles it. Throws a SandboxError. */
+/**
+ * Calls the function of a policy. With no runs, only compiles the function. Throws a SandboxError.
+ */
 export async function callFunction(
   { runtime, functions }: Pick<ConflictParts, "runtime" | "functions">,
   {

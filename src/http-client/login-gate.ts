@@ -72,8 +72,8 @@ interface RefusedCredential {
   readonly count: number;
   readonly atMs: number;
   /**
-   * Whether a credential supplied by a user was accepted after this one was rejected. Jobs may then
-   * no longer use the rejected credential.
+   * Whether a credential supplied by a user was accepted after this one was rejected. If so, jobs
+   * are no longer allowed to use the rejected credential.
    */
   readonly isReplaced?: boolean;
 }
@@ -102,7 +102,7 @@ const PAUSE_MS = { min: 75_000, max: 3_600_000 };
 /** Timeout after which a login counts as failed, because its process may have died. */
 const CLAIM_MS = 60_000;
 /**
- * Maximum number of credentials remembered per account. A forgotten credential still waits like a
+ * Maximum number of credentials remembered per account. A forgotten credential is treated like a
  * new one.
  */
 const CREDENTIALS_MAX = 32;
@@ -195,8 +195,8 @@ export function closedGate(
   if (refused.length === 0 && lockout === undefined) return undefined;
   const rejected = refused.filter(({ isReplaced }) => !isReplaced).map((one) => one.credential);
   const asked = credential === undefined ? rejected : [credential];
-  // After a lockout no credential passes. If no credential was rejected, an arbitrary one is
-  // checked.
+  // After a lockout no credential passes. If no credential was rejected, the pause is that of a
+  // credential never tried.
   const untilMs = smallest(
     (asked.length === 0 ? [""] : asked).map((one) => nextAttemptMs(record, one)),
   );

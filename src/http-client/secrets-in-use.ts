@@ -72,7 +72,7 @@ export class SecretsInUse {
 
   /**
    * Whether a peer's value that must be kept unchanged, such as a sequence, contains a secret in
-   * any encoding. Very short secrets are ignored: any value may contain them by chance.
+   * any encoding. Very short secrets are ignored: any value can contain them by chance.
    */
   isRepeatedIn(value: unknown): boolean {
     if (this.#known.size === 0 || typeof value === "number") return false;
@@ -87,7 +87,7 @@ export class SecretsInUse {
   }
 
   /**
-   * Masks secrets that appear verbatim. `isCut`: the text was truncated, so its end may be the
+   * Masks secrets that appear verbatim. `isCut`: the text was truncated, so its end might be the
    * start of a secret.
    */
   #masked(text: string, isCut = false): string {

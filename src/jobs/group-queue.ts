@@ -43,7 +43,8 @@ export type GroupedPlan = JobPlan & { readonly group: string };
 
 /**
  * A key before which the queue has no job. A command that removes many jobs in one transaction
- * starts reading there; otherwise it would read past all rows that it has cleared, once per job.
+ * starts reading at this key; otherwise it would read past all rows that it has cleared, once per
+ * job.
  */
 interface Beginning {
   readonly emptyUntil: Key;

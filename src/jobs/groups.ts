@@ -143,8 +143,8 @@ export class Groups {
   }
 
   /**
-   * Returns the number of additional jobs of the group that may run. If the group has a limit,
-   * conflicts with every start and end of its jobs.
+   * Returns the number of additional jobs of the group that are allowed to run. If the group has a
+   * limit, the transaction conflicts with every start and end of the group's jobs.
    */
   async room(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
     const value = await tx.get(this.#keys.groupLimit.key({ type, group }));

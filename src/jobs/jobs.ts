@@ -63,7 +63,7 @@ export interface NothingDue {
   readonly enqueued: Watch;
   /**
    * Time at which the first queued job becomes due, in seconds since the epoch. Acceptors must try
-   * again then, because no watch fires. Undefined if the queue is empty.
+   * again at this time, because no watch fires. Undefined if the queue is empty.
    */
   readonly firstDueSec: number | undefined;
 }
@@ -109,7 +109,8 @@ export interface AcceptOptions extends Wanted {
 }
 
 /**
- * Number of random bytes in the notification of a worker, which must differ from the previous one.
+ * Number of random bytes in a notification of a worker. Each notification must differ from the
+ * previous one.
  */
 const CALL_BYTES = 8;
 

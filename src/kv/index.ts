@@ -1,6 +1,6 @@
 /**
- * The ordered transactional key-value layer: FoundationDB's semantics on every engine. The folder
- * `buffered` adds transactions that buffer their writes to engines that lack them.
+ * The ordered transactional key-value layer: FoundationDB's semantics on every engine. For engines
+ * without transactions that buffer their writes, the folder `buffered` provides them.
  */
 export type { StoreCommit } from "./buffered/buffered-transaction.ts";
 export { BufferedTransaction } from "./buffered/buffered-transaction.ts";

@@ -289,7 +289,7 @@ export class KeyValueStore {
     return { versionstamp };
   }
 
-  /** Returns when the next attempt may start. Throws `error` after the last attempt. */
+  /** Waits until the next attempt can start. Throws `error` after the last attempt. */
   async #prepareRetry(
     error: unknown,
     attempt: number,

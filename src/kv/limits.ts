@@ -34,7 +34,7 @@ export function checkKey(key: Key): void {
   assert(key[0] !== SYSTEM_BYTE, "A key must not begin with 0xff");
 }
 
-/** Checks a range bound, which may be after the last key and may be one byte longer than a key. */
+/** Checks a range bound, which can be after the last key and one byte longer than a key. */
 export function checkBound(key: Key): void {
   if (key.length > KEY_BYTES_MAX + 1) {
     throw new KeyValueError("KV_KEY_TOO_LARGE", { byteCount: key.length, max: KEY_BYTES_MAX });

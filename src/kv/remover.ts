@@ -24,7 +24,7 @@ import type { Transaction } from "./transaction.ts";
  */
 const PAGE_KEYS_MAX = 500;
 const PAGE_BYTES_MAX = 524_288;
-/** Maximum number of removals per round. A round removes one page of each. */
+/** Maximum number of removals per round. A round removes one page per removal. */
 const ROUND_COUNT_MAX = 100;
 /** Validity of a claim. A page takes milliseconds and renews it. */
 const CLAIM_MS = 5_000;

@@ -76,11 +76,14 @@ export interface Transaction extends ReadTransaction {
    * conflict.
    */
   add(key: Key, delta: bigint): void;
-  /** Keeps the larger of the stored and the given value, as little-endian unsigned integers. */
+  /**
+   * Sets the key to the larger of the stored and the given value, as little-endian unsigned
+   * integers.
+   */
   max(key: Key, value: Value): void;
   /**
-   * Keeps the smaller of the stored and the given value in byte order. Sets the given value if the
-   * key is absent.
+   * Sets the key to the smaller of the stored and the given value in byte order, or to the given
+   * value if the key is absent.
    */
   byteMin(key: Key, value: Value): void;
   /**

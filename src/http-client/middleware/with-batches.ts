@@ -32,7 +32,8 @@ const BODY_BYTES_MAX = 65_536;
 /** Maximum total length of the bodies in a batch. */
 const BATCH_BYTES_MAX = 1024 * 1024;
 /**
- * Time for which no batches are sent to a server, after it rejected a batch and after a failure.
+ * Times for which no batches are sent to a server: after it rejected a batch, and after a batch
+ * failed.
  */
 const REFUSED_MS = 600_000;
 const TROUBLED_MS = 60_000;

@@ -99,7 +99,7 @@ function decoderOf(compression: Compression, coding: string): Decode | undefined
 const GZIP_BYTE = 0x1f;
 
 /**
- * Decodes the body only if it is actually encoded. A coding may also be named by a response without
+ * Decodes the body only if it is actually encoded. A coding can also be named by a response without
  * a body, such as a 304, and by a response that a proxy has decoded.
  */
 async function* unlessPlain(

@@ -17,8 +17,8 @@ export interface Estimate {
 }
 
 /**
- * Minimum interval. An interval that would shrink to zero is dropped. Also the smallest step by
- * which intervals shrink.
+ * Minimum interval, and the smallest step by which intervals shrink. An estimate whose interval
+ * would shrink to zero is dropped.
  */
 const INTERVAL_MS_MIN = 20;
 const BACKOFF_FACTOR = 1.2;
@@ -102,8 +102,8 @@ export class RateLimits {
 }
 
 /**
- * Delays each request by the interval of its endpoint and method. Repeating a 429, and obeying its
- * Retry-After, is up to `withRetry`.
+ * Delays each request by the interval of its endpoint and method. After a 429, `withRetry` repeats
+ * the request and obeys `Retry-After`.
  */
 export function withRateLimit(
   { clock }: Pick<Runtime, "clock">,

@@ -97,7 +97,10 @@ export class SortedMap<Value> {
     return true;
   }
 
-  /** Deletes every key from `begin` (inclusive) to `end` (exclusive). Returns their number. */
+  /**
+   * Deletes every key from `begin` (inclusive) to `end` (exclusive). Returns the number of deleted
+   * keys.
+   */
   deleteRange(begin: string, end: string): number {
     const keys: string[] = [];
     this.scan(begin, end, (key) => {
