@@ -70,8 +70,8 @@ export async function forEachConcurrent<Item>(
 
 /**
  * Returns the result of `work` for each item. Awaits the first item alone, so that the other items
- * can use values that it cached; then starts all of them before awaiting any. Creates no promise
- * for synchronous results.
+ * can use values that it cached; then starts all of them before awaiting any. After a failure,
+ * rejects without waiting for items in progress. Creates no promise for synchronous results.
  */
 export async function mapAtOnce<Item, Result>(
   items: readonly Item[],
@@ -88,7 +88,7 @@ export async function mapAtOnce<Item, Result>(
       if (result instanceof Promise && !isFirst) isThere = false;
     }
   } catch (error) {
-    // Await the items already started.
+    // `Promise.all` also handles later rejections of the items already started.
     results.length = index;
     results.push(Promise.reject(error));
     isThere = false;
@@ -127,7 +127,10 @@ export class Semaphore {
     }
   }
 
-  /** Begins a turn, which ends with `leave`. Returns a promise if the caller has to wait for it. */
+  /**
+   * Begins a turn, which ends with `leave`. Returns a promise if the caller has to wait for its
+   * turn.
+   */
   enter(): Promise<void> | undefined {
     if (this.#count >= this.#countMax) return new Promise((resolve) => this.#waiting.push(resolve));
     this.#count++;

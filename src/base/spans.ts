@@ -20,7 +20,7 @@ export interface SpanAttributes {
 export type SpanName = keyof SpanAttributes;
 
 export interface Spans {
-  /** Runs `work` within a span, which fails if `work` does. */
+  /** Runs `work` within a span. If `work` fails, the span is marked as failed. */
   run<Name extends SpanName, T>(
     name: Name,
     attributes: SpanAttributes[Name],

@@ -90,7 +90,10 @@ export function winningLeaf(
   return best;
 }
 
-/** Value of a member that orders writes: whole units, and the digits of their fraction. */
+/**
+ * Time of a write: a number, or a time in seconds since the epoch. `fraction` contains the digits
+ * after the decimal point of the seconds.
+ */
 export interface WriteTime {
   readonly kind: "number" | "time";
   readonly units: number;

@@ -257,7 +257,7 @@ export class ConflictResolution {
       async (tx) => {
         const database = await databases.open(tx, name);
         const isCurrent = (await database.resolutions.policy(tx))?.text === policyText;
-        // Without a conflict, the row would never be removed.
+        // If the document no longer has a conflict, nothing would ever remove the row.
         if (!isCurrent || (await database.conflicts.find(tx, id)) === undefined) return;
         database.resolutions.setUnresolved(tx, id, { leavesDigest, reason });
       },

@@ -275,8 +275,8 @@ function listMatcher(operator: string, operand: unknown, compare: Compare): Matc
 }
 
 /**
- * Returns a test whether a value equals an element of the list. Scalars are looked up, since lists
- * of thousands of ids are common.
+ * Returns a predicate that tests whether a value equals an element of the list. Scalars are looked
+ * up, since lists of thousands of ids are common.
  */
 function listedIn(list: readonly unknown[], compare: Compare): Matcher {
   const lookupValue = (value: unknown): unknown => numberValue(value) ?? value;
@@ -291,7 +291,7 @@ function listedIn(list: readonly unknown[], compare: Compare): Matcher {
   };
 }
 
-/** Returns a test whether a string equals one of `texts` under the collation. */
+/** Returns a predicate that tests whether a string equals one of `texts` under the collation. */
 function textLookup(texts: readonly string[]): (text: string) => boolean {
   const exact = new Set(texts);
   const sorted = texts.toSorted(compareTexts);

@@ -75,7 +75,7 @@ export interface WireDocument {
  */
 export const DOCUMENT_NESTING_MAX = 10_000;
 
-/** Members that a reader receives and may send back, but that have no effect on a write. */
+/** Members that a reader receives and might send back, but that have no effect on a write. */
 const IGNORED = new Set(["_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"]);
 /** Members that CouchDB keeps as part of the body (`couch_doc`). */
 const KEPT_PREFIX = "_replication_";

@@ -38,9 +38,7 @@ export class JsonElements {
   readonly #arrayName: RegExp;
   readonly #nameBytesMax: number;
   readonly #elementBytesMax: number;
-  /**
-   * Bytes that have not been emitted: an incomplete element, or text that may precede the array.
-   */
+  /** Bytes of an incomplete element. */
   #open = new Utf8Writer(HELD_BYTES_EXPECTED);
   /** The text around the array, without line breaks. */
   readonly #rest = new Utf8Writer(HELD_BYTES_EXPECTED);
@@ -57,9 +55,9 @@ export class JsonElements {
   }
 
   /**
-   * Consumes the next piece. Returns the text of an array of the elements completed so far, or
-   * `undefined` if no element was completed. The caller must parse the text, which may be invalid
-   * JSON. Throws a JsonLimitError if an element or the surrounding text is too long.
+   * Consumes the next piece. Returns the elements that the piece completes, as the text of an
+   * array, or `undefined` if it completes none. The caller must parse the text, which can be
+   * invalid JSON. Throws a JsonLimitError if an element or the surrounding text is too long.
    */
   push(piece: Uint8Array): Uint8Array | undefined {
     const whole: Uint8Array[] = [];

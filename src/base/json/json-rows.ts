@@ -7,8 +7,8 @@ import { hasByte, utf8Slice } from "../bytes.ts";
  */
 export const ROW_LENGTH = 5;
 /**
- * Fields of a row. `NAME_START` and `NAME_END` enclose the name with its quotes; they are unused in
- * an array and for the outermost value.
+ * Fields of a row. The name of a member, with its quotes, is between `NAME_START` and `NAME_END`.
+ * Both are unused for an element of an array and for the outermost value.
  */
 export const NAME_START = 0;
 export const NAME_END = 1;

@@ -75,8 +75,8 @@ export interface ScannedJson {
 }
 
 /**
- * A duplicate name. If several objects have duplicates, the first duplicate in the object that
- * starts earliest.
+ * A duplicate name. If several objects have duplicates, this is the first duplicate in the object
+ * that starts earliest.
  */
 export interface RepeatedName {
   readonly objectStart: number;

@@ -131,8 +131,8 @@ function scalarOf(token: string): unknown {
   if (token === "true" || token === "false") return token === "true";
   const number = Number(token);
   const isPrinted = String(number) === token;
-  // Above 2^53, a double is printed with the fewest digits that identify it, which may denote
-  // another integer.
+  // Above 2^53, a double is printed with the fewest digits that identify it, and these digits can
+  // denote a different integer.
   const isExact = !Number.isInteger(number) || Number.isSafeInteger(number);
   return isPrinted && isExact ? number : new JsonNumber(token);
 }
