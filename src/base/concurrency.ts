@@ -44,7 +44,7 @@ export async function allTogether<Results extends readonly unknown[] | readonly 
 
 /**
  * Calls `visit` for each item, at most `countMax` concurrently. After a failure no more items are
- * visited, and the call rejects with the first failure. `visit` may be synchronous.
+ * visited, and the call rejects with the first failure. `visit` can be synchronous.
  */
 export async function forEachConcurrent<Item>(
   items: readonly Item[],

@@ -37,7 +37,7 @@ interface Known {
 
 export class DesignCodes {
   readonly #known = new Map<string, Known>();
-  /** Reads in progress, shared among callers because a document may be long. */
+  /** Reads in progress, shared among callers because a document can be long. */
   readonly #reading = new Map<string, Promise<Known | undefined>>();
   #byteCount = 0;
 
@@ -85,7 +85,8 @@ export class DesignCodes {
     for (;;) {
       const shared = this.#reading.get(codeId);
       if (shared === undefined) break;
-      // The shared read may have failed in another transaction; this transaction may still succeed.
+      // The shared read might have failed in another transaction; this transaction might still
+      // succeed.
       const known = await shared.catch(() => undefined);
       if (known?.code !== undefined || (known !== undefined && !isKept)) return known;
     }

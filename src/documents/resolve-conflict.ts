@@ -298,9 +298,9 @@ export async function callFunction(
 }
 
 /**
- * Checks the text that the function returned, because the function may have tampered with results.
- * As in requests, text that CouchDB does not accept is rejected, because the document could not be
- * replicated to CouchDB.
+ * Checks the text that the function returned, because the function might have tampered with
+ * results. As in requests, text that CouchDB does not accept is rejected, because the document
+ * could not be replicated to CouchDB.
  */
 function validJson(text: string): string {
   try {

@@ -97,9 +97,12 @@ const WINDOW_MS = 330_000;
  * reserved for operators and for credentials whose wait is over.
  */
 const UNTRIED_FAILURES_MAX = 2;
-/** Pauses after a rejection. With the shortest pause, at most four attempts fit into the window. */
+/**
+ * Pauses after a rejection. With the shortest pause, at most four attempts fit into CouchDB's
+ * window of 300 s.
+ */
 const PAUSE_MS = { min: 75_000, max: 3_600_000 };
-/** Timeout after which a login counts as failed, because its process may have died. */
+/** Timeout after which a login counts as failed, because its process might have died. */
 const CLAIM_MS = 60_000;
 /**
  * Maximum number of credentials remembered per account. A forgotten credential is treated like a
@@ -119,8 +122,8 @@ export type Admission =
     };
 
 /**
- * Decides whether a login may be tried now. `id` identifies the attempt. Calling this again with
- * the same `id` is idempotent.
+ * Decides whether a login is allowed now. `id` identifies the attempt. Calling this again with the
+ * same `id` is idempotent.
  */
 export function admitLogin(
   stored: LoginRecord,
@@ -282,7 +285,7 @@ export type SettleLogin = (verdict: LoginVerdict, answer?: LoginAnswer) => Promi
 /** Gates of all accounts. */
 export interface LoginGates {
   /**
-   * Resolves when the login may be tried, with a function to which its outcome must be passed.
+   * Waits until the login is allowed, and returns a function that must be called with its outcome.
    * Waits for logins in progress, and for the pause of a credential that was never tried. Rejects
    * with a LoginGatedError or with `signal.reason`.
    */

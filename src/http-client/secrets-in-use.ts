@@ -1,9 +1,9 @@
 /**
  * The secrets that a job has sent to servers and proxies, so that no string with a secret is stored
- * or shown. A server may repeat a request in its error message, in any encoding. A string that
+ * or shown. A server can repeat a request in its error message, in any encoding. A string that
  * contains a secret in any usual encoding, or in nested encodings, is withheld as a whole. Jobs do
- * not share these secrets, because a server that responds with guesses would learn from the masks
- * which guesses are credentials of other jobs.
+ * not share these secrets. Otherwise a server could guess credentials of other jobs: a correct
+ * guess in its response would be masked.
  */
 import { base64Decode, EMPTY_BYTES, hexDecode } from "../base/index.ts";
 

@@ -12,7 +12,7 @@ export interface Grant {
   readonly headers: Readonly<Record<string, string>>;
   /** Time of renewal; infinite for a grant that does not expire. */
   readonly renewAtMs: number;
-  /** Time until which the grant may still be used if renewal fails. */
+  /** Time until which the grant is used if renewal fails. */
   readonly endsAtMs: number;
 }
 
@@ -96,7 +96,7 @@ export class SharedGrant {
       return { kind: "granted", grant };
     }
     if (isPaused && this.#failure !== undefined) throw this.#failure;
-    // The renewal serves all waiting requests, so none of them may cancel it.
+    // The renewal serves all waiting requests, so none of them is allowed to cancel it.
     this.#renewal ??= this.#renew().finally(() => {
       this.#renewal = undefined;
     });

@@ -131,7 +131,7 @@ test("a revoked token is replaced once, and the request is repeated", async () =
   expect(tokenRequests()).toHaveLength(2);
 });
 
-test("while a token endpoint fails, it is asked again after growing pauses, and its error is reported", async () => {
+test("a failing token endpoint is asked again after growing pauses, and its error is reported", async () => {
   const { ask, time, tokenRequests } = open(
     () => ({ status: 503, body: "down s+&é" }),
     undefined,

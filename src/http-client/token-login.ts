@@ -98,7 +98,8 @@ export function oauthRequest(client: OAuthClient, assertion?: string): TokenRequ
   if (authMethod === "client_secret_post") {
     return { form: { ...form, client_id: clientId, client_secret: secret }, secrets: [secret] };
   }
-  // RFC 6749 §2.3.1: both are form-encoded first, unlike the credentials of HTTP's Basic scheme.
+  // RFC 6749 §2.3.1: the client's id and secret are form-encoded first, unlike the credentials of
+  // HTTP's Basic scheme.
   const pair = base64Encode(utf8Encode(`${formEncode(clientId)}:${formEncode(secret)}`));
   return { form, authorization: `Basic ${pair}`, secrets: [secret, formEncode(secret), pair] };
 }
@@ -108,7 +109,7 @@ export class TokenLogin implements GrantSource {
   readonly #url: string;
   readonly #request: () => TokenRequest;
 
-  /** `request` is called for each token, because an assertion may have been renewed. */
+  /** `request` is called for each token, because an assertion might have been renewed. */
   constructor(parts: TokenLoginParts, url: string, request: () => TokenRequest) {
     this.#parts = parts;
     this.#url = url;
@@ -241,7 +242,7 @@ function shown(value: unknown): string {
   return String(JSON.stringify(value)).slice(0, SHOWN_LENGTH_MAX);
 }
 
-/** Hides a password and the query, which may contain a key. */
+/** Hides a password and the query, which can contain a key. */
 function shownUrl(url: string): string {
   return maskCredentials(url).replace(/\?.*$/s, "");
 }

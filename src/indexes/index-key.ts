@@ -58,7 +58,7 @@ export interface EntryRange {
 
 /**
  * Restriction of one field, in index order: a single value, or inclusive bounds, either of which
- * may be absent.
+ * can be absent.
  */
 export type FieldRange =
   | { readonly equal: unknown }

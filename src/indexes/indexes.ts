@@ -153,7 +153,7 @@ export interface Entry {
 
 export interface EntriesOptions {
   readonly range: EntryRange;
-  /** Position after which to start. The entry at this position may no longer exist. */
+  /** Position after which to start. The entry at this position might no longer exist. */
   readonly after: Uint8Array | undefined;
   readonly descending: boolean;
   readonly limit: number;
@@ -203,7 +203,7 @@ export class Indexes {
   }
 
   /**
-   * Returns the indexes of the database, in order of creation. Their entries may be outdated;
+   * Returns the indexes of the database, in order of creation. Their entries might be outdated;
    * `renew` rebuilds them.
    */
   async list(tx: ReadTransaction, database: HookedDatabase): Promise<readonly Index[]> {

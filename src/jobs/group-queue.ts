@@ -137,8 +137,8 @@ export class GroupQueue {
     beginnings.set(name, reading);
     const page = await tx.getRangePage({ begin, end: rows.end }, { limit: 1 });
     const [first] = page.entries;
-    // If a job has entered the queue during the read, `enter` has deleted this entry, which may be
-    // outdated.
+    // If a job entered the queue during the read, `enter` deleted this entry, because the row read
+    // might no longer be the first.
     if (beginnings.get(name) === reading) {
       beginnings.set(name, { emptyUntil: first?.key ?? rows.end, isRead: true });
     }

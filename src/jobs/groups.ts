@@ -153,7 +153,7 @@ export class Groups {
   }
 
   /**
-   * Whether the group has a limit. A snapshot read, so the result may be outdated; callers check
+   * Whether the group has a limit. A snapshot read, so the result might be outdated; callers check
    * again soon.
    */
   async isLimited(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
@@ -224,7 +224,7 @@ export class Groups {
   /**
    * Returns the groups in `running` that should give up slots, highest standing first. They yield
    * to the next group: the one with the lowest standing among those with a job due at `dueBySec`
-   * for a worker with these labels. The next group itself is listed last, because its due jobs may
+   * for a worker with these labels. The next group itself is listed last, because its due jobs can
    * replace its own running jobs. A snapshot read.
    */
   async givingWay(
@@ -291,8 +291,8 @@ export class Groups {
   }
 
   /**
-   * Returns the earliest due time of the due jobs that a worker with one of these sets of labels
-   * may run, or `undefined` if no group has such a job. Reads every ready group, in several
+   * Returns the earliest due time of the due jobs that a worker with one of these sets of labels is
+   * allowed to run, or `undefined` if no group has such a job. Reads every ready group, in several
    * transactions if necessary.
    */
   async longestDueSec(
@@ -321,8 +321,8 @@ export class Groups {
 
   /**
    * Returns the due time of the group's first pending job, possibly in the past, or `undefined` if
-   * no job is pending. In queues of jobs that require labels, the group must be ready; otherwise
-   * its jobs there are ignored.
+   * no job is pending. A queue of jobs that require labels is considered only if the group is ready
+   * in it.
    */
   async firstDueSec(
     tx: ReadTransaction,

@@ -180,7 +180,7 @@ export class JobSubscriptions {
     );
     const fired = looks.map(({ changed }) => changed.fired(over.signal));
     const timer = leftMs === Number.POSITIVE_INFINITY ? [] : [clock.sleep(leftMs, over.signal)];
-    // After a failed watch, the jobs are read again, because a change may have been missed.
+    // After a failed watch, the jobs are read again, because a change might have been missed.
     await Promise.race([...fired, ...timer]).catch(() => {});
     over.abort(OVER);
     await Promise.allSettled([...fired, ...timer]);

@@ -427,8 +427,8 @@ export class Jobs {
   }
 
   /**
-   * Returns the number of due jobs that have a group, but that no worker may run. Reads at most
-   * `rowsMax` rows. A snapshot read.
+   * Returns the number of due jobs that have a group, but that no worker is allowed to run. Reads
+   * at most `rowsMax` rows. A snapshot read.
    */
   unplacedCount(tx: ReadTransaction, type: JobType, wanted: UnplacedWanted): Promise<number> {
     return this.#queue.unplacedCount(tx, type, wanted);
@@ -666,7 +666,9 @@ export class Jobs {
     return true;
   }
 
-  /** Returns the labels that a held job requires, which may have changed since it was accepted. */
+  /**
+   * Returns the labels that a held job requires, which might have changed since it was accepted.
+   */
   async labelsOf(tx: ReadTransaction, held: HeldJob): Promise<Labels> {
     return (await this.#heldFacts(tx, held)).labels;
   }
@@ -853,8 +855,8 @@ function jobOf({ type, id }: JobName, facts: JobFacts, { data = {}, request }: S
 }
 
 /**
- * Returns a job whose request is decoded on demand, because it may be long, and subscriptions read
- * the job repeatedly.
+ * Returns a job whose request is decoded on demand, because it might be long, and subscriptions
+ * read the job repeatedly.
  */
 function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData | undefined): Job {
   return {

@@ -36,7 +36,7 @@ export type LeaseEnding = "expelled" | "lapsed" | "stopped";
 /** Renews leases independently of the worker's event loop, if the store permits it. */
 export interface LeaseRenewer {
   /**
-   * Prepares the renewer. Must be called before the registration, because it may take longer than a
+   * Prepares the renewer. Must be called before the registration, because it can take longer than a
    * short lease: the worker would otherwise lose its lease and register again, indefinitely.
    */
   prepare(): Promise<ReadyRenewer>;
@@ -51,7 +51,7 @@ export interface ReadyRenewer {
 
 export interface Lease {
   /**
-   * Returns the time for which the worker may continue, on a monotonic clock. If it is not
+   * Returns the time for which the worker can continue, on a monotonic clock. If it is not
    * positive, the worker must abandon its jobs.
    */
   remainingMs(): number;
@@ -59,7 +59,7 @@ export interface Lease {
   readonly ended: Promise<LeaseEnding>;
 }
 
-/** Returns the time for which a worker may continue after the start of its last renewal. */
+/** Returns the time for which a worker can continue after the start of its last renewal. */
 export function usedLeaseMs(leaseMs: number): number {
   return leaseMs * USED_RATIO;
 }
@@ -101,7 +101,7 @@ export async function keepLease(
       onRenewed(startedAtMs);
     } catch (error) {
       if (signal.aborted) return "stopped";
-      // After a retryable error or an outage, a later renewal may succeed.
+      // After a retryable error or an outage, a later renewal might succeed.
       if (!isRetryable(error) && errorCode(error) !== "KV_UNAVAILABLE") return "lapsed";
     }
     await clock.sleep(leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});

@@ -40,7 +40,7 @@ export async function requeueInBatches(
   }
 }
 
-/** Whether a smaller transaction may succeed. */
+/** Whether a smaller transaction might succeed. */
 function isTooMuch(error: unknown): boolean {
   return errorCode(error) === "KV_TOO_LARGE" || isRetryable(error);
 }

@@ -66,8 +66,8 @@ export class Workers {
   }
 
   /**
-   * Returns the worker, or throws if it is not a member. For transactions that only a member may
-   * commit.
+   * Returns the worker, or throws if it is not a member. For transactions that only a member is
+   * allowed to commit.
    */
   async verifyMember(tx: ReadTransaction, id: WorkerId): Promise<Worker> {
     const worker = await this.member(tx, id);

@@ -39,7 +39,7 @@ export class KeyValueError extends OperationalError {
   }
 }
 
-/** Whether nothing was written and another attempt may succeed. */
+/** Whether nothing was written and another attempt might succeed. */
 export function isRetryable(error: unknown): boolean {
   const code = errorCode(error);
   return code === "KV_CONFLICT" || code === "KV_TOO_OLD";

@@ -11,9 +11,9 @@ export const TRANSACTION_BYTES_MAX = 10_000_000;
 /** Number of 16-bit user versions. */
 const USER_VERSION_COUNT_MAX = 65_536;
 /**
- * Maximum number of keys that one `clearRange` may remove. The LMDB and memory engines remove keys
- * one by one. LMDB does this under the lock that all writers of all processes need. Larger ranges
- * require `removeInBackground`.
+ * Maximum number of keys that one `clearRange` is allowed to remove. The LMDB and memory engines
+ * remove keys one by one. LMDB does this under the lock that all writers of all processes need.
+ * Larger ranges require `removeInBackground`.
  */
 export const CLEARED_KEYS_MAX = 1_000;
 /**

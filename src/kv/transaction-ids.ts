@@ -51,7 +51,7 @@ export class TransactionIds {
   }
 
   /**
-   * Whether ids of crashed processes may remain. Each of the first transactions clears a page of
+   * Whether ids of crashed processes might remain. Each of the first transactions clears a page of
    * these ids.
    */
   get areOldLeft(): boolean {

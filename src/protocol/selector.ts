@@ -38,7 +38,7 @@ export function compileSelector(selector: Selector): (document: unknown) => bool
 
 /**
  * Throws a ProtocolError if the selector is too large or malformed. Unlike compilation, accepts
- * unknown operators and regular expressions, because other servers may support them.
+ * unknown operators and regular expressions, because other servers might support them.
  */
 export function checkSelector(selector: Selector): void {
   refuseExcess(selector);

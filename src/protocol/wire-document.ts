@@ -40,7 +40,7 @@ export interface WireAttachment {
 /** Attachment bytes inlined as base64. */
 export interface InlineContent {
   readonly kind: "inline";
-  /** The bytes, or their base64 string, which is decoded lazily because it may be long. */
+  /** The bytes, or their base64 string, which is decoded lazily because it can be long. */
   readonly data: Uint8Array | JsonValue;
 }
 
@@ -204,7 +204,7 @@ function openedAttachments(value: JsonValue): JsonValue {
 }
 
 /**
- * Returns the members of an attachment that are used. Inline bytes, which may be long, are not
+ * Returns the members of an attachment that are used. Inline bytes, which can be long, are not
  * scanned again.
  */
 function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined {

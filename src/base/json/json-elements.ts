@@ -131,7 +131,7 @@ export class JsonElements {
 
   #keep(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
-    // Line breaks are heartbeats and may be numerous. They are dropped, because valid strings
+    // Line breaks are heartbeats and can be numerous. They are dropped, because valid strings
     // contain none.
     this.#rest.bytes(bytes.filter((byte) => byte >= SPACE));
     if (this.#rest.length > REST_BYTES_MAX) throw new JsonLimitError("bytes", REST_BYTES_MAX);

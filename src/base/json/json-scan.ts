@@ -46,7 +46,7 @@ export const UNLIMITED: ScanOptions = {
   isPortable: false,
 };
 
-/** The text exceeds a limit of the reader, though it may be valid JSON. */
+/** The text exceeds a limit of the reader, although it might be valid JSON. */
 export class JsonLimitError extends Error {
   override readonly name = "JsonLimitError";
   readonly limit: keyof typeof LIMITS;

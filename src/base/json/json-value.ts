@@ -88,7 +88,7 @@ interface OpenValue {
 
 const TOKEN = /[\s,:]*([[\]{}"]|[^\s,:[\]{}"]+)/y;
 
-/** Parses valid JSON. Iterative, since a document may be nested thousands of levels deep. */
+/** Parses valid JSON. Iterative, since a document can be nested thousands of levels deep. */
 function parseExactly(text: JsonText): unknown {
   const open: OpenValue[] = [];
   let at = 0;

@@ -37,7 +37,7 @@ export function withLinger(
       const { body } = sending;
       const response = await fetch({ ...request, ...(body && { body }), signal: ending.signal });
       // The rest of the response is aborted when the run ends. The listener must be removed,
-      // because the run's signal may live for days and serve many requests.
+      // because the run's signal can live for days and serve many requests.
       const unfollow = abortWith(signal, ending);
       return {
         ...observeBody(response, { onEnd: unfollow }),

@@ -48,7 +48,7 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
     }
   }
 
-  /** Sends a request with a password that was accepted before but may have become invalid. */
+  /** Sends a request with a password that was accepted before but might have become invalid. */
   async function repeated(request: FetchRequest, { login, secret }: Given): Promise<FetchResponse> {
     const { response, verdict, answer } = await judged(request, secret, await fetch(request));
     if (verdict !== "refused" && verdict !== "locked") return response;

@@ -14,11 +14,11 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 export interface RedirectOptions {
   /**
-   * Additional headers, in lower case, that may contain a secret: those that a user set for the
+   * Additional headers, in lower case, that can contain a secret: those that a user set for the
    * endpoint.
    */
   readonly secretHeaders?: readonly string[];
-  /** Whether a request may be repeated at another URL. Default: always. */
+  /** Whether a request is allowed to be repeated at another URL. Default: always. */
   readonly mayMove?: (from: URL, to: URL) => boolean;
 }
 

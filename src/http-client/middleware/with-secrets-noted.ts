@@ -3,7 +3,7 @@ import { percentDecode } from "../../protocol/index.ts";
 import type { Fetch } from "../fetch.ts";
 import type { SecretsInUse } from "../secrets-in-use.ts";
 
-/** Headers that never contain a secret; all others may contain one. */
+/** Headers that never contain a secret; all others can contain one. */
 const PLAIN: ReadonlySet<string> = new Set([
   "accept",
   "accept-encoding",

@@ -1,5 +1,5 @@
 /**
- * Memory for the values of a transaction. Each value is copied, since its owner may change it
+ * Memory for the values of a transaction. Each value is copied, since its owner can change it
  * before the commit. A large transaction would create thousands of separate copies for the garbage
  * collector to trace. Beyond a certain size, values are therefore stored next to each other in
  * slabs, which return to the pool once the commit has been handed over.
