@@ -1,4 +1,7 @@
-/** Structured concurrency: no call returns while one of its promises is pending. */
+/**
+ * Structured concurrency: no call returns while one of its promises is pending, except `mapAtOnce`
+ * after a failure.
+ */
 import { abortWith } from "./abort.ts";
 
 /**

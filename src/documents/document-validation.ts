@@ -54,9 +54,9 @@ import { NULL_ARGUMENT, newArgument, sandboxRun, storedArgument } from "./sandbo
 const ATTEMPT_COUNT_MAX = 20;
 
 /**
- * Checks the right to write design documents, and applies validation functions to all other
- * documents. Must be the last hook of every database, so that it judges edits as changed by other
- * hooks.
+ * Checks that users are allowed to write design documents, and applies validation functions to all
+ * other documents. Must be the last hook of every database, so that it judges edits as changed by
+ * other hooks.
  */
 export const VALIDATION_HOOK: DatabaseHook = {
   appliesTo: () => true,
@@ -81,7 +81,7 @@ async function judgeDesign(
   return context.validation.judge(tx, database, edit, context);
 }
 
-/** Runs a transaction that writes users' edits, and the validation of these edits. */
+/** Validates users' edits, and runs the transaction that writes them. */
 export async function transactValidated<T>(
   kv: KeyValueStore,
   functions: DesignFunctions,

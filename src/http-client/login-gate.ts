@@ -6,7 +6,7 @@
  *   - at most four logins of an account fail, or are under way, within five minutes;
  *   - after a rejection, one attempt passes every 75 s, and the wait of a rejected password doubles
  *     each time;
- *   - a password that was accepted more recently passes immediately, unless the server has locked
+ *   - a password whose last attempt was accepted passes immediately, unless the server has locked
  *     the account;
  *   - a credential that a user has just entered passes immediately.
  *

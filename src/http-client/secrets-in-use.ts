@@ -56,8 +56,8 @@ export class SecretsInUse {
   }
 
   /**
-   * Removes secrets, and the passwords of all URLs, from a string and truncates it to `lengthMax`,
-   * in this order.
+   * Removes secrets and the passwords of all URLs from a string, and then truncates the string to
+   * `lengthMax`.
    */
   redact(text: string, lengthMax = TEXT_LENGTH_MAX): string {
     const begun = text.slice(0, Math.min(TEXT_LENGTH_MAX, lengthMax * 2));
@@ -229,7 +229,8 @@ function base64Text(run: string, offset: number): string {
   // A single trailing character encodes no byte.
   const whole = groups.length % 4 === 1 ? groups.slice(0, -1) : groups;
   const decoded = utf8(base64Decode(whole, { isPadded: false }) ?? EMPTY_BYTES);
-  // Ignores a decoded text with unreadable bytes: most words of a sentence are valid base64.
+  // Ignores a decoded text with unreadable bytes, because most words of a sentence are valid
+  // base64.
   return READABLE.test(decoded.replace(HIDDEN, "")) ? decoded : run;
 }
 

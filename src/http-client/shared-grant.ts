@@ -16,7 +16,10 @@ export interface Grant {
   readonly endsAtMs: number;
 }
 
-/** Outcome of a login. `refused`: the credentials are wrong; status and text are the response's. */
+/**
+ * Outcome of a login. `refused`: the credentials are wrong; `status` and `text` are those of the
+ * response.
+ */
 export type GrantOutcome =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "refused"; readonly status: number; readonly text?: string };

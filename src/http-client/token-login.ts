@@ -25,7 +25,9 @@ export const IAM_TOKEN_URL = "https://iam.cloud.ibm.com/identity/token";
  * do not renew simultaneously.
  */
 const RENEW_RATIO = { min: 0.7, max: 0.8 };
-/** Assumed lifetime of a token that does not state one. A token that ends earlier causes a 401. */
+/**
+ * Assumed lifetime of a token that does not state one. A token that expires earlier causes a 401.
+ */
 const LIFE_SEC_DEFAULT = 300;
 /** Bounds of the lifetime. The minimum limits the rate of token requests. */
 const LIFE_SEC = { min: 1, max: 86_400 };
@@ -226,7 +228,7 @@ function parseToken(
   return { kind: "granted", token, lifeSec };
 }
 
-/** Returns undefined for an invalid lifetime. Some servers send it as a string. */
+/** Returns undefined for an invalid lifetime. Some servers send the lifetime as a string. */
 function lifeOf(value: unknown): number | undefined {
   if (value === undefined || value === null) return LIFE_SEC_DEFAULT;
   const isText = typeof value === "string" && /^\d{1,15}$/.test(value);

@@ -325,7 +325,10 @@ export class GroupQueue {
     await this.#index.move(tx, queue, group, { kind: "ready" }, this.#index.placeFor(rest));
   }
 
-  /** Removes a random one of the groups with the lowest standings from the list, and returns it. */
+  /**
+   * Removes a randomly chosen group with one of the lowest standings from `candidates`, and returns
+   * this group.
+   */
   #choose(candidates: Candidate[]): Candidate {
     const lowest = candidates[0] as Candidate;
     const isSimilar = ({ generation, score }: Candidate): boolean =>

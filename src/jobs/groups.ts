@@ -162,11 +162,10 @@ export class Groups {
 
   /**
    * Returns the groups at or above their limit in which this worker should stop jobs, with the
-   * number of jobs to stop. Cluster-wide, a group should stop the jobs in excess of its limit. It
-   * should also make room for its due jobs, by stopping one running job for each due job, up to
-   * `limit`. This worker stops its proportional part of that number, rounded up. `held` is the
-   * number of jobs that this worker runs, by group; `labels` are the labels of this worker. A
-   * snapshot read.
+   * number of jobs to stop. Cluster-wide, the number for a group is the number of running jobs
+   * above its limit, plus its number of due jobs (at most `limit`). This worker stops its
+   * proportional part of that number, rounded up. `held` is the number of jobs that this worker
+   * runs, by group; `labels` are the labels of this worker. A snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
@@ -263,7 +262,9 @@ export class Groups {
     return new Set(higher.map(({ group }) => group));
   }
 
-  /** Returns the group with the lowest standing that has a job due at `dueBySec`. */
+  /**
+   * Returns the group with the lowest standing among the groups that have a job due at `dueBySec`.
+   */
   async #next(
     tx: ReadTransaction,
     type: JobType,

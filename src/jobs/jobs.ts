@@ -202,7 +202,7 @@ export class Jobs {
    *   pending            receives these values; nothing is written if they are unchanged
    *   running            runs again afterwards, with these values; its group changes immediately
    *
-   * If a request is passed, it replaces the existing one.
+   * If a request is passed, it replaces the existing request.
    *
    * CouchDB drops the new data if the job is running, or pending with the same due time; Tandem
    * keeps the new data.

@@ -199,7 +199,8 @@ export function fieldPath(field: string): string[] {
 }
 
 /**
- * Returns the value at a path, or `undefined` if it does not exist. Digits are indexes of arrays.
+ * Returns the value at a path, or `undefined` if it does not exist. A segment of digits is the
+ * index of an array element.
  */
 export function valueAt(document: unknown, path: readonly string[]): unknown {
   let value = document;

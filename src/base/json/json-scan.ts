@@ -68,7 +68,7 @@ export interface ScannedJson {
   readonly isWhole: true;
   /**
    * Rows of the values in text order, followed by unused rows. The NEXT of the first row is the
-   * index of the first unused one.
+   * index of the first unused row.
    */
   readonly rows: Int32Array;
   readonly repeated: RepeatedName | undefined;

@@ -10,8 +10,8 @@ import type { Login, LoginAnswer, LoginGates, LoginVerdict } from "../login-gate
 import { SecretsInUse } from "../secrets-in-use.ts";
 
 /**
- * Number of hex digits kept of a secret's digest: enough to distinguish the passwords of one
- * account.
+ * Number of hex digits of a secret's digest that are kept: enough to distinguish the passwords of
+ * one account.
  */
 const CREDENTIAL_LENGTH = 16;
 /** Maximum size of an error response that is read to find the reason of a rejected login. */

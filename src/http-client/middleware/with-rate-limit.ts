@@ -24,7 +24,9 @@ const INTERVAL_MS_MIN = 20;
 const BACKOFF_FACTOR = 1.2;
 /** Maximum interval. Longer pauses would bring no further improvement. */
 const INTERVAL_MS_MAX = 25_000;
-/** Concurrent requests can all get a 429. Responses within this time of each other count once. */
+/**
+ * Concurrent requests can all get a 429. Such responses within this time of each other count once.
+ */
 const SENSITIVITY_MS = 80;
 /**
  * Idle time after which an estimate is reduced by twice the elapsed time, because an idle server

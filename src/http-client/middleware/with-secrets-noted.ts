@@ -33,7 +33,10 @@ export function withSecretsNoted(fetch: Fetch, secrets: SecretsInUse): Fetch {
   };
 }
 
-/** Remembers the value, and its parts after a scheme (`Bearer …`) or a cookie's name. */
+/**
+ * Remembers the value, and the parts of it that follow an authentication scheme (`Bearer …`) or the
+ * name of a cookie.
+ */
 function noteHeader(value: string, secrets: SecretsInUse): void {
   for (const secret of [value, ...value.split(/[\s=;,]+/)]) {
     if (secret.length >= LENGTH_MIN) secrets.add(secret);

@@ -54,8 +54,8 @@ export interface BufferedStore {
    */
   readonly turn?: { readonly isOver: boolean; next(): Promise<void> };
   /**
-   * Pool of memory for values. May be used only for a store whose `commit` has copied the values by
-   * the time it returns.
+   * Pool of memory for values. Set only for a store whose `commit` has copied the values by the
+   * time it returns.
    */
   readonly pool?: SlabPool;
   snapshot(): StoreSnapshot;

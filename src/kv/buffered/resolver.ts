@@ -22,7 +22,7 @@ export type CommitVerdict = "free" | "conflict" | "too-old";
 export interface Writes {
   /** Number of keys and ranges. */
   readonly count: number;
-  /** Returns all writes, in any order. May be called much later, or never. */
+  /** Returns all writes, in any order. Can be called much later, or never. */
   read(): readonly TextInterval[];
 }
 
@@ -35,7 +35,7 @@ export class Resolver {
     this.#knownAfter = knownAfter;
   }
 
-  /** Version after which all writes are known; older ones might have been forgotten. */
+  /** Version after which all writes are known. Older writes might have been forgotten. */
   get knownAfter(): number {
     return this.#knownAfter;
   }
@@ -52,7 +52,7 @@ export class Resolver {
     return "free";
   }
 
-  /** Records a commit. Versions never decrease; several transactions can share one. */
+  /** Records a commit. Versions never decrease; several transactions can share a version. */
   record(version: number, committedAtMs: number, writes: Writes): void {
     this.#younger.record(version, committedAtMs, writes);
   }
