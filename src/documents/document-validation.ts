@@ -54,9 +54,9 @@ import { NULL_ARGUMENT, newArgument, sandboxRun, storedArgument } from "./sandbo
 const ATTEMPT_COUNT_MAX = 20;
 
 /**
- * Checks that users are allowed to write design documents, and applies validation functions to all
- * other documents. Must be the last hook of every database, so that it judges edits as changed by
- * other hooks.
+ * Rejects design documents of users who are not administrators of the database, and applies
+ * validation functions to all other documents. Must be the last hook of every database, so that it
+ * judges edits as changed by other hooks.
  */
 export const VALIDATION_HOOK: DatabaseHook = {
   appliesTo: () => true,

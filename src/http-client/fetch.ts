@@ -133,7 +133,7 @@ class ObservedBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Whether a body can be read only once. Its request cannot be repeated. */
+/** Whether a body can be read only once, so that its request cannot be repeated. */
 export function isStream(body: RequestBody | undefined): boolean {
   return typeof body === "object" && !(body instanceof Uint8Array);
 }

@@ -52,7 +52,8 @@ export interface RunningBuild {
   /** Worker that runs the build; undefined if the worker was just expelled. */
   readonly worker: Worker | undefined;
   /**
-   * Number of documents processed, and number of documents in the database when the build began.
+   * `doneCount`: number of documents processed. `totalCount`: number of documents in the database
+   * when the build began.
    */
   readonly doneCount: number;
   readonly totalCount: number;

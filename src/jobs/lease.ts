@@ -45,7 +45,7 @@ export interface LeaseRenewer {
 /** A renewer prepared for one lease. */
 export interface ReadyRenewer {
   start(term: LeaseTerm): Lease;
-  /** Frees its resources and ends the lease, if one was started. Idempotent. */
+  /** Frees the resources of the renewer, and ends its lease if one was started. Idempotent. */
   stop(): Promise<void>;
 }
 

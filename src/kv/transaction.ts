@@ -37,7 +37,7 @@ export interface RangeOptions {
 
 /** Read operations. They are serializable, except those of `snapshot`. */
 export interface ReadTransaction {
-  /** The same reads without read conflicts. */
+  /** The same reads, without read conflict ranges. */
   readonly snapshot: ReadTransaction;
   get(key: Key): Promise<Value | undefined>;
   /**

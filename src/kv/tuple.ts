@@ -16,7 +16,7 @@ import { copyBytes } from "./key-bytes.ts";
 import { PackBuffer } from "./pack-buffer.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
 
-/** A 64-bit float, packed as one even if its value is an integer. */
+/** A 64-bit float, packed as a float even if its value is an integer. */
 export class Double {
   readonly value: number;
 

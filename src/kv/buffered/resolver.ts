@@ -211,7 +211,7 @@ class WaitingWrites {
   }
 }
 
-/** Whether a written range overlaps `read`. */
+/** Whether a written range overlaps the range `read`. */
 function overlaps(range: WrittenRange, { begin, end }: TextInterval): boolean {
   if (begin >= range.end) return false;
   return end === undefined ? range.begin <= begin : range.begin < end;
