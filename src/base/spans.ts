@@ -5,7 +5,7 @@
 
 /** All spans with their attributes. Values never contain secrets. */
 export interface SpanAttributes {
-  /** A run of a job or a command. Endpoints are given in display form. */
+  /** A run of a job, or of a command. Endpoints are given in display form. */
   "replication.run": {
     readonly "replication.id": string;
     readonly "replication.source": string;

@@ -114,7 +114,7 @@ export class JsonElements {
     }
   }
 
-  /** Returns the buffered bytes followed by `last`. */
+  /** Empties the buffer. Returns its bytes, followed by `last`. */
   #take(last: Uint8Array): Uint8Array[] {
     const taken = [this.#open.finish(), last];
     this.#open = new Utf8Writer(HELD_BYTES_EXPECTED);

@@ -239,7 +239,7 @@ export class JsonValue {
     return found < 0 ? undefined : new JsonValue(this.#whole, rows, found);
   }
 
-  /** The decoded string; undefined for any other value. */
+  /** The decoded string; undefined for a value that is not a string. */
   get string(): string | undefined {
     const start = this.#at(VALUE_START);
     return this.#whole[start] === QUOTE
