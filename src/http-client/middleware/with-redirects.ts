@@ -1,6 +1,7 @@
 /**
  * Follows redirects of a single request. Credentials are sent only to their own origin: a different
- * host, port or scheme gets the request without them (`couch_replicator_httpc` sends them along).
+ * host, port or scheme gets the request without them (`couch_replicator_httpc` sends them to any
+ * origin).
  */
 import { withoutIdentity } from "../connection.ts";
 import { type Fetch, type FetchRequest, isStream, RequestFailedError } from "../fetch.ts";
