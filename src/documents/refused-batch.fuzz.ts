@@ -89,7 +89,7 @@ test("each valid item is accepted once, and each invalid item is refused once, i
   );
 });
 
-test("the number of writes is at most the bound for the numbers of invalid items and of all items", async () => {
+test("the number of writes does not exceed the documented bound", async () => {
   await fc.assert(
     fc.asyncProperty(fc.oneof(batch, rareGuilt), fc.boolean(), async (given, bothHalvesFirst) => {
       const target = new Target(given.guilty);

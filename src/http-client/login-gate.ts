@@ -184,8 +184,9 @@ export function settleLogin(
 }
 
 /**
- * Returns the gate if this credential has to wait because the server rejected a login. If no
- * credential is passed, returns the gate if all rejected credentials have to wait.
+ * Returns the state of the gate if this credential has to wait because the server rejected a login,
+ * and `undefined` otherwise. If no credential is passed, returns the state if all rejected
+ * credentials have to wait.
  */
 export function closedGate(
   stored: LoginRecord,
@@ -285,9 +286,9 @@ export type SettleLogin = (verdict: LoginVerdict, answer?: LoginAnswer) => Promi
 /** Gates of all accounts. */
 export interface LoginGates {
   /**
-   * Waits until the login is allowed, and returns a function that must be called with its outcome.
-   * Waits for logins in progress, and for the pause of a credential that was never tried. Rejects
-   * with a LoginGatedError or with `signal.reason`.
+   * Waits until the login is allowed, and returns a function that must be called with the outcome
+   * of the login. Waits for logins in progress, and for the pause of a credential that was never
+   * tried. Rejects with a LoginGatedError or with `signal.reason`.
    */
   enter(login: Login, signal: AbortSignal): Promise<SettleLogin>;
   /** Records the verdict on a credential that was admitted because it had been accepted before. */

@@ -250,7 +250,7 @@ export class PendingQueue {
       .map(({ key }) => key);
   }
 
-  /** Returns due jobs of one queue. The search begins with a random queue. */
+  /** Returns due jobs of the first queue that has any, beginning with a random queue. */
   async #anywhere(
     tx: Transaction,
     queues: readonly Queue[],

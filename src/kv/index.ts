@@ -1,6 +1,7 @@
 /**
- * The ordered transactional key-value layer: FoundationDB's semantics on every engine. For engines
- * without transactions that buffer their writes, the folder `buffered` provides them.
+ * The ordered transactional key-value layer: FoundationDB's semantics on every engine. The folder
+ * `buffered` implements transactions with buffered writes, for engines that have no such
+ * transactions.
  */
 export type { StoreCommit } from "./buffered/buffered-transaction.ts";
 export { BufferedTransaction } from "./buffered/buffered-transaction.ts";

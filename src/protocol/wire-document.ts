@@ -219,8 +219,8 @@ function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined
 }
 
 /**
- * Parses a scalar value. Returns an empty object for any array or object, which is invalid in all
- * members of an attachment.
+ * Parses a scalar value. Returns an empty object for an array or object, because neither is valid
+ * in any member of an attachment.
  */
 function scalar(value: JsonValue): unknown {
   const isScalar = !value.isObject && !value.isArray;

@@ -52,7 +52,7 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
   async function repeated(request: FetchRequest, { login, secret }: Given): Promise<FetchResponse> {
     const { response, verdict, answer } = await judged(request, secret, await fetch(request));
     if (verdict !== "refused" && verdict !== "locked") return response;
-    // Concurrent requests count as one attempt.
+    // Concurrent requests with the same password are reported once.
     if (proven.delete(keyOf(login))) await gates.report(login, verdict, answer);
     return response;
   }
