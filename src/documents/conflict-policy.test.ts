@@ -96,7 +96,7 @@ describe("the winning leaf", () => {
     [{ resolve: "last_write", field: "at" }, [5, 5], 0],
     [{ resolve: "last_write", field: "at" }, [undefined, 0], 1],
     [{ resolve: "longest_history" }, [1, 2], 0],
-  ] as const)("under the policy %j, for the values %j, has index %i", (policy, values, expected) => {
+  ] as const)("under %j, for the values %j, has index %i", (policy, values, expected) => {
     expect(
       winningLeaf(
         policy,
@@ -109,7 +109,7 @@ describe("the winning leaf", () => {
     [[false, true, true], 1],
     [[false, false], 0],
     [[true, true], 0],
-  ])("under the policy `remote`, for leaves whose `isRemote` is %j, has index %i", (remote, expected) => {
+  ])("under `remote`, for leaves with `isRemote` %j, has index %i", (remote, expected) => {
     const leaves = remote.map((isRemote) => leaf(1, isRemote));
     expect(winningLeaf({ resolve: "remote" }, leaves)).toBe(expected);
   });

@@ -14,7 +14,7 @@ class Target {
 
   async write(items: readonly number[]): Promise<RefusedBatch<number, number>[]> {
     this.events.push(["write", ...items]);
-    // Reports the number of items written together as the cause.
+    // The cause of the refusal is the number of items that were written together.
     if (items.some((item) => this.guilty.has(item))) return [{ items, cause: items.length }];
     for (const item of items) this.events.push(["taken", item]);
     return [];

@@ -1,4 +1,7 @@
-/** Error codes of this layer, with the same meaning on every engine, and FoundationDB's numbers. */
+/**
+ * Error codes of this layer. They have the same meaning on every engine. Comments name the
+ * corresponding FoundationDB errors.
+ */
 import { errorCode, OperationalError } from "../base/index.ts";
 
 const MESSAGES = {

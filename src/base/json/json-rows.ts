@@ -19,7 +19,7 @@ export const NEXT = 4;
 
 export const BACKSLASH = 0x5c;
 
-/** Decodes the string from `start` to `end`, including its quotes. */
+/** Decodes the JSON string whose text, including its quotes, is from `start` to `end`. */
 export function stringText(bytes: Uint8Array, start: number, end: number): string {
   if (isSpelled(bytes, start, end)) return JSON.parse(utf8Slice(bytes, start, end));
   return utf8Slice(bytes, start + 1, end - 1);
