@@ -156,7 +156,7 @@ export class Semaphore {
 }
 
 /**
- * Runs the tasks returned by `next`, as many concurrently as `turns` allows, until it returns
+ * Runs the tasks returned by `next`, as many concurrently as `turns` allows, until `next` returns
  * undefined. The first failure aborts the other tasks. Settles when all tasks have ended; `next`
  * must reject after a task has failed, and after the signal has aborted.
  */

@@ -182,8 +182,8 @@ class DocumentValidation implements WriteValidation {
   readonly #signal: AbortSignal | undefined;
   readonly #verdicts = new Verdicts();
   /**
-   * Holds the functions once read rather than the promise, so that callers need not await in the
-   * common case of a database without validation functions.
+   * Holds the functions rather than a promise of them, so that callers need not await in the common
+   * case of a database without validation functions.
    */
   readonly #validators = new WeakMap<
     Transaction,

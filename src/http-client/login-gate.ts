@@ -10,7 +10,7 @@
  *     the account;
  *   - a credential that a user has just entered passes immediately.
  *
- * Everything here is pure. Times are wall time in milliseconds.
+ * All functions here are pure. Times are wall time in milliseconds.
  */
 import { backoff, OperationalError, smallest } from "../base/index.ts";
 

@@ -124,9 +124,8 @@ export class Collation {
   /**
    * Appends the key of a string: the primary level, terminated by 0, then the accent and case
    * levels, each terminated by 0. After a character without a weight, the key continues with the
-   * string itself instead. Returns false if such a character was found. If a key is a prefix of
-   * another key, the next byte of the longer key is FF. Stops at `lengthMax` bytes, with a small
-   * overshoot.
+   * string itself. Returns false if such a character was found. If a key is a prefix of another
+   * key, the next byte of the longer key is FF. Stops at `lengthMax` bytes, with a small overshoot.
    */
   append(out: number[], text: string, lengthMax: number): boolean {
     let hasGap = false;
