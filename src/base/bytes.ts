@@ -6,7 +6,7 @@ const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 export const EMPTY_BYTES: Uint8Array = new Uint8Array(0);
 
-/** Buffer for encoding short strings, which are then copied into an array of their size. */
+/** Buffer for encoding short strings, which are then copied into an array of the exact length. */
 const scratch = new Uint8Array(49_152);
 /** UTF-8 needs at most three bytes per UTF-16 code unit. */
 export const BYTES_PER_UNIT_MAX = 3;

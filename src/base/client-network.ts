@@ -6,7 +6,7 @@ const MAPPED_GROUPS = [0, 0, 0, 0, 0, 0xffff];
 
 /**
  * Returns the part of an address that a client cannot change at will: its IPv4 address, or the /64
- * network of its IPv6 address. Counters and limits per address use it.
+ * network of its IPv6 address. It identifies the client in counters and limits per address.
  */
 export function clientNetwork(address: string): string {
   if (!address.includes(":")) return address;

@@ -1,4 +1,7 @@
-/** Structured concurrency: no call returns while one of its promises is pending. */
+/**
+ * Structured concurrency: no call returns while one of its promises is pending, except `mapAtOnce`
+ * after a failure.
+ */
 import { abortWith } from "./abort.ts";
 
 /**
@@ -44,7 +47,7 @@ export async function allTogether<Results extends readonly unknown[] | readonly 
 
 /**
  * Calls `visit` for each item, at most `countMax` concurrently. After a failure no more items are
- * visited, and the call rejects with the first failure. `visit` may be synchronous.
+ * visited, and the call rejects with the first failure. `visit` can be synchronous.
  */
 export async function forEachConcurrent<Item>(
   items: readonly Item[],
@@ -70,8 +73,8 @@ export async function forEachConcurrent<Item>(
 
 /**
  * Returns the result of `work` for each item. Awaits the first item alone, so that the other items
- * can use values that it cached; then starts all of them before awaiting any. Creates no promise
- * for synchronous results.
+ * can use values that it cached; then starts all of them before awaiting any. After a failure,
+ * rejects without waiting for items in progress. Creates no promise for synchronous results.
  */
 export async function mapAtOnce<Item, Result>(
   items: readonly Item[],
@@ -88,7 +91,7 @@ export async function mapAtOnce<Item, Result>(
       if (result instanceof Promise && !isFirst) isThere = false;
     }
   } catch (error) {
-    // Await the items already started.
+    // `Promise.all` also handles later rejections of the items already started.
     results.length = index;
     results.push(Promise.reject(error));
     isThere = false;
@@ -127,7 +130,10 @@ export class Semaphore {
     }
   }
 
-  /** Begins a turn, which ends with `leave`. Returns a promise if the caller has to wait for it. */
+  /**
+   * Begins a turn, which ends with `leave`. Returns a promise if the caller has to wait for its
+   * turn.
+   */
   enter(): Promise<void> | undefined {
     if (this.#count >= this.#countMax) return new Promise((resolve) => this.#waiting.push(resolve));
     this.#count++;
@@ -150,7 +156,7 @@ export class Semaphore {
 }
 
 /**
- * Runs the tasks returned by `next`, as many concurrently as `turns` allows, until it returns
+ * Runs the tasks returned by `next`, as many concurrently as `turns` allows, until `next` returns
  * undefined. The first failure aborts the other tasks. Settles when all tasks have ended; `next`
  * must reject after a task has failed, and after the signal has aborted.
  */

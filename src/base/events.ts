@@ -147,7 +147,7 @@ export interface Events {
     readonly keyCount: number;
     readonly byteCount: number;
   };
-  /** A background deletion is complete; the counts include all nodes. */
+  /** A background deletion is complete. The counts cover the work of all nodes. */
   "kv.removed": {
     readonly kind: string;
     readonly subject: string;
@@ -178,7 +178,10 @@ export interface Events {
   "replication.checkpoint": { readonly source: string };
   /** An operator acted on a job. */
   "replication.controlled": Decision & { readonly action: string };
-  /** Documents written and bytes transferred by a run since its previous such event. */
+  /**
+   * Documents written and bytes transferred by a run since the previous event of this type for the
+   * run.
+   */
   "replication.copied": {
     readonly jobId: string;
     readonly documentCount: number;

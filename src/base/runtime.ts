@@ -62,7 +62,7 @@ export interface GzipOptions {
   readonly flushesEach?: boolean;
 }
 
-/** Compression streams: attachments are stored compressed, and may be requested uncompressed. */
+/** Compression streams: attachments are stored compressed, and can be requested uncompressed. */
 export interface Compression {
   /** Compresses a complete value, faster than as a stream. */
   gzipWhole(bytes: Uint8Array, options: Pick<GzipOptions, "level">): Promise<Uint8Array>;

@@ -5,7 +5,7 @@
 
 /** All spans with their attributes. Values never contain secrets. */
 export interface SpanAttributes {
-  /** A run of a job or a command. Endpoints are given in display form. */
+  /** A run of a job, or of a command. Endpoints are given in display form. */
   "replication.run": {
     readonly "replication.id": string;
     readonly "replication.source": string;
@@ -20,7 +20,7 @@ export interface SpanAttributes {
 export type SpanName = keyof SpanAttributes;
 
 export interface Spans {
-  /** Runs `work` within a span, which fails if `work` does. */
+  /** Runs `work` within a span. If `work` fails, the span is marked as failed. */
   run<Name extends SpanName, T>(
     name: Name,
     attributes: SpanAttributes[Name],

@@ -69,7 +69,7 @@ describe("values of a field", () => {
     ["2026-01-01T00:00:01Z"],
   ];
 
-  test("are ordered by time in every format, after invalid values", () => {
+  test("are ordered by time in all formats, and invalid values come first", () => {
     const ranked = ascending.flatMap((values, rank) => values.map((value) => ({ value, rank })));
     for (const left of ranked) {
       for (const right of ranked) {
@@ -96,7 +96,7 @@ describe("the winning leaf", () => {
     [{ resolve: "last_write", field: "at" }, [5, 5], 0],
     [{ resolve: "last_write", field: "at" }, [undefined, 0], 1],
     [{ resolve: "longest_history" }, [1, 2], 0],
-  ] as const)("by %j of %j is number %i", (policy, values, expected) => {
+  ] as const)("under %j, for the values %j, has index %i", (policy, values, expected) => {
     expect(
       winningLeaf(
         policy,
@@ -109,7 +109,7 @@ describe("the winning leaf", () => {
     [[false, true, true], 1],
     [[false, false], 0],
     [[true, true], 0],
-  ])("of remote leaves %j is number %i", (remote, expected) => {
+  ])("under `remote`, for leaves with `isRemote` %j, has index %i", (remote, expected) => {
     const leaves = remote.map((isRemote) => leaf(1, isRemote));
     expect(winningLeaf({ resolve: "remote" }, leaves)).toBe(expected);
   });

@@ -90,7 +90,10 @@ export function winningLeaf(
   return best;
 }
 
-/** Value of a member that orders writes: whole units, and the digits of their fraction. */
+/**
+ * Time of a write: a number, or a time in seconds since the epoch. `fraction` contains the digits
+ * after the decimal point of the seconds.
+ */
 export interface WriteTime {
   readonly kind: "number" | "time";
   readonly units: number;
@@ -116,7 +119,7 @@ const TIME =
   /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2}(?::\d{2})?)(?:[.,](\d{1,30}))?([Zz]|[+-]\d{2}:?\d{2})?)?$/;
 
 /**
- * Returns the value of a number up to 2^53, or of a date or time of ISO 8601 (UTC without an
+ * Returns the value of a number up to 2^53, or of an ISO 8601 date or time (in UTC if it has no
  * offset); undefined for any other value.
  */
 export function writeTimeOf(value: unknown): WriteTime | undefined {

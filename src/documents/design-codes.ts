@@ -37,7 +37,7 @@ interface Known {
 
 export class DesignCodes {
   readonly #known = new Map<string, Known>();
-  /** Reads in progress, shared among callers because a document may be long. */
+  /** Reads in progress, shared among callers because a document can be long. */
   readonly #reading = new Map<string, Promise<Known | undefined>>();
   #byteCount = 0;
 
@@ -55,7 +55,10 @@ export class DesignCodes {
     return read?.isValidator ? read.code : undefined;
   }
 
-  /** Returns the code; `undefined` if the document is gone or the caller may not read it. */
+  /**
+   * Returns the code; `undefined` if the document does not exist or the caller has no permission to
+   * read it.
+   */
   async code(
     tx: ReadTransaction,
     database: Database,
@@ -82,7 +85,8 @@ export class DesignCodes {
     for (;;) {
       const shared = this.#reading.get(codeId);
       if (shared === undefined) break;
-      // The shared read may have failed in another transaction; this transaction may still succeed.
+      // The shared read might have failed in another transaction; this transaction might still
+      // succeed.
       const known = await shared.catch(() => undefined);
       if (known?.code !== undefined || (known !== undefined && !isKept)) return known;
     }

@@ -50,7 +50,7 @@ export async function compilationFault(
   for await (const { view, kind } of viewFunctions(design)) {
     const path = ["views", view, kind];
     try {
-      // A call without runs only compiles the code.
+      // A call with an empty list of runs compiles the code without running it.
       await sandbox.call({
         codeId,
         code: [body.bytes],

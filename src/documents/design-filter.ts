@@ -17,8 +17,8 @@ const CALL_SIZES: BatchSizes<Document> = {
 };
 
 /**
- * `design/name`: a filter function, or with `view` the map function of a view, for which a document
- * passes if the function emits a row.
+ * The filter `design/name`: a filter function, or the map function of a view. A document passes a
+ * map function if the function emits a row.
  */
 export interface FilterName {
   readonly kind: "filter" | "view";

@@ -1,5 +1,5 @@
 /**
- * The members of a design document that the server itself needs. The document may be several
+ * The members of a design document that the server itself needs. The document can be several
  * megabytes long.
  */
 import { type JsonValue, outlineJsonYielding, type Yielder } from "../base/index.ts";

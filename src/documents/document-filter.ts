@@ -11,7 +11,7 @@ import { documentArgument } from "./sandbox-run.ts";
  */
 export type DocumentFilter = (documents: readonly Document[]) => Promise<boolean[]>;
 
-/** Passes documents whose wire form matches the selector. */
+/** Returns a filter that passes documents whose wire form matches the selector. */
 export function matchingFilter(
   selector: DocumentSelector,
   functions: DesignFunctions & SelectorLimits,

@@ -1,5 +1,5 @@
 /**
- * A selector applied to documents, either immediately or, if that would block others, in the
+ * A selector applied to documents, in this thread or, if it would block other requests, in the
  * sandbox.
  */
 import { type JsonText, parseJson, printJson } from "../base/index.ts";

@@ -54,9 +54,9 @@ import { NULL_ARGUMENT, newArgument, sandboxRun, storedArgument } from "./sandbo
 const ATTEMPT_COUNT_MAX = 20;
 
 /**
- * Checks the right to write design documents, and applies validation functions to all other
- * documents. Must be the last hook of every database, so that it judges edits as changed by other
- * hooks.
+ * Rejects design documents of users who are not administrators of the database, and applies
+ * validation functions to all other documents. Must be the last hook of every database, so that it
+ * judges edits as changed by other hooks.
  */
 export const VALIDATION_HOOK: DatabaseHook = {
   appliesTo: () => true,
@@ -81,7 +81,7 @@ async function judgeDesign(
   return context.validation.judge(tx, database, edit, context);
 }
 
-/** Runs a transaction that writes users' edits, and the validation of these edits. */
+/** Validates users' edits, and runs the transaction that writes them. */
 export async function transactValidated<T>(
   kv: KeyValueStore,
   functions: DesignFunctions,
@@ -95,7 +95,8 @@ export async function transactValidated<T>(
         try {
           return await body(tx, validation);
         } finally {
-          // Also after an error, because the error may be due to an edit without a verdict.
+          // Also required after an error, because an edit without a verdict might have caused the
+          // error.
           validation.requireVerdicts(tx);
         }
       }, options);
@@ -181,8 +182,8 @@ class DocumentValidation implements WriteValidation {
   readonly #signal: AbortSignal | undefined;
   readonly #verdicts = new Verdicts();
   /**
-   * Holds the functions once read rather than the promise, so that callers need not await in the
-   * common case of a database without validation functions.
+   * Holds the functions rather than a promise of them, so that callers need not await in the common
+   * case of a database without validation functions.
    */
   readonly #validators = new WeakMap<
     Transaction,

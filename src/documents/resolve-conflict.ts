@@ -257,7 +257,7 @@ export class ConflictResolution {
       async (tx) => {
         const database = await databases.open(tx, name);
         const isCurrent = (await database.resolutions.policy(tx))?.text === policyText;
-        // Without a conflict, the row would never be removed.
+        // If the document no longer has a conflict, nothing would ever remove the row.
         if (!isCurrent || (await database.conflicts.find(tx, id)) === undefined) return;
         database.resolutions.setUnresolved(tx, id, { leavesDigest, reason });
       },
@@ -266,7 +266,9 @@ export class ConflictResolution {
   }
 }
 
-/** Calls the function of a policy. Without runs, only compiles it. Throws a SandboxError. */
+/**
+ * Calls the function of a policy. With no runs, only compiles the function. Throws a SandboxError.
+ */
 export async function callFunction(
   { runtime, functions }: Pick<ConflictParts, "runtime" | "functions">,
   {
@@ -296,9 +298,9 @@ export async function callFunction(
 }
 
 /**
- * Checks the text that the function returned, because the function may have tampered with results.
- * As in requests, text that CouchDB does not accept is rejected, because the document could not be
- * replicated to CouchDB.
+ * Checks the text that the function returned, because the function might have tampered with
+ * results. As in requests, text that CouchDB does not accept is rejected, because the document
+ * could not be replicated to CouchDB.
  */
 function validJson(text: string): string {
   try {

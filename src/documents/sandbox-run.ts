@@ -32,12 +32,12 @@ export const NULL_ARGUMENT: SandboxArgument = {
   pieces: () => [utf8Encode("null")],
 };
 
-/** Returns a stored document with its revisions as an argument. */
+/** Returns the argument for a stored document with its revisions. */
 export function storedArgument(document: Document): SandboxArgument {
   return documentArgument(document, { revisions: true });
 }
 
-/** Returns a stored document, rendered with `options`, as an argument. */
+/** Returns the argument for a stored document, rendered with `options`. */
 export function documentArgument(document: Document, options: RenderOptions = {}): SandboxArgument {
   return {
     length: document.body.length,
@@ -46,7 +46,7 @@ export function documentArgument(document: Document, options: RenderOptions = {}
   };
 }
 
-/** Returns a document that has not been written yet as an argument. */
+/** Returns the argument for a document that has not been written yet. */
 export function newArgument(document: RenderedDocument): SandboxArgument {
   return {
     length: document.body.length,

@@ -48,7 +48,7 @@ function edit(id: string, { bodyLength = 2, revisionCount = 1 } = {}): DocumentE
   return { mode: "replicated", id, deleted: false, body, attachments: [], revisions };
 }
 
-test("a refused edit is reported in its position, and the other edits are written", async () => {
+test("a refused edit is reported at its position, and the other edits are written", async () => {
   const store = new Store();
   await store.write(["a", "b", "bad", "d", "e"].map((id) => edit(id)));
   expect(store.reported).toEqual([

@@ -31,7 +31,7 @@ export interface EditsWriting {
   settled(edit: DocumentEdit, outcome: WriteOutcome): void;
   /** Called for an edit that the store refuses even when it is written alone. */
   refused(edit: DocumentEdit, error: unknown): void;
-  /** Yields to the event loop between transactions, because a store may commit without waiting. */
+  /** Yields to the event loop between transactions, because some stores commit without yielding. */
   readonly yielder?: Yielder;
 }
 

@@ -25,8 +25,8 @@ export interface Connection {
   readonly proxyUrl?: string;
   readonly tls?: TlsSettings;
   /**
-   * Generation of the connection. A higher number opens new connections, for cases where existing
-   * ones may be dead without having been reset.
+   * Generation of the connection. A request with a higher number opens a new connection, because
+   * existing ones might be dead without having been reset.
    */
   readonly generation?: number;
   /**

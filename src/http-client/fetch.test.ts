@@ -22,7 +22,7 @@ function openObserver(name: string, reported: string[], waiting?: Promise<void>)
   };
 }
 
-test("observers of a body are called for each piece before its reader, and at the end", async () => {
+test("observers of a body are called for each piece before the reader receives it, and once at the end", async () => {
   const reported: string[] = [];
   let release = (): void => {};
   const gate = new Promise<void>((resolve) => {

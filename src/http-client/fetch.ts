@@ -22,8 +22,8 @@ export interface FetchRequest {
   /** Proxy and certificates. Default: a direct connection with the system's certificates. */
   readonly connection?: Connection;
   /**
-   * Root URL of the server, with a trailing slash, if the request may be batched with others to the
-   * same server. The response must be short and prompt, and may be buffered.
+   * Root URL of the server, with a trailing slash. Set if the request is allowed to be batched with
+   * others to the same server. Its response must be short and prompt, and might be buffered.
    */
   readonly batchRoot?: string;
   readonly signal: AbortSignal;
@@ -133,7 +133,7 @@ class ObservedBody implements AsyncIterable<Uint8Array> {
   }
 }
 
-/** Whether a body can be read only once. Its request cannot be repeated. */
+/** Whether a body can be read only once, so that its request cannot be repeated. */
 export function isStream(body: RequestBody | undefined): boolean {
   return typeof body === "object" && !(body instanceof Uint8Array);
 }

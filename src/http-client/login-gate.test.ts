@@ -120,7 +120,7 @@ test("an opening for one credential remains until that credential is tried, and 
   expect(account.try("new", "refused", 2 * SEC)).toBe(76 * SEC);
 });
 
-test("an accepted credential of a user replaces the rejected credentials, whose pauses continue", () => {
+test("an accepted credential of a user replaces the rejected ones, which still have to wait", () => {
   const account = openAccount();
   expect(account.try("wrong", "refused", 0)).toBe("refused");
   account.open({ credential: "right" });

@@ -6,11 +6,11 @@
  *   - at most four logins of an account fail, or are under way, within five minutes;
  *   - after a rejection, one attempt passes every 75 s, and the wait of a rejected password doubles
  *     each time;
- *   - a password that was accepted more recently passes immediately, unless the server has locked
+ *   - a password whose last attempt was accepted passes immediately, unless the server has locked
  *     the account;
  *   - a credential that a user has just entered passes immediately.
  *
- * Everything here is pure. Times are wall time in milliseconds.
+ * All functions here are pure. Times are wall time in milliseconds.
  */
 import { backoff, OperationalError, smallest } from "../base/index.ts";
 
@@ -72,8 +72,8 @@ interface RefusedCredential {
   readonly count: number;
   readonly atMs: number;
   /**
-   * Whether a credential supplied by a user was accepted after this one was rejected. Jobs may then
-   * no longer use the rejected credential.
+   * Whether a credential supplied by a user was accepted after this one was rejected. If so, jobs
+   * are no longer allowed to use the rejected credential.
    */
   readonly isReplaced?: boolean;
 }
@@ -97,12 +97,15 @@ const WINDOW_MS = 330_000;
  * reserved for operators and for credentials whose wait is over.
  */
 const UNTRIED_FAILURES_MAX = 2;
-/** Pauses after a rejection. With the shortest pause, at most four attempts fit into the window. */
+/**
+ * Pauses after a rejection. With the shortest pause, at most four attempts fit into CouchDB's
+ * window of 300 s.
+ */
 const PAUSE_MS = { min: 75_000, max: 3_600_000 };
-/** Timeout after which a login counts as failed, because its process may have died. */
+/** Timeout after which a login counts as failed, because its process might have died. */
 const CLAIM_MS = 60_000;
 /**
- * Maximum number of credentials remembered per account. A forgotten credential still waits like a
+ * Maximum number of credentials remembered per account. A forgotten credential is treated like a
  * new one.
  */
 const CREDENTIALS_MAX = 32;
@@ -119,8 +122,8 @@ export type Admission =
     };
 
 /**
- * Decides whether a login may be tried now. `id` identifies the attempt. Calling this again with
- * the same `id` is idempotent.
+ * Decides whether a login is allowed now. `id` identifies the attempt. Calling this again with the
+ * same `id` is idempotent.
  */
 export function admitLogin(
   stored: LoginRecord,
@@ -181,8 +184,9 @@ export function settleLogin(
 }
 
 /**
- * Returns the gate if this credential has to wait because the server rejected a login. If no
- * credential is passed, returns the gate if all rejected credentials have to wait.
+ * Returns the state of the gate if this credential has to wait because the server rejected a login,
+ * and `undefined` otherwise. If no credential is passed, returns the state if all rejected
+ * credentials have to wait.
  */
 export function closedGate(
   stored: LoginRecord,
@@ -195,8 +199,8 @@ export function closedGate(
   if (refused.length === 0 && lockout === undefined) return undefined;
   const rejected = refused.filter(({ isReplaced }) => !isReplaced).map((one) => one.credential);
   const asked = credential === undefined ? rejected : [credential];
-  // After a lockout no credential passes. If no credential was rejected, an arbitrary one is
-  // checked.
+  // After a lockout no credential passes. If no credential was rejected, the pause is that of a
+  // credential never tried.
   const untilMs = smallest(
     (asked.length === 0 ? [""] : asked).map((one) => nextAttemptMs(record, one)),
   );
@@ -282,9 +286,9 @@ export type SettleLogin = (verdict: LoginVerdict, answer?: LoginAnswer) => Promi
 /** Gates of all accounts. */
 export interface LoginGates {
   /**
-   * Resolves when the login may be tried, with a function to which its outcome must be passed.
-   * Waits for logins in progress, and for the pause of a credential that was never tried. Rejects
-   * with a LoginGatedError or with `signal.reason`.
+   * Waits until the login is allowed, and returns a function that must be called with the outcome
+   * of the login. Waits for logins in progress, and for the pause of a credential that was never
+   * tried. Rejects with a LoginGatedError or with `signal.reason`.
    */
   enter(login: Login, signal: AbortSignal): Promise<SettleLogin>;
   /** Records the verdict on a credential that was admitted because it had been accepted before. */

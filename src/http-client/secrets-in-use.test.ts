@@ -30,7 +30,10 @@ const ENCODINGS: Readonly<Record<string, (text: string) => string>> = {
 };
 
 const cases = Object.entries(ENCODINGS);
-/** Nested encodings. Upper case is never the outer one, because it destroys most encodings. */
+/**
+ * Nested encodings. Conversion to upper case is never the outer encoding, because it destroys most
+ * encodings.
+ */
 const pairs = cases
   .filter(([name]) => name !== "in upper case")
   .flatMap(([outer, encode]) =>
@@ -53,11 +56,14 @@ test.each([...cases, ...pairs])("hides a secret that a server repeats %s", (_, e
   expect(redacted).toMatch(/^no access for .*\*{5}.*, sorry$|^\(withheld/su);
 });
 
-test.each([[], ["other-secret"]])("hides the passwords of URLs, knowing %j", (...known) => {
-  const text = "no route to http://proxy:of-others@b.example:80/a nor https://jan@c.example/";
-  const shown = "no route to http://proxy:*****@b.example:80/a nor https://jan@c.example/";
-  expect(secrets(...known).redact(text)).toBe(shown);
-});
+test.each([[], ["other-secret"]])(
+  "hides the passwords of URLs if the known secrets are %j",
+  (...known) => {
+    const text = "no route to http://proxy:of-others@b.example:80/a nor https://jan@c.example/";
+    const shown = "no route to http://proxy:*****@b.example:80/a nor https://jan@c.example/";
+    expect(secrets(...known).redact(text)).toBe(shown);
+  },
+);
 
 test("text without secrets is unchanged", () => {
   const text = "Name or password is incorrect: https://a.example/db?x=%20 \\u00e9 &amp; dGV4dA==";

@@ -1,9 +1,9 @@
 /**
  * The secrets that a job has sent to servers and proxies, so that no string with a secret is stored
- * or shown. A server may repeat a request in its error message, in any encoding. A string that
+ * or shown. A server can repeat a request in its error message, in any encoding. A string that
  * contains a secret in any usual encoding, or in nested encodings, is withheld as a whole. Jobs do
- * not share these secrets, because a server that responds with guesses would learn from the masks
- * which guesses are credentials of other jobs.
+ * not share these secrets. Otherwise a server could guess credentials of other jobs: a correct
+ * guess in its response would be masked.
  */
 import { base64Decode, EMPTY_BYTES, hexDecode } from "../base/index.ts";
 
@@ -56,8 +56,8 @@ export class SecretsInUse {
   }
 
   /**
-   * Removes secrets, and the passwords of all URLs, from a string and truncates it to `lengthMax`,
-   * in this order.
+   * Removes secrets and the passwords of all URLs from a string, and then truncates the string to
+   * `lengthMax`.
    */
   redact(text: string, lengthMax = TEXT_LENGTH_MAX): string {
     const begun = text.slice(0, Math.min(TEXT_LENGTH_MAX, lengthMax * 2));
@@ -72,7 +72,7 @@ export class SecretsInUse {
 
   /**
    * Whether a peer's value that must be kept unchanged, such as a sequence, contains a secret in
-   * any encoding. Very short secrets are ignored: any value may contain them by chance.
+   * any encoding. Very short secrets are ignored: any value can contain them by chance.
    */
   isRepeatedIn(value: unknown): boolean {
     if (this.#known.size === 0 || typeof value === "number") return false;
@@ -87,7 +87,7 @@ export class SecretsInUse {
   }
 
   /**
-   * Masks secrets that appear verbatim. `isCut`: the text was truncated, so its end may be the
+   * Masks secrets that appear verbatim. `isCut`: the text was truncated, so its end might be the
    * start of a secret.
    */
   #masked(text: string, isCut = false): string {
@@ -229,7 +229,8 @@ function base64Text(run: string, offset: number): string {
   // A single trailing character encodes no byte.
   const whole = groups.length % 4 === 1 ? groups.slice(0, -1) : groups;
   const decoded = utf8(base64Decode(whole, { isPadded: false }) ?? EMPTY_BYTES);
-  // Ignores a decoded text with unreadable bytes: most words of a sentence are valid base64.
+  // Ignores a decoded text with unreadable bytes, because most words of a sentence are valid
+  // base64.
   return READABLE.test(decoded.replace(HIDDEN, "")) ? decoded : run;
 }
 

@@ -47,7 +47,7 @@ export class SessionLogin implements GrantSource {
   async obtain(): Promise<GrantOutcome> {
     const authorization = basicAuthorization(this.#credentials);
     let { response, text } = await this.#ask({});
-    // A server may require authentication even for the login (`require_valid_user`). A wrong
+    // Some servers require authentication even for the login (`require_valid_user`). A wrong
     // password is not sent twice.
     const wantsPassword = response.status === 401 && response.headers.has("www-authenticate");
     if (wantsPassword && !isWrongPassword(text)) {

@@ -12,11 +12,14 @@ export interface Grant {
   readonly headers: Readonly<Record<string, string>>;
   /** Time of renewal; infinite for a grant that does not expire. */
   readonly renewAtMs: number;
-  /** Time until which the grant may still be used if renewal fails. */
+  /** Time until which the grant is used if renewal fails. */
   readonly endsAtMs: number;
 }
 
-/** Outcome of a login. `refused`: the credentials are wrong; status and text are the response's. */
+/**
+ * Outcome of a login. `refused`: the credentials are wrong; `status` and `text` are those of the
+ * response.
+ */
 export type GrantOutcome =
   | { readonly kind: "granted"; readonly grant: Grant }
   | { readonly kind: "refused"; readonly status: number; readonly text?: string };
@@ -96,7 +99,7 @@ export class SharedGrant {
       return { kind: "granted", grant };
     }
     if (isPaused && this.#failure !== undefined) throw this.#failure;
-    // The renewal serves all waiting requests, so none of them may cancel it.
+    // The renewal serves all waiting requests, so none of them is allowed to cancel it.
     this.#renewal ??= this.#renew().finally(() => {
       this.#renewal = undefined;
     });

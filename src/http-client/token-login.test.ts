@@ -131,7 +131,7 @@ test("a revoked token is replaced once, and the request is repeated", async () =
   expect(tokenRequests()).toHaveLength(2);
 });
 
-test("while a token endpoint fails, it is asked again after growing pauses, and its error is reported", async () => {
+test("a failing token endpoint is asked again after growing pauses, and its error is reported", async () => {
   const { ask, time, tokenRequests } = open(
     () => ({ status: 503, body: "down s+&é" }),
     undefined,
@@ -149,12 +149,12 @@ test("while a token endpoint fails, it is asked again after growing pauses, and 
     await time.run(at);
     await expect(ask()).rejects.toMatchObject(failure);
   }
-  // Pauses of 5 s at least, then 8 s, 16 s and 30 s.
+  // The pauses are 5 s (the minimum), then 8 s, 16 s and 30 s.
   expect(tokenRequests().length).toBeGreaterThan(20);
   expect(tokenRequests().length).toBeLessThan(25);
 });
 
-test("while a token endpoint fails or refuses, a valid token is used until it ends", async () => {
+test("a valid token is used until it expires while its token endpoint fails or refuses", async () => {
   const { ask, time, tokenRequests, lastToken } = open((count) => {
     if (count === 1) return undefined;
     return count % 2 === 0 ? { status: 500 } : { status: 400, body: '{"error":"invalid_client"}' };

@@ -25,7 +25,9 @@ export const IAM_TOKEN_URL = "https://iam.cloud.ibm.com/identity/token";
  * do not renew simultaneously.
  */
 const RENEW_RATIO = { min: 0.7, max: 0.8 };
-/** Assumed lifetime of a token that does not state one. A token that ends earlier causes a 401. */
+/**
+ * Assumed lifetime of a token that does not state one. A token that expires earlier causes a 401.
+ */
 const LIFE_SEC_DEFAULT = 300;
 /** Bounds of the lifetime. The minimum limits the rate of token requests. */
 const LIFE_SEC = { min: 1, max: 86_400 };
@@ -35,7 +37,7 @@ const ANSWER_BYTES_MAX = 65_536;
 const TOKEN_LENGTH_MAX = 16_384;
 /** Pauses after failed requests. */
 const PAUSE_MS = { min: 1000, max: 30_000 };
-/** Maximum number of characters of a value from the response that a message shows. */
+/** Maximum number of characters that a message shows of a value from the response. */
 const SHOWN_LENGTH_MAX = 100;
 
 export interface IamCredentials {
@@ -98,7 +100,8 @@ export function oauthRequest(client: OAuthClient, assertion?: string): TokenRequ
   if (authMethod === "client_secret_post") {
     return { form: { ...form, client_id: clientId, client_secret: secret }, secrets: [secret] };
   }
-  // RFC 6749 §2.3.1: both are form-encoded first, unlike the credentials of HTTP's Basic scheme.
+  // RFC 6749 §2.3.1: the client's id and secret are form-encoded first, unlike the credentials of
+  // HTTP's Basic scheme.
   const pair = base64Encode(utf8Encode(`${formEncode(clientId)}:${formEncode(secret)}`));
   return { form, authorization: `Basic ${pair}`, secrets: [secret, formEncode(secret), pair] };
 }
@@ -108,7 +111,7 @@ export class TokenLogin implements GrantSource {
   readonly #url: string;
   readonly #request: () => TokenRequest;
 
-  /** `request` is called for each token, because an assertion may have been renewed. */
+  /** `request` is called for each token, because an assertion might have been renewed. */
   constructor(parts: TokenLoginParts, url: string, request: () => TokenRequest) {
     this.#parts = parts;
     this.#url = url;
@@ -225,7 +228,7 @@ function parseToken(
   return { kind: "granted", token, lifeSec };
 }
 
-/** Returns undefined for an invalid lifetime. Some servers send it as a string. */
+/** Returns undefined for an invalid lifetime. Some servers send the lifetime as a string. */
 function lifeOf(value: unknown): number | undefined {
   if (value === undefined || value === null) return LIFE_SEC_DEFAULT;
   const isText = typeof value === "string" && /^\d{1,15}$/.test(value);
@@ -241,7 +244,7 @@ function shown(value: unknown): string {
   return String(JSON.stringify(value)).slice(0, SHOWN_LENGTH_MAX);
 }
 
-/** Hides a password and the query, which may contain a key. */
+/** Hides a password and the query, which can contain a key. */
 function shownUrl(url: string): string {
   return maskCredentials(url).replace(/\?.*$/s, "");
 }

@@ -8,7 +8,7 @@ export type WaitReason = "budget" | "limiter";
 const REASONS: readonly WaitReason[] = ["budget", "limiter"];
 
 /**
- * Minimum fraction of the time for which a cause must have delayed a run's requests to be reported.
+ * A cause is reported only if it delayed the run's requests for at least this fraction of the time.
  */
 const PART_MIN = 0.5;
 

@@ -32,7 +32,7 @@ export interface Wanted {
   readonly sortFields: readonly string[];
   /**
    * Names that the query requests: none, the name of the design document, or the names of the
-   * design document and the index. The prefix `_design/` may be missing.
+   * design document and the index. The prefix `_design/` can be missing.
    */
   readonly useIndex: readonly string[];
   readonly allowFallback: boolean;
@@ -179,7 +179,7 @@ function isTextSearch(term: unknown): boolean {
   return name === "$default" || name === "$text" || isTextSearch(argument);
 }
 
-/** Returns the fields among `required` that a matching document may lack. */
+/** Returns the fields among `required` that a matching document can lack. */
 function missingFields(selector: unknown, required: readonly string[]): readonly string[] {
   let missing = required;
   const terms = [selector];

@@ -13,7 +13,7 @@
  *     continues with the string itself, in code point order.
  *
  * At the primary level, keys therefore agree with the comparer up to and including the first gap.
- * Accents and case follow; for unusual combinations of accents, the order may differ from ICU's. A
+ * Accents and case follow; for unusual combinations of accents, the order can differ from ICU's. A
  * range read is widened to the primary level (`index-key.ts`), and the selector is applied to each
  * document. Strings that compare as equal have the same key, unless the key contains a gap, or a
  * letter of the strings has several marks.
@@ -123,9 +123,9 @@ export class Collation {
 
   /**
    * Appends the key of a string: the primary level, terminated by 0, then the accent and case
-   * levels, each terminated by 0. After a character without a weight, the string follows instead.
-   * Returns false if such a character was found. If a key is a prefix of another key, the next byte
-   * of the longer key is FF. Stops at `lengthMax` bytes, with a small overshoot.
+   * levels, each terminated by 0. After a character without a weight, the key continues with the
+   * string itself. Returns false if such a character was found. If a key is a prefix of another
+   * key, the next byte of the longer key is FF. Stops at `lengthMax` bytes, with a small overshoot.
    */
   append(out: number[], text: string, lengthMax: number): boolean {
     let hasGap = false;
@@ -148,7 +148,7 @@ export class Collation {
   /**
    * Appends the primary level without its terminator: a prefix of the keys of all strings that are
    * equal at that level. Returns false if a character has no weight or the level exceeds
-   * `lengthMax`; keys with this prefix may then belong to lower or higher strings.
+   * `lengthMax`; keys with this prefix can then belong to lower or higher strings.
    */
   appendPrimary(out: number[], text: string, lengthMax: number): boolean {
     return this.#appendPrimary(out, text, lengthMax, () => {}) && out.length < lengthMax;

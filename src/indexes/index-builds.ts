@@ -17,8 +17,8 @@ export const INDEX_JOB_TYPE = "index";
 /** Number of documents per page, adapted to the sizes of the documents. */
 const PAGE = { countMin: 1, countFirst: 10, countMax: 500, bytesAim: 500_000 };
 /**
- * Number of conflicts after which the page size is reduced, so that concurrent writers make
- * progress.
+ * Maximum number of retries of a page after conflicts. The page size is then reduced, because a
+ * smaller page conflicts with fewer writers.
  */
 const CONFLICTS_MAX = 3;
 /**
@@ -52,7 +52,8 @@ export interface RunningBuild {
   /** Worker that runs the build; undefined if the worker was just expelled. */
   readonly worker: Worker | undefined;
   /**
-   * Number of documents processed, and number of documents in the database when the build began.
+   * `doneCount`: number of documents processed. `totalCount`: number of documents in the database
+   * when the build began.
    */
   readonly doneCount: number;
   readonly totalCount: number;

@@ -43,7 +43,7 @@ const VIEW_BYTES_MAX = 4 * DEFINITION_LENGTH_MAX;
 
 /**
  * Returns the valid index definitions in a design document; empty unless its language is `query`.
- * Parses only the views that are short enough to be valid, because the document may be several
+ * Parses only the views that are short enough to be valid, because the document can be several
  * megabytes long.
  */
 export async function definitionsOf(

@@ -58,7 +58,7 @@ export interface EntryRange {
 
 /**
  * Restriction of one field, in index order: a single value, or inclusive bounds, either of which
- * may be absent.
+ * can be absent.
  */
 export type FieldRange =
   | { readonly equal: unknown }
@@ -87,7 +87,7 @@ export class IndexKeys {
   }
 
   /**
-   * Returns a range that contains every entry whose values may lie in the ranges of the leading
+   * Returns a range that contains every entry whose values can lie in the ranges of the leading
    * fields. The range is wider than requested where keys are inexact.
    */
   range(ranges: readonly FieldRange[]): EntryRange {
@@ -113,8 +113,8 @@ export class IndexKeys {
 
   /**
    * Appends a value, truncated to its maximum length. For the key of an entry, also collects the
-   * strings of the value in `texts`. For a bound of a range, `texts` is absent; a value that has
-   * several byte forms in keys is then omitted.
+   * strings of the value in `texts`. For a bound of a range, `texts` is absent, and a value that
+   * can have several byte forms in keys is omitted.
    */
   #append(
     out: number[],
@@ -137,7 +137,7 @@ export class IndexKeys {
 
   /**
    * Appends a value. Returns true if the value contains a character without a collation weight. If
-   * `texts` is absent, also returns true if equal values may have different bytes.
+   * `texts` is absent, also returns true if equal values can have different bytes.
    */
   #appendValue(out: number[], value: unknown, lengthMax: number, texts?: number[]): boolean {
     if (typeof value === "string") {

@@ -36,7 +36,7 @@ export interface Indexing {
 }
 
 export interface IndexedDocument {
-  /** Returns `undefined` if the field does not exist. */
+  /** Returns the value at a path, or `undefined` if the field does not exist. */
   valueAt(path: readonly string[]): unknown;
   /**
    * Whether the stored JSON of `value`, which is the value at `path`, is the text that

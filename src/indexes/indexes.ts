@@ -153,7 +153,7 @@ export interface Entry {
 
 export interface EntriesOptions {
   readonly range: EntryRange;
-  /** Position after which to start. The entry at this position may no longer exist. */
+  /** Position after which to start. The entry at this position might no longer exist. */
   readonly after: Uint8Array | undefined;
   readonly descending: boolean;
   readonly limit: number;
@@ -203,7 +203,7 @@ export class Indexes {
   }
 
   /**
-   * Returns the indexes of the database, in order of creation. Their entries may be outdated;
+   * Returns the indexes of the database, in order of creation. Their entries might be outdated;
    * `renew` rebuilds them.
    */
   async list(tx: ReadTransaction, database: HookedDatabase): Promise<readonly Index[]> {
@@ -228,7 +228,9 @@ export class Indexes {
     return false;
   }
 
-  /** Registers the definitions of all design documents. */
+  /**
+   * Registers the definitions of all design documents, and replaces indexes with outdated entries.
+   */
   async renew(tx: Transaction, database: HookedDatabase): Promise<void> {
     const ids = new Set((await this.list(tx, database)).map(({ stored }) => stored.design));
     for await (const { id } of designDocuments(tx, database)) ids.add(id);
@@ -351,8 +353,8 @@ export class Indexes {
   }
 
   /**
-   * Registers the indexes that the design documents define, and removes indexes that are no longer
-   * defined.
+   * Registers the indexes that the design documents define. Removes indexes that are no longer
+   * defined, or whose entries have another version.
    */
   async #followDesigns(
     tx: Transaction,

@@ -7,7 +7,7 @@
  * the job.
  *
  * The estimate counts the choices of this process that have not been committed: they are in
- * progress or failed with a conflict. Failed choices decay as later choices succeed.
+ * progress or failed with a conflict. The count of failed choices decays as later choices succeed.
  */
 import type { Random } from "../base/index.ts";
 import type { Transaction } from "../kv/index.ts";

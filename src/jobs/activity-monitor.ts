@@ -51,7 +51,7 @@ export class ActivityMonitor {
       const { timeoutSec = UNKNOWN_TYPE_SEC, formerTimeoutSec = UNKNOWN_TYPE_SEC } = timeout ?? {};
       const isKnown = timeoutSec === seenTimeoutSec;
       // Requeues jobs without activity since the last pass. Skipped after a change of the timeout,
-      // because the time since the last pass may be shorter than the new timeout.
+      // because the time since the last pass might be shorter than the new timeout.
       if (seenUntil !== undefined && isKnown) await this.#requeue(seenUntil);
       seenUntil = until;
       seenTimeoutSec = timeoutSec;

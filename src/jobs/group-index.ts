@@ -104,7 +104,7 @@ export class GroupIndex {
 
   /**
    * Returns the time at which the next group in the index `later` becomes due, or `undefined` if
-   * the queue has no group there.
+   * the index contains no group of the queue.
    */
   async nextDueSec(tx: ReadTransaction, queue: Queue): Promise<number | undefined> {
     const { entries } = await tx.getRangePage(this.#keys.later.range({ queue }), { limit: 1 });

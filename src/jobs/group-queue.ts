@@ -43,7 +43,8 @@ export type GroupedPlan = JobPlan & { readonly group: string };
 
 /**
  * A key before which the queue has no job. A command that removes many jobs in one transaction
- * starts reading there; otherwise it would read past all rows that it has cleared, once per job.
+ * starts reading at this key; otherwise it would read past all rows that it has cleared, once per
+ * job.
  */
 interface Beginning {
   readonly emptyUntil: Key;
@@ -136,8 +137,8 @@ export class GroupQueue {
     beginnings.set(name, reading);
     const page = await tx.getRangePage({ begin, end: rows.end }, { limit: 1 });
     const [first] = page.entries;
-    // If a job has entered the queue during the read, `enter` has deleted this entry, which may be
-    // outdated.
+    // If a job entered the queue during the read, `enter` deleted this entry, because the row read
+    // might no longer be the first.
     if (beginnings.get(name) === reading) {
       beginnings.set(name, { emptyUntil: first?.key ?? rows.end, isRead: true });
     }
@@ -324,7 +325,10 @@ export class GroupQueue {
     await this.#index.move(tx, queue, group, { kind: "ready" }, this.#index.placeFor(rest));
   }
 
-  /** Removes a random one of the groups with the lowest standings from the list, and returns it. */
+  /**
+   * Removes a randomly chosen group with one of the lowest standings from `candidates`, and returns
+   * this group.
+   */
   #choose(candidates: Candidate[]): Candidate {
     const lowest = candidates[0] as Candidate;
     const isSimilar = ({ generation, score }: Candidate): boolean =>

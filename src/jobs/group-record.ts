@@ -71,7 +71,8 @@ export function decodeFairShare(value: Uint8Array): FairShareGeneration {
 }
 
 /**
- * Converts an unpacked double to a number. A double with an integer value is unpacked as a wrapper.
+ * Converts an unpacked double to a number. A double with an integer value is unpacked as a wrapper
+ * object.
  */
 export function toNumber(item: unknown): number {
   const value = item instanceof Double ? item.value : item;

@@ -143,8 +143,8 @@ export class Groups {
   }
 
   /**
-   * Returns the number of additional jobs of the group that may run. If the group has a limit,
-   * conflicts with every start and end of its jobs.
+   * Returns the number of additional jobs of the group that are allowed to run. If the group has a
+   * limit, the transaction conflicts with every start and end of the group's jobs.
    */
   async room(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
     const value = await tx.get(this.#keys.groupLimit.key({ type, group }));
@@ -153,7 +153,7 @@ export class Groups {
   }
 
   /**
-   * Whether the group has a limit. A snapshot read, so the result may be outdated; callers check
+   * Whether the group has a limit. A snapshot read, so the result might be outdated; callers check
    * again soon.
    */
   async isLimited(tx: ReadTransaction, type: JobType, group: string): Promise<boolean> {
@@ -162,11 +162,10 @@ export class Groups {
 
   /**
    * Returns the groups at or above their limit in which this worker should stop jobs, with the
-   * number of jobs to stop. Cluster-wide, a group should stop the jobs in excess of its limit. It
-   * should also make room for its due jobs, by stopping one running job for each due job, up to
-   * `limit`. This worker stops its proportional part of that number, rounded up. `held` is the
-   * number of jobs that this worker runs, by group; `labels` are the labels of this worker. A
-   * snapshot read.
+   * number of jobs to stop. Cluster-wide, the number for a group is the number of running jobs
+   * above its limit, plus its number of due jobs (at most `limit`). This worker stops its
+   * proportional part of that number, rounded up. `held` is the number of jobs that this worker
+   * runs, by group; `labels` are the labels of this worker. A snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
@@ -224,7 +223,7 @@ export class Groups {
   /**
    * Returns the groups in `running` that should give up slots, highest standing first. They yield
    * to the next group: the one with the lowest standing among those with a job due at `dueBySec`
-   * for a worker with these labels. The next group itself is listed last, because its due jobs may
+   * for a worker with these labels. The next group itself is listed last, because its due jobs can
    * replace its own running jobs. A snapshot read.
    */
   async givingWay(
@@ -263,7 +262,9 @@ export class Groups {
     return new Set(higher.map(({ group }) => group));
   }
 
-  /** Returns the group with the lowest standing that has a job due at `dueBySec`. */
+  /**
+   * Returns the group with the lowest standing among the groups that have a job due at `dueBySec`.
+   */
   async #next(
     tx: ReadTransaction,
     type: JobType,
@@ -291,8 +292,8 @@ export class Groups {
   }
 
   /**
-   * Returns the earliest due time of the due jobs that a worker with one of these sets of labels
-   * may run, or `undefined` if no group has such a job. Reads every ready group, in several
+   * Returns the earliest due time of the due jobs that a worker with one of these sets of labels is
+   * allowed to run, or `undefined` if no group has such a job. Reads every ready group, in several
    * transactions if necessary.
    */
   async longestDueSec(
@@ -321,8 +322,8 @@ export class Groups {
 
   /**
    * Returns the due time of the group's first pending job, possibly in the past, or `undefined` if
-   * no job is pending. In queues of jobs that require labels, the group must be ready; otherwise
-   * its jobs there are ignored.
+   * no job is pending. A queue of jobs that require labels is considered only if the group is ready
+   * in it.
    */
   async firstDueSec(
     tx: ReadTransaction,

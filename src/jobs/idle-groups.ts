@@ -31,7 +31,10 @@ export class IdleGroups {
     this.#counts = counts;
   }
 
-  /** Checks up to `limit` groups after `after`, in name order. */
+  /**
+   * Checks up to `limit` groups after `after`, in name order, and removes the records of unused
+   * groups.
+   */
   async forget(
     tx: Transaction,
     type: JobType,

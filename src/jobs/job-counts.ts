@@ -40,15 +40,18 @@ export class JobCounts {
     return stateCounts(counts);
   }
 
-  /** Returns the number of running jobs of a group. Conflicts with transactions that change it. */
+  /**
+   * Returns the number of running jobs of a group. Conflicts with transactions that change this
+   * number.
+   */
   async running(tx: ReadTransaction, type: JobType, group: string): Promise<number> {
     return decodeCounter(await tx.get(this.#key(type, "running", group)));
   }
 
   /**
    * Reads up to `limit` groups after `after`, in name order, including groups that no longer have
-   * jobs. Returns the groups without pending jobs, and the last group read as a cursor (undefined
-   * at the end). A snapshot read.
+   * jobs. Returns the groups without pending jobs. Also returns the last group read, as a cursor
+   * (undefined at the end). A snapshot read.
    */
   async groupsPage(
     tx: ReadTransaction,
@@ -65,8 +68,8 @@ export class JobCounts {
   }
 
   /**
-   * Returns up to `limit` groups after `after`, in name order. Includes all groups that ever had a
-   * job, unless they were removed since. A snapshot read.
+   * Returns up to `limit` groups after `after`, in name order. Includes groups that no longer have
+   * jobs, unless their counters were removed. A snapshot read.
    */
   async groupNames(
     tx: ReadTransaction,

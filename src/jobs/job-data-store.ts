@@ -51,7 +51,10 @@ export class JobDataStore {
     return this.#data.get(tx, job);
   }
 
-  /** Reads the request of a job that is known to have one. Checking this would cost a read. */
+  /**
+   * Reads the request of a job that is known to have one. Checking whether it has one would cost
+   * another read.
+   */
   getRequest(tx: ReadTransaction, job: JobName): Promise<JobData | undefined> {
     return this.#request.get(tx, job);
   }
@@ -159,8 +162,8 @@ class JsonRows {
   }
 
   /**
-   * Returns the rows of an object, given its first row. Most objects have only one row, which every
-   * write includes.
+   * Returns the rows of an object, given its first row. A first row shorter than a chunk is the
+   * only row.
    */
   async #read(
     tx: ReadTransaction,

@@ -189,7 +189,7 @@ export function jobsBelow({ job }: JobKeys, type: JobType, prefix: string): KeyB
   return { begin, end: prefixEnd(begin) };
 }
 
-/** Returns the range of the waiting jobs of a type, with a group, that require labels. */
+/** Returns the range of the pending jobs of a type that have a group and require labels. */
 export function labelledBelow({ groupPending }: JobKeys, type: JobType): KeyBounds {
   // Removes the terminator of the nested tuple, so that tuples with labels match.
   const begin = groupPending.prefixKey({ queue: [type] }).subarray(0, -1);

@@ -35,7 +35,7 @@ export class JobNotes {
 
   /**
    * Returns the notes after `afterId` ("" for the first) up to `lastId` (undefined for the last),
-   * by job id. The job of a note may no longer exist. Also reads the rows of data between the
+   * by job id. The job of a note might no longer exist. Also reads the rows of data between the
    * notes.
    */
   async between(

@@ -12,7 +12,7 @@ export interface JobChange {
   /** New data and request, if they were written. */
   readonly data: JobData | undefined;
   readonly request: JobData | undefined;
-  /** Whether the run ended because its worker was lost. The job is then queued again. */
+  /** Whether the run ended because its worker was lost. If so, the job is queued again. */
   readonly isLost: boolean;
   /**
    * Returns the current data and request, reading the values that this transaction did not write.

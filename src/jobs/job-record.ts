@@ -15,8 +15,9 @@ import type { JobData, JobFacts, JobTerms, RunningFacts, TypeTimeout } from "./j
 import { type Labels, NO_LABELS } from "./labels.ts";
 
 /**
- * Format of a job. A job with a request, labels or both has one of the next three formats. A node
- * without support for these values therefore refuses the job instead of losing them.
+ * Format of a job with neither a request nor labels. `WITH_REQUEST` and `WITH_LABELS` are added to
+ * it for a job with these values, so that a node without support for them refuses the job instead
+ * of losing them.
  */
 const FORMAT = 3;
 const WITH_REQUEST = 1;
@@ -35,7 +36,7 @@ const PENDING = 0;
 const RUNNING = 1;
 const FINISHED = 2;
 
-/** Size of all chunks of a job's data but the last, below the store's limit of 100,000 bytes. */
+/** Size of each chunk of a job's data except the last, below the store's limit of 100,000 bytes. */
 export const DATA_CHUNK_BYTES = 90_000;
 
 export function encodeWaiting(

@@ -32,8 +32,8 @@ export class JobSubscription {
   /** The job at the start of the subscription. */
   readonly job: Job;
   /**
-   * The values reported last. If the due time of a pending job is different, the job has run in the
-   * meantime without being observed.
+   * The values reported last. If a pending job has a different due time than reported, it has run
+   * in the meantime without being observed.
    */
   #signs: JobSigns | undefined;
   readonly #ended = new AbortController();
@@ -98,8 +98,8 @@ export class JobSubscriptions {
   }
 
   /**
-   * Returns `undefined` if the job does not exist. The subscription of a finished job has already
-   * ended.
+   * Subscribes to the changes of a job. Returns `undefined` if the job does not exist. The
+   * subscription of a finished job has already ended.
    */
   async subscribe(name: JobName): Promise<JobSubscription | undefined> {
     const observation = await this.#kv.read((tx) => this.#jobs.observe(tx, name));
@@ -164,8 +164,8 @@ export class JobSubscriptions {
   }
 
   /**
-   * Settles when one of the jobs may have changed, a subscription has ended, the time limit passed,
-   * or the signal aborts.
+   * Settles when one of the jobs might have changed, a subscription has ended, the time limit has
+   * passed, or the signal aborts.
    */
   async #anyChange(
     looks: readonly Look[],
@@ -180,7 +180,7 @@ export class JobSubscriptions {
     );
     const fired = looks.map(({ changed }) => changed.fired(over.signal));
     const timer = leftMs === Number.POSITIVE_INFINITY ? [] : [clock.sleep(leftMs, over.signal)];
-    // After a failed watch, the jobs are read again, because a change may have been missed.
+    // After a failed watch, the jobs are read again, because a change might have been missed.
     await Promise.race([...fired, ...timer]).catch(() => {});
     over.abort(OVER);
     await Promise.allSettled([...fired, ...timer]);

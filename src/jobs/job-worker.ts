@@ -71,8 +71,7 @@ export class JobWorker {
       } catch (error) {
         if (errorCode(error) !== "JOBS_WORKER_EXPELLED") throw error;
         trace.event("jobs.worker-lost", (error as WorkerExpelledError).details);
-        // Pauses before registering again, because whatever delayed the renewal may continue for a
-        // while.
+        // Pauses before registering again, because the cause of the late renewal might persist.
         await clock.sleep(this.#parts.leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});
       }
     }

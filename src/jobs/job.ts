@@ -20,7 +20,7 @@ export interface TypeTimeout {
   readonly timeoutSec: number;
   /**
    * The previous timeout; equal to the current timeout if it never changed. Jobs accepted before
-   * the change may still use the previous timeout.
+   * the change might still use the previous timeout.
    */
   readonly formerTimeoutSec: number;
 }
@@ -33,8 +33,8 @@ export interface JobName {
 /**
  * A JSON object stored with a job, opaque to the queue.
  *
- * A job has data, which its worker may write at any time, and may have a request, which does not
- * change, so that large constant parts are not rewritten with each heartbeat.
+ * A job has data, which its worker can write at any time. It can also have a request, which does
+ * not change, so that large constant parts are not rewritten with each heartbeat.
  */
 export type JobData = Readonly<Record<string, unknown>>;
 
@@ -43,7 +43,7 @@ export type Labels = readonly string[];
 
 /** Due time, group and placement of a job. */
 export interface JobPlan {
-  /** Due time in seconds since the epoch; 0 if the job may run at any time. */
+  /** Due time in seconds since the epoch; 0 if the job can run at any time. */
   readonly scheduledAtSec: number;
   /**
    * The group in which the job shares slots (`groups.ts`). Jobs without a group are ordered by due

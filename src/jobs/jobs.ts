@@ -63,7 +63,7 @@ export interface NothingDue {
   readonly enqueued: Watch;
   /**
    * Time at which the first queued job becomes due, in seconds since the epoch. Acceptors must try
-   * again then, because no watch fires. Undefined if the queue is empty.
+   * again at this time, because no watch fires. Undefined if the queue is empty.
    */
   readonly firstDueSec: number | undefined;
 }
@@ -109,7 +109,8 @@ export interface AcceptOptions extends Wanted {
 }
 
 /**
- * Number of random bytes in the notification of a worker, which must differ from the previous one.
+ * Number of random bytes in a notification of a worker. Each notification must differ from the
+ * previous one.
  */
 const CALL_BYTES = 8;
 
@@ -201,7 +202,7 @@ export class Jobs {
    *   pending            receives these values; nothing is written if they are unchanged
    *   running            runs again afterwards, with these values; its group changes immediately
    *
-   * If a request is passed, it replaces the existing one.
+   * If a request is passed, it replaces the existing request.
    *
    * CouchDB drops the new data if the job is running, or pending with the same due time; Tandem
    * keeps the new data.
@@ -426,8 +427,8 @@ export class Jobs {
   }
 
   /**
-   * Returns the number of due jobs that have a group, but that no worker may run. Reads at most
-   * `rowsMax` rows. A snapshot read.
+   * Returns the number of due jobs that have a group, but that no worker is allowed to run. Reads
+   * at most `rowsMax` rows. A snapshot read.
    */
   unplacedCount(tx: ReadTransaction, type: JobType, wanted: UnplacedWanted): Promise<number> {
     return this.#queue.unplacedCount(tx, type, wanted);
@@ -665,7 +666,9 @@ export class Jobs {
     return true;
   }
 
-  /** Returns the labels that a held job requires, which may have changed since it was accepted. */
+  /**
+   * Returns the labels that a held job requires, which might have changed since it was accepted.
+   */
   async labelsOf(tx: ReadTransaction, held: HeldJob): Promise<Labels> {
     return (await this.#heldFacts(tx, held)).labels;
   }
@@ -852,8 +855,8 @@ function jobOf({ type, id }: JobName, facts: JobFacts, { data = {}, request }: S
 }
 
 /**
- * Returns a job whose request is decoded on demand, because it may be long, and subscriptions read
- * the job repeatedly.
+ * Returns a job whose request is decoded on demand, because it might be long, and subscriptions
+ * read the job repeatedly.
  */
 function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData | undefined): Job {
   return {

@@ -1,10 +1,10 @@
 /**
- * Placement: labels of workers, and labels that a job requires. A worker may run a job if it has
- * all labels that the job requires.
+ * Placement: labels of workers, and labels that a job requires. A worker is allowed to run a job if
+ * it has all labels that the job requires.
  *
  * The pending jobs that require the same labels form a queue. A worker reads one queue for each
- * subset of its own labels. It never reads jobs that it may not run, however many other sets of
- * labels jobs require.
+ * subset of its own labels. It never reads jobs that it is not allowed to run, however many other
+ * sets of labels jobs require.
  */
 import { assert } from "../base/index.ts";
 import type { JobType, Labels } from "./job.ts";
@@ -38,7 +38,7 @@ export function labelSet(labels: Iterable<string>): Labels {
   return [...new Set(labels)].sort();
 }
 
-/** Whether a worker with labels `own` may run a job that requires `required`. */
+/** Whether a worker with labels `own` is allowed to run a job that requires `required`. */
 export function hasLabels(own: Labels, required: Labels): boolean {
   return required.every((label) => own.includes(label));
 }
@@ -61,7 +61,7 @@ export function labelsOfQueue(queue: Queue): Labels {
   return typeof queue === "string" ? NO_LABELS : queue.slice(1);
 }
 
-/** Returns the queues whose jobs a worker with these labels may run. */
+/** Returns the queues whose jobs a worker with these labels is allowed to run. */
 export function queuesFor(type: JobType, labels: Labels): readonly Queue[] {
   assert(labels.length <= WORKER_LABELS_MAX, "A worker must not have more labels than allowed");
   let sets: Labels[] = [NO_LABELS];

@@ -4,7 +4,7 @@
  * The worker measures from the start of its last successful renewal, on its own clock. Other
  * workers measure, on their own clocks, from the time at which they saw this renewal, which is
  * later. The worker abandons its jobs before the end of the lease, so it has stopped before another
- * worker may expel it. Clocks are never compared.
+ * worker can expel it. Clocks are never compared.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import { isRetryable, type KeyValueStore } from "../kv/index.ts";
@@ -36,7 +36,7 @@ export type LeaseEnding = "expelled" | "lapsed" | "stopped";
 /** Renews leases independently of the worker's event loop, if the store permits it. */
 export interface LeaseRenewer {
   /**
-   * Prepares the renewer. Must be called before the registration, because it may take longer than a
+   * Prepares the renewer. Must be called before the registration, because it can take longer than a
    * short lease: the worker would otherwise lose its lease and register again, indefinitely.
    */
   prepare(): Promise<ReadyRenewer>;
@@ -45,13 +45,13 @@ export interface LeaseRenewer {
 /** A renewer prepared for one lease. */
 export interface ReadyRenewer {
   start(term: LeaseTerm): Lease;
-  /** Frees its resources and ends the lease, if one was started. Idempotent. */
+  /** Frees the resources of the renewer, and ends its lease if one was started. Idempotent. */
   stop(): Promise<void>;
 }
 
 export interface Lease {
   /**
-   * Returns the time for which the worker may continue, on a monotonic clock. If it is not
+   * Returns the time for which the worker can continue, on a monotonic clock. If it is not
    * positive, the worker must abandon its jobs.
    */
   remainingMs(): number;
@@ -59,7 +59,7 @@ export interface Lease {
   readonly ended: Promise<LeaseEnding>;
 }
 
-/** Returns the time for which a worker may continue after the start of its last renewal. */
+/** Returns the time for which a worker can continue after the start of its last renewal. */
 export function usedLeaseMs(leaseMs: number): number {
   return leaseMs * USED_RATIO;
 }
@@ -101,7 +101,7 @@ export async function keepLease(
       onRenewed(startedAtMs);
     } catch (error) {
       if (signal.aborted) return "stopped";
-      // After a retryable error or an outage, a later renewal may succeed.
+      // After a retryable error or an outage, a later renewal might succeed.
       if (!isRetryable(error) && errorCode(error) !== "KV_UNAVAILABLE") return "lapsed";
     }
     await clock.sleep(leaseMs / RENEWALS_PER_LEASE, signal).catch(() => {});

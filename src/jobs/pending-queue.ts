@@ -22,8 +22,9 @@ import {
 } from "./labels.ts";
 
 /**
- * Probability that an acceptor tries the groups before the jobs without a group. The first value
- * applies if the acceptor's last attempt found jobs in groups; otherwise the second applies.
+ * Probability that an acceptor tries the groups before the jobs without a group.
+ * `GROUPS_FIRST_RATIO` applies if the acceptor's last attempt found jobs in groups, otherwise
+ * `GROUPS_FIRST_RATIO_UNSEEN`.
  */
 const GROUPS_FIRST_RATIO = 1 / 2;
 const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;
@@ -166,8 +167,8 @@ export class PendingQueue {
   }
 
   /**
-   * Returns the number of jobs that have a group and are due at `dueBySec`, but that no worker may
-   * run, given the labels of the workers. Reads at most `rowsMax` rows. A snapshot read.
+   * Returns the number of jobs that have a group and are due at `dueBySec`, but that no worker is
+   * allowed to run, given the labels of the workers. Reads at most `rowsMax` rows. A snapshot read.
    */
   async unplacedCount(
     tx: ReadTransaction,
@@ -249,7 +250,7 @@ export class PendingQueue {
       .map(({ key }) => key);
   }
 
-  /** Returns due jobs of one queue. The search begins with a random queue. */
+  /** Returns due jobs of the first queue that has any, beginning with a random queue. */
   async #anywhere(
     tx: Transaction,
     queues: readonly Queue[],

@@ -3,8 +3,8 @@ import { errorCode } from "../base/index.ts";
 import { isRetryable, type KeyValueStore, type Transaction } from "../kv/index.ts";
 
 /**
- * Jobs requeued per transaction: initial number, increase after a full batch, and factor after a
- * failure (CouchDB's values).
+ * Jobs requeued per transaction, with CouchDB's values. `BATCH_ROWS_FIRST`: initial number.
+ * `BATCH_ROWS_STEP`: increase after a full batch. `BATCH_FACTOR`: factor after a failure.
  */
 const BATCH_ROWS_FIRST = 1000;
 const BATCH_ROWS_STEP = 100;
@@ -40,7 +40,7 @@ export async function requeueInBatches(
   }
 }
 
-/** Whether a smaller transaction may succeed. */
+/** Whether a smaller transaction might succeed. */
 function isTooMuch(error: unknown): boolean {
   return errorCode(error) === "KV_TOO_LARGE" || isRetryable(error);
 }

@@ -26,7 +26,7 @@ export class RunMeter {
 
   /**
    * Whether a job has ended since the last call of `takeBill`. If so, the stored standing of its
-   * group may be too high.
+   * group might be too high.
    */
   get hasEnded(): boolean {
     return this.#ended.size > 0;

@@ -5,7 +5,7 @@
  *
  * A worker is judged by its count of renewals and by the observer's own clock. A worker without a
  * renewal for a whole lease is expelled, unless it renews at the same moment. The expelling worker
- * immediately requeues the jobs; if it dies meanwhile, the next worker in the ring does so.
+ * immediately requeues the jobs. If it dies meanwhile, the next worker in the ring requeues them.
  */
 import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Watch } from "../kv/index.ts";

@@ -1,7 +1,7 @@
 /**
  * Data types of workers (draft of RFC 007), which run jobs and monitor each other.
  *
- *   member       registered; its lease is renewed, and it may accept jobs
+ *   member       registered; its lease is renewed, and it can accept jobs
  *   expelled     removed from the list, because its lease lapsed or it left; its jobs are requeued
  *   (removed)    all of its jobs have been requeued
  *
@@ -30,7 +30,7 @@ export interface Worker {
   readonly labels: Labels;
   /** Wall-clock time of registration. */
   readonly sinceMs: number;
-  /** A worker that has not renewed within this time may be expelled. */
+  /** A worker that has not renewed within this time can be expelled. */
   readonly leaseMs: number;
   /** Absent if the worker runs an older version, which does not announce its program. */
   readonly program?: Program | undefined;

@@ -66,8 +66,8 @@ export class Workers {
   }
 
   /**
-   * Returns the worker, or throws if it is not a member. For transactions that only a member may
-   * commit.
+   * Returns the worker, or throws if it is not a member. For transactions that only a member is
+   * allowed to commit.
    */
   async verifyMember(tx: ReadTransaction, id: WorkerId): Promise<Worker> {
     const worker = await this.member(tx, id);
@@ -110,9 +110,9 @@ export class Workers {
   }
 
   /**
-   * Removes a member, unless it has renewed its lease since `renewalCount`. A worker that leaves
-   * voluntarily passes no count. The removed worker can no longer accept jobs. A tombstone remains
-   * until its jobs have been requeued, in batches, by any worker.
+   * Removes a member. Returns whether the member was removed. If `renewalCount` is passed, a member
+   * that has renewed its lease since this count is kept. The removed worker can no longer accept
+   * jobs. A tombstone remains until its jobs have been requeued, in batches, by any worker.
    */
   async expel(tx: Transaction, id: WorkerId, renewalCount?: number): Promise<boolean> {
     if (!(await this.isMember(tx, id))) return false;

@@ -48,8 +48,8 @@ export interface Engine {
    */
   readonly clearsRangesAtOnce?: boolean;
   /**
-   * Resolves when the store can no longer serve this process; another process may still be able to
-   * open it. Default: never.
+   * Resolves when the store can no longer serve this process; another process might still be able
+   * to open it. Default: never.
    */
   readonly failed?: Promise<KeyValueError> | undefined;
   /** Ends all watches with KV_CLOSED and frees all resources. Idempotent. */

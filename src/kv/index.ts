@@ -1,6 +1,7 @@
 /**
  * The ordered transactional key-value layer: FoundationDB's semantics on every engine. The folder
- * `buffered` adds transactions that buffer their writes to engines that lack them.
+ * `buffered` implements transactions with buffered writes, for engines that have no such
+ * transactions.
  */
 export type { StoreCommit } from "./buffered/buffered-transaction.ts";
 export { BufferedTransaction } from "./buffered/buffered-transaction.ts";

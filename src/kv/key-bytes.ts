@@ -1,4 +1,4 @@
-/** Keys, and the bounds of ranges next to them. */
+/** Keys, and range bounds derived from keys. */
 import { assert, byteText, EMPTY_BYTES } from "../base/index.ts";
 
 export type Key = Uint8Array;

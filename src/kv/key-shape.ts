@@ -7,6 +7,6 @@ export interface KeyShape {
   readonly key: string;
   /** Description of the stored value. */
   readonly value: string;
-  /** Order, lifetime and anything else that a reader of the raw store needs; may be empty. */
+  /** Order, lifetime and anything else that a reader of the raw store needs; can be empty. */
   readonly note: string;
 }

@@ -85,8 +85,8 @@ export class Keys<Of extends Elements> {
   }
 
   /**
-   * Returns the range of keys whose leading elements equal those of `first`, except that the last
-   * of these may be smaller.
+   * Returns the range of keys with the leading elements `first`, or with a smaller value in place
+   * of the last of these elements.
    */
   rangeUntil(first: First<Of>): KeyBounds {
     const tuple = this.#tuple(first);
@@ -94,7 +94,7 @@ export class Keys<Of extends Elements> {
     return { begin, end: this.#subspace.range(tuple).end };
   }
 
-  /** As `rangeUntil`, but the last element of `first` must be smaller in the key. */
+  /** Like `rangeUntil`, but excludes the keys whose last element equals that of `first`. */
   rangeBefore(first: First<Of>): KeyBounds {
     const tuple = this.#tuple(first);
     const { begin } = this.#subspace.range(tuple.slice(0, -1));

@@ -1,5 +1,5 @@
 /**
- * Opens all transactions and contains the only retry loop. A body may run several times. A call
+ * Opens all transactions and contains the only retry loop. A body can run several times. A call
  * ends when its signal aborts, its time limit passes or the store closes; after that, its body can
  * no longer access the store.
  */
@@ -95,9 +95,9 @@ export class KeyValueStore {
   }
 
   /**
-   * Sets a condition for all later commits: a transaction may write only if `check` accepts the
-   * row. The row is read in the transaction, so a concurrent change of the row is a conflict. If
-   * `check` throws, the store has failed for this process.
+   * Sets a condition for all later commits: a transaction is allowed to write only if `check`
+   * accepts the row. The row is read in the transaction, so a concurrent change of the row is a
+   * conflict. If `check` throws, the store has failed for this process.
    */
   fence(fence: Fence): void {
     this.#fence = fence;
@@ -117,7 +117,7 @@ export class KeyValueStore {
   }
 
   /**
-   * Resolves with the reason when the store can no longer serve this process. Another process may
+   * Resolves with the reason when the store can no longer serve this process. Another process might
    * be able to open it.
    */
   get failed(): Promise<KeyValueError> {
@@ -129,7 +129,7 @@ export class KeyValueStore {
     return this.#engine.isAvailable?.() ?? true;
   }
 
-  /** Whether `clearRange` may clear more than CLEARED_KEYS_MAX keys. */
+  /** Whether `clearRange` is allowed to clear more than CLEARED_KEYS_MAX keys. */
   get clearsRangesAtOnce(): boolean {
     return this.#engine.clearsRangesAtOnce ?? false;
   }
@@ -289,7 +289,7 @@ export class KeyValueStore {
     return { versionstamp };
   }
 
-  /** Returns when the next attempt may start. Throws `error` after the last attempt. */
+  /** Waits until the next attempt can start. Throws `error` after the last attempt. */
   async #prepareRetry(
     error: unknown,
     attempt: number,

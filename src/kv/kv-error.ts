@@ -1,10 +1,13 @@
-/** Error codes of this layer, with the same meaning on every engine, and FoundationDB's numbers. */
+/**
+ * Error codes of this layer. They have the same meaning on every engine. Comments name the
+ * corresponding FoundationDB errors.
+ */
 import { errorCode, OperationalError } from "../base/index.ts";
 
 const MESSAGES = {
-  /** 1020: a key that was read has changed. */
+  /** FoundationDB's error 1020: a key that was read has changed. */
   KV_CONFLICT: "The transaction conflicts with another",
-  /** 1007: the read version is older than five seconds. */
+  /** FoundationDB's error 1007: the read version is older than five seconds. */
   KV_TOO_OLD: "The transaction is too old",
   /** FoundationDB's error 2101. */
   KV_TOO_LARGE: "The transaction is too large",
@@ -12,7 +15,10 @@ const MESSAGES = {
   KV_KEY_TOO_LARGE: "The key is too large",
   /** FoundationDB's error 2103. */
   KV_VALUE_TOO_LARGE: "The value is too large",
-  /** 1021: the transaction may or may not have been committed; it will not be committed later. */
+  /**
+   * FoundationDB's error 1021: the transaction may or may not have been committed; it will not be
+   * committed later.
+   */
   KV_UNKNOWN_COMMIT: "It is not known whether the transaction was committed",
   /** FoundationDB's error 1025; also used for a closed store. */
   KV_CLOSED: "The store or the transaction is closed",
@@ -39,7 +45,7 @@ export class KeyValueError extends OperationalError {
   }
 }
 
-/** Whether nothing was written and another attempt may succeed. */
+/** Whether nothing was written and another attempt might succeed. */
 export function isRetryable(error: unknown): boolean {
   const code = errorCode(error);
   return code === "KV_CONFLICT" || code === "KV_TOO_OLD";

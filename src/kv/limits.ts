@@ -11,9 +11,9 @@ export const TRANSACTION_BYTES_MAX = 10_000_000;
 /** Number of 16-bit user versions. */
 const USER_VERSION_COUNT_MAX = 65_536;
 /**
- * Maximum number of keys that one `clearRange` may remove. The LMDB and memory engines remove keys
- * one by one. LMDB does this under the lock that all writers of all processes need. Larger ranges
- * require `removeInBackground`.
+ * Maximum number of keys that one `clearRange` is allowed to remove. The LMDB and memory engines
+ * remove keys one by one. LMDB does this under the lock that all writers of all processes need.
+ * Larger ranges require `removeInBackground`.
  */
 export const CLEARED_KEYS_MAX = 1_000;
 /**
@@ -34,7 +34,7 @@ export function checkKey(key: Key): void {
   assert(key[0] !== SYSTEM_BYTE, "A key must not begin with 0xff");
 }
 
-/** Checks a range bound, which may be after the last key and may be one byte longer than a key. */
+/** Checks a range bound, which can be after the last key and one byte longer than a key. */
 export function checkBound(key: Key): void {
   if (key.length > KEY_BYTES_MAX + 1) {
     throw new KeyValueError("KV_KEY_TOO_LARGE", { byteCount: key.length, max: KEY_BYTES_MAX });

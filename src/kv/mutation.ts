@@ -37,7 +37,7 @@ export interface TextInterval {
 
 /**
  * Everything needed to check and apply a commit. Range clears precede writes to the same keys. If
- * the store has a pool, the memory of the values may be reused once the call that receives the
+ * the store has a pool, the memory of the values can be reused once the call that receives the
  * request has returned.
  */
 export interface CommitRequest {

@@ -1,8 +1,8 @@
 /**
- * Queue of ranges that are removed in the background. The transaction that drops an object writes
- * one row here; a `Remover` clears the range page by page and then the row. The caller guarantees
- * that a queued range is never written again: its prefix contains the id of a single instance (a
- * uuid, an index number, a content id).
+ * Queue of ranges that are removed in the background. The transaction that drops an object adds one
+ * row to the queue. A `Remover` clears the range page by page, and then the row. The caller
+ * guarantees that a queued range is never written again: its prefix contains the id of a single
+ * instance (a uuid, an index number, a content id).
  */
 import { assert } from "../base/index.ts";
 import type { KeyShape } from "./key-shape.ts";
@@ -56,7 +56,7 @@ export interface RemovalOrigin {
   readonly nowMs: number;
 }
 
-/** A remover's exclusive right to the next pages, which lapses at `untilMs`. */
+/** A remover's exclusive right to remove the next pages of a range. It lapses at `untilMs`. */
 export interface RemovalClaim {
   readonly id: string;
   readonly node: string;

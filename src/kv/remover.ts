@@ -24,9 +24,9 @@ import type { Transaction } from "./transaction.ts";
  */
 const PAGE_KEYS_MAX = 500;
 const PAGE_BYTES_MAX = 524_288;
-/** Maximum number of removals per round. A round removes one page of each. */
+/** Maximum number of removals per round. A round removes one page per removal. */
 const ROUND_COUNT_MAX = 100;
-/** Validity of a claim. A page takes milliseconds and renews it. */
+/** Validity of a claim. Removing a page takes milliseconds and renews the claim. */
 const CLAIM_MS = 5_000;
 const REST_MS_MAX = 1_000;
 /** Upper bound for the wait for new removals, in case a watch is missed. */

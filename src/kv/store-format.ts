@@ -20,11 +20,11 @@ export class StoreFormat {
   }
 
   /**
-   * Whether rows of format `number` may be written. A transaction that reads "no" conflicts with
-   * the one that enables the format.
+   * Whether rows of format `number` are allowed. A transaction for which this is false conflicts
+   * with the transaction that enables the format.
    */
   async includes(tx: ReadTransaction, number: number): Promise<boolean> {
-    // Formats are never disabled, so "yes" is final.
+    // Formats are never disabled, so a true result is final.
     if (this.#seen >= number) return true;
     const format = (await this.read(tx)) ?? 0;
     this.#seen = Math.max(this.#seen, format);

@@ -143,7 +143,7 @@ class PrefixedReads implements ReadTransaction {
     const begin = await this.#bound(range.begin);
     const end = await this.#bound(range.end);
     const prefixLength = this.bounds.prefix.length;
-    // Byte limits do not count the prefix, so the page may end slightly early.
+    // Byte limits do not count the prefix, so the page can end slightly early.
     const page = await this.#reads.getRangePage({ begin, end }, options);
     const entries = page.entries.map(({ key, value }) => ({
       key: key.subarray(prefixLength),

@@ -18,7 +18,7 @@ const ID_BYTES = 16;
 
 /**
  * Maximum number of ids of crashed processes that a transaction clears, so that the clean-up does
- * not make it large.
+ * not make the transaction large.
  */
 const CLEAR_COUNT_MAX = 64;
 
@@ -51,7 +51,7 @@ export class TransactionIds {
   }
 
   /**
-   * Whether ids of crashed processes may remain. Each of the first transactions clears a page of
+   * Whether ids of crashed processes might remain. Each of the first transactions clears a page of
    * these ids.
    */
   get areOldLeft(): boolean {

@@ -15,7 +15,7 @@ export interface KeyValue {
   readonly value: Value;
 }
 
-/** A range from `begin` (inclusive) to `end` (exclusive). Either bound may be a selector. */
+/** A range from `begin` (inclusive) to `end` (exclusive). Either bound can be a selector. */
 export interface KeyRange {
   readonly begin: Key | KeySelector;
   readonly end: Key | KeySelector;
@@ -37,11 +37,11 @@ export interface RangeOptions {
 
 /** Read operations. They are serializable, except those of `snapshot`. */
 export interface ReadTransaction {
-  /** The same reads without read conflicts. */
+  /** The same reads, without read conflict ranges. */
   readonly snapshot: ReadTransaction;
   get(key: Key): Promise<Value | undefined>;
   /**
-   * Reads several keys concurrently. Returns the values in the order of the keys. Large values may
+   * Reads several keys concurrently. Returns the values in the order of the keys. Large values can
    * take several turns of the event loop; it is undefined whether the result includes writes that
    * the transaction makes in the meantime.
    */
@@ -76,11 +76,14 @@ export interface Transaction extends ReadTransaction {
    * conflict.
    */
   add(key: Key, delta: bigint): void;
-  /** Keeps the larger of the stored and the given value, as little-endian unsigned integers. */
+  /**
+   * Sets the key to the larger of the stored and the given value, as little-endian unsigned
+   * integers.
+   */
   max(key: Key, value: Value): void;
   /**
-   * Keeps the smaller of the stored and the given value in byte order. Sets the given value if the
-   * key is absent.
+   * Sets the key to the smaller of the stored and the given value in byte order, or to the given
+   * value if the key is absent.
    */
   byteMin(key: Key, value: Value): void;
   /**
@@ -119,12 +122,13 @@ export interface Commit {
 }
 
 /**
- * Notification that a key may have changed. It may fire spuriously and does not contain the change,
- * so the key has to be read again.
+ * Notification that a key might have changed. It can fire spuriously and does not contain the
+ * change, so the key has to be read again.
  */
 export interface Watch {
   /**
-   * Resolves when the key may have changed; rejects with `signal.reason`, or when the store closes.
+   * Resolves when the key might have changed; rejects with `signal.reason`, or when the store
+   * closes.
    */
   fired(signal?: AbortSignal): Promise<void>;
   /** Cancels the watch. Has no effect if it has already fired or been cancelled. */

@@ -16,7 +16,7 @@ import { copyBytes } from "./key-bytes.ts";
 import { PackBuffer } from "./pack-buffer.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "./versionstamp.ts";
 
-/** A 64-bit float, packed as one even if its value is an integer. */
+/** A 64-bit float, packed as a float even if its value is an integer. */
 export class Double {
   readonly value: number;
 
@@ -164,7 +164,7 @@ function packString(out: PackBuffer, text: string): void {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code >= 0x80) {
-      // The string is not ASCII, so it is packed from its start by the encoder.
+      // The string is not ASCII, so the encoder packs the whole string.
       out.length = start;
       const encoded = utf8Encode(text);
       assert(isWellFormed(text), "A string in a key must not contain a lone surrogate");

@@ -24,7 +24,7 @@ function cut(bytes: Uint8Array, places: readonly number[]): Uint8Array[] {
   return ends.map((end, index) => bytes.subarray(index === 0 ? 0 : ends[index - 1], end));
 }
 
-test("messages are decoded unchanged, however the input is split, and whenever its pieces arrive", () => {
+test("messages are decoded unchanged, regardless of how the input is split and when its pieces arrive", () => {
   fc.assert(
     fc.property(
       fc.array(fc.tuple(heartbeats, message), { maxLength: 8 }),

@@ -16,7 +16,7 @@ export const BATCH_MESSAGES_MAX = 100;
 export const BATCH_BODY_BYTES_MAX = 256 * 1024;
 
 /**
- * Maximum length of a head. It contains a path, which may have long names, and headers. Servers
+ * Maximum length of a head. It contains a path, which can have long names, and headers. Servers
  * limit headers to about the same length.
  */
 const HEAD_BYTES_MAX = 65_536;

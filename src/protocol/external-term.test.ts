@@ -27,7 +27,7 @@ test("a term is encoded once, and embedded unchanged", () => {
   expect(readCount).toBe(readBefore);
 });
 
-test("a list of binaries is encoded like a list of terms, also when it is encoded in pieces", () => {
+test("a list of binaries is encoded like a list of terms, even if it is encoded in pieces", () => {
   const texts = ["a", "\u00e9", "x".repeat(127), "x".repeat(128), "\u20ac".repeat(50_000), ""];
   for (const some of [[], texts.slice(0, 1), texts]) {
     expect(encodeTerm(binaries(some))).toEqual(encodeTerm(list(some.map(binary))));

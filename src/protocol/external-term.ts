@@ -101,7 +101,7 @@ function append(writer: Utf8Writer, term: Term): void {
 const SHORT_TEXT = /^[\0-\x7f]{0,127}$/;
 
 function appendBinary(writer: Utf8Writer, text: string): void {
-  // Written as text, because the writer encodes consecutive strings together. A replication may
+  // Written as text, because the writer encodes consecutive strings together. A replication can
   // have 100,000 ids.
   if (SHORT_TEXT.test(text)) writer.text(`m\0\0\0${String.fromCharCode(text.length)}${text}`);
   else writer.bytes(tagged(BINARY, 4, utf8Encode(text)));
@@ -116,8 +116,8 @@ function appendBinaries(writer: Utf8Writer, texts: readonly string[]): void {
 const HEAD_BYTES = 5;
 
 /**
- * Concatenates the encodings of the strings. A replication may have 10,000 ids, so ASCII ids are
- * encoded without any allocation, not even of an iterator.
+ * Concatenates the encodings of the strings. ASCII ids are encoded without any allocation, not even
+ * of an iterator, because a replication can have many thousands of ids.
  */
 function encodeBinaries(texts: readonly string[]): Uint8Array {
   let byteCount = HEAD_BYTES * texts.length;
@@ -169,8 +169,8 @@ function byteOf(term: Term): number | undefined {
 }
 
 /**
- * Appends a charlist as a list of UTF-8 bytes. A non-ASCII character takes several numbers of this
- * list.
+ * Appends a charlist as a list of UTF-8 bytes. A non-ASCII character becomes several elements of
+ * the list.
  */
 function appendCharlist(writer: Utf8Writer, text: string): void {
   appendList(

@@ -46,7 +46,7 @@ export function multipartLength(parts: readonly WrittenPart[], boundary: string)
   return length;
 }
 
-/** Writes a multipart body. Parts may be produced lazily. */
+/** Writes a multipart body. Parts can be produced lazily. */
 export async function* writeMultipart(
   parts: Iterable<WrittenPart> | AsyncIterable<WrittenPart>,
   boundary: string,

@@ -22,8 +22,8 @@ export interface SelectorFields {
 /** Bounds of the ids of documents that can match. */
 export interface IdBounds {
   /**
-   * Present if no id can match because an upper bound is not a string. CouchDB then reads no
-   * documents, because it compares these ids as Erlang terms.
+   * Present if no id can match because an upper bound is not a string. CouchDB compares ids with
+   * this bound as Erlang terms, and therefore reads no documents.
    */
   readonly isEmpty?: true;
   readonly low?: string;

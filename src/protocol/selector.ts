@@ -38,7 +38,7 @@ export function compileSelector(selector: Selector): (document: unknown) => bool
 
 /**
  * Throws a ProtocolError if the selector is too large or malformed. Unlike compilation, accepts
- * unknown operators and regular expressions, because other servers may support them.
+ * unknown operators and regular expressions, because other servers might support them.
  */
 export function checkSelector(selector: Selector): void {
   refuseExcess(selector);
@@ -199,7 +199,8 @@ export function fieldPath(field: string): string[] {
 }
 
 /**
- * Returns the value at a path, or `undefined` if it does not exist. Digits are indexes of arrays.
+ * Returns the value at a path, or `undefined` if it does not exist. A segment of digits is the
+ * index of an array element.
  */
 export function valueAt(document: unknown, path: readonly string[]): unknown {
   let value = document;
@@ -275,8 +276,8 @@ function listMatcher(operator: string, operand: unknown, compare: Compare): Matc
 }
 
 /**
- * Returns a test whether a value equals an element of the list. Scalars are looked up, since lists
- * of thousands of ids are common.
+ * Returns a predicate that tests whether a value equals an element of the list. Scalars are looked
+ * up, since lists of thousands of ids are common.
  */
 function listedIn(list: readonly unknown[], compare: Compare): Matcher {
   const lookupValue = (value: unknown): unknown => numberValue(value) ?? value;
@@ -291,7 +292,7 @@ function listedIn(list: readonly unknown[], compare: Compare): Matcher {
   };
 }
 
-/** Returns a test whether a string equals one of `texts` under the collation. */
+/** Returns a predicate that tests whether a string equals one of `texts` under the collation. */
 function textLookup(texts: readonly string[]): (text: string) => boolean {
   const exact = new Set(texts);
   const sorted = texts.toSorted(compareTexts);

@@ -55,7 +55,7 @@ export function encodeAttachmentName(name: string): string {
 }
 
 /**
- * Matches the scheme. In mistyped http URLs the slashes may be missing. Other schemes must have
+ * Matches the scheme. In mistyped http URLs the slashes can be missing. Other schemes must have
  * slashes, because text before a colon could otherwise be a user name.
  */
 const SCHEME = /^\s*(?:(?:[a-z][a-z0-9+.-]*:)?\/\/+|https?(?::\/*|\/+))/i;
@@ -68,9 +68,9 @@ const PORT = /^\d*(?:[/?#]|$)/;
 
 /**
  * Masks a URL for display: the password is `*****`, as in CouchDB, and so is each value of the
- * query, which may be a token. Text that is not a URL may still contain a password. Everything
+ * query, which can be a token. Text that is not a URL can still contain a password. Everything
  * between the first colon (except a port's) and the last `@` is therefore treated as the password,
- * which may contain slashes and `@`.
+ * which can contain slashes and `@`.
  */
 export function maskCredentials(url: string): string {
   const { start, end } = passwordOf(url);
@@ -79,7 +79,7 @@ export function maskCredentials(url: string): string {
 
 /**
  * Removes user, password and query values from a URL. In text that is not a URL, everything before
- * the last `@` may be a password.
+ * the last `@` can be a password.
  */
 export function stripCredentials(url: string): string {
   const { scheme, start, end } = passwordOf(url);

@@ -40,7 +40,7 @@ export interface WireAttachment {
 /** Attachment bytes inlined as base64. */
 export interface InlineContent {
   readonly kind: "inline";
-  /** The bytes, or their base64 string, which is decoded lazily because it may be long. */
+  /** The bytes, or their base64 string, which is decoded lazily because it can be long. */
   readonly data: Uint8Array | JsonValue;
 }
 
@@ -75,7 +75,7 @@ export interface WireDocument {
  */
 export const DOCUMENT_NESTING_MAX = 10_000;
 
-/** Members that a reader receives and may send back, but that have no effect on a write. */
+/** Members that a reader receives and might send back, but that have no effect on a write. */
 const IGNORED = new Set(["_revs_info", "_local_seq", "_conflicts", "_deleted_conflicts"]);
 /** Members that CouchDB keeps as part of the body (`couch_doc`). */
 const KEPT_PREFIX = "_replication_";
@@ -204,7 +204,7 @@ function openedAttachments(value: JsonValue): JsonValue {
 }
 
 /**
- * Returns the members of an attachment that are used. Inline bytes, which may be long, are not
+ * Returns the members of an attachment that are used. Inline bytes, which can be long, are not
  * scanned again.
  */
 function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined {
@@ -219,8 +219,8 @@ function attachmentMembers(attachment: JsonValue): AttachmentMembers | undefined
 }
 
 /**
- * Parses a scalar value. Returns an empty object for any array or object, which is invalid in all
- * members of an attachment.
+ * Parses a scalar value. Returns an empty object for an array or object, because neither is valid
+ * in any member of an attachment.
  */
 function scalar(value: JsonValue): unknown {
   const isScalar = !value.isObject && !value.isArray;

@@ -62,7 +62,7 @@ test("an element is returned as soon as it is complete, before the end of the ar
   expect(elements.rest).toBe('{"results" : [],"last_seq":"7 [,]"}');
 });
 
-test("any text may precede the array, and invalid UTF-8 is refused", () => {
+test("any text can precede the array, and invalid UTF-8 is refused", () => {
   for (let length = 0; length < 200; length++) {
     const elements = new JsonElements({ name: "results", elementBytesMax: 100 });
     const before = "é€😀".repeat(length);

@@ -38,9 +38,7 @@ export class JsonElements {
   readonly #arrayName: RegExp;
   readonly #nameBytesMax: number;
   readonly #elementBytesMax: number;
-  /**
-   * Bytes that have not been emitted: an incomplete element, or text that may precede the array.
-   */
+  /** Bytes of an incomplete element. */
   #open = new Utf8Writer(HELD_BYTES_EXPECTED);
   /** The text around the array, without line breaks. */
   readonly #rest = new Utf8Writer(HELD_BYTES_EXPECTED);
@@ -57,9 +55,9 @@ export class JsonElements {
   }
 
   /**
-   * Consumes the next piece. Returns the text of an array of the elements completed so far, or
-   * `undefined` if no element was completed. The caller must parse the text, which may be invalid
-   * JSON. Throws a JsonLimitError if an element or the surrounding text is too long.
+   * Consumes the next piece. Returns the elements that the piece completes, as the text of an
+   * array, or `undefined` if it completes none. The caller must parse the text, which can be
+   * invalid JSON. Throws a JsonLimitError if an element or the surrounding text is too long.
    */
   push(piece: Uint8Array): Uint8Array | undefined {
     const whole: Uint8Array[] = [];
@@ -116,7 +114,7 @@ export class JsonElements {
     }
   }
 
-  /** Returns the buffered bytes followed by `last`. */
+  /** Empties the buffer. Returns its bytes, followed by `last`. */
   #take(last: Uint8Array): Uint8Array[] {
     const taken = [this.#open.finish(), last];
     this.#open = new Utf8Writer(HELD_BYTES_EXPECTED);
@@ -133,7 +131,7 @@ export class JsonElements {
 
   #keep(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
-    // Line breaks are heartbeats and may be numerous. They are dropped, because valid strings
+    // Line breaks are heartbeats and can be numerous. They are dropped, because valid strings
     // contain none.
     this.#rest.bytes(bytes.filter((byte) => byte >= SPACE));
     if (this.#rest.length > REST_BYTES_MAX) throw new JsonLimitError("bytes", REST_BYTES_MAX);

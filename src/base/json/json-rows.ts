@@ -7,8 +7,8 @@ import { hasByte, utf8Slice } from "../bytes.ts";
  */
 export const ROW_LENGTH = 5;
 /**
- * Fields of a row. `NAME_START` and `NAME_END` enclose the name with its quotes; they are unused in
- * an array and for the outermost value.
+ * Fields of a row. The name of a member, with its quotes, is between `NAME_START` and `NAME_END`.
+ * Both are unused for an element of an array and for the outermost value.
  */
 export const NAME_START = 0;
 export const NAME_END = 1;
@@ -19,7 +19,7 @@ export const NEXT = 4;
 
 export const BACKSLASH = 0x5c;
 
-/** Decodes the string from `start` to `end`, including its quotes. */
+/** Decodes the JSON string whose text, including its quotes, is from `start` to `end`. */
 export function stringText(bytes: Uint8Array, start: number, end: number): string {
   if (isSpelled(bytes, start, end)) return JSON.parse(utf8Slice(bytes, start, end));
   return utf8Slice(bytes, start + 1, end - 1);

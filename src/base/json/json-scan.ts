@@ -46,7 +46,7 @@ export const UNLIMITED: ScanOptions = {
   isPortable: false,
 };
 
-/** The text exceeds a limit of the reader, though it may be valid JSON. */
+/** The text exceeds a limit of the reader, although it might be valid JSON. */
 export class JsonLimitError extends Error {
   override readonly name = "JsonLimitError";
   readonly limit: keyof typeof LIMITS;
@@ -68,15 +68,15 @@ export interface ScannedJson {
   readonly isWhole: true;
   /**
    * Rows of the values in text order, followed by unused rows. The NEXT of the first row is the
-   * index of the first unused one.
+   * index of the first unused row.
    */
   readonly rows: Int32Array;
   readonly repeated: RepeatedName | undefined;
 }
 
 /**
- * A duplicate name. If several objects have duplicates, the first duplicate in the object that
- * starts earliest.
+ * A duplicate name. If several objects have duplicates, this is the first duplicate in the object
+ * that starts earliest.
  */
 export interface RepeatedName {
   readonly objectStart: number;

@@ -238,7 +238,7 @@ test("a text read in pieces has the same values, wherever it is split", () => {
   );
 });
 
-test("a piece may end inside a long string", () => {
+test("a piece can end inside a long string", () => {
   const bytes = utf8Encode(`["${"x".repeat(1_000)}"]`);
   const options = { depthMax: 1, findsRepeats: false, nestingMax: 1, valueCountMax: 2 };
   const pause = scanUntil(bytes, { ...options, isPortable: true }, 500) as ScanPause;

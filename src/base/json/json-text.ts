@@ -2,7 +2,7 @@
  * Handles JSON as the text received.
  *
  * `JSON.parse` and `JSON.stringify` change documents: `12345678901234567890` loses digits, `1.0`
- * becomes `1`, and a member named `__proto__` may vanish. Document bodies are therefore stored and
+ * becomes `1`, and a member named `__proto__` can vanish. Document bodies are therefore stored and
  * forwarded as text. The functions in this file split a text, or its UTF-8 encoding, into members
  * or elements without changing a byte of them.
  */
@@ -239,7 +239,7 @@ export class JsonValue {
     return found < 0 ? undefined : new JsonValue(this.#whole, rows, found);
   }
 
-  /** The decoded string; undefined for any other value. */
+  /** The decoded string; undefined for a value that is not a string. */
   get string(): string | undefined {
     const start = this.#at(VALUE_START);
     return this.#whole[start] === QUOTE

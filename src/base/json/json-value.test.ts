@@ -72,7 +72,7 @@ describe("parseJson and printJson", () => {
   });
 });
 
-test("integers are equal only if their digits are", () => {
+test("integers are equal only if their digits are equal", () => {
   const digits = fc.bigInt({ min: -(10n ** 25n), max: 10n ** 25n });
   fc.assert(
     fc.property(digits, (integer) => {

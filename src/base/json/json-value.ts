@@ -88,7 +88,7 @@ interface OpenValue {
 
 const TOKEN = /[\s,:]*([[\]{}"]|[^\s,:[\]{}"]+)/y;
 
-/** Parses valid JSON. Iterative, since a document may be nested thousands of levels deep. */
+/** Parses valid JSON. Iterative, since a document can be nested thousands of levels deep. */
 function parseExactly(text: JsonText): unknown {
   const open: OpenValue[] = [];
   let at = 0;
@@ -131,8 +131,8 @@ function scalarOf(token: string): unknown {
   if (token === "true" || token === "false") return token === "true";
   const number = Number(token);
   const isPrinted = String(number) === token;
-  // Above 2^53, a double is printed with the fewest digits that identify it, which may denote
-  // another integer.
+  // Above 2^53, a double is printed with the fewest digits that identify it, and these digits can
+  // denote a different integer.
   const isExact = !Number.isInteger(number) || Number.isSafeInteger(number);
   return isPrinted && isExact ? number : new JsonNumber(token);
 }

@@ -13,8 +13,8 @@ import {
 import { JsonValue } from "./json-text.ts";
 
 /**
- * Number of bytes scanned per step. Small enough that the elements in them fit into the rows that a
- * scan allocates initially.
+ * Number of bytes scanned per step. Small enough that the elements of a step fit into the rows that
+ * a scan allocates initially.
  */
 const STEP_BYTES = 4_096;
 

@@ -9,8 +9,8 @@ import { BACKSLASH, isSameName, NAME_END, NAME_START, stringText } from "./json-
 /** Minimum ratio of slots to members. */
 const SLACK = 1.5;
 /**
- * Maximum average number of probes per name. If names are chosen to collide, the table exceeds it
- * and gives up.
+ * Maximum average number of probes per name. If names are chosen to collide, the table exceeds this
+ * maximum and gives up.
  */
 const LOOKS_MAX = 16;
 

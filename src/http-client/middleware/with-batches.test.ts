@@ -332,7 +332,7 @@ test("an invalid response to a batch fails all of its requests", async () => {
   }
 });
 
-test("requests aborted before or after their batch is sent leave the batch; the others get responses", async () => {
+test("requests aborted before or after their batch is sent are removed from it; the others get responses", async () => {
   const [early, late] = [new AbortController(), new AbortController()];
   const { fetch, requests } = await openBusy((request) => {
     late.abort(new Error("late"));

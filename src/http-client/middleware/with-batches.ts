@@ -1,7 +1,7 @@
 /**
- * Batches short requests to another Tandem (decision 304). While a request is in progress, further
- * requests are collected for one turn of the event loop and sent as one batch. This saves most of
- * the cost per request on both sides. Transparent to callers.
+ * Batches short requests to another Tandem (decision 304). While a request is in progress,
+ * additional requests are collected for one turn of the event loop and sent as one batch. This
+ * saves most of the cost per request on both sides. Transparent to callers.
  */
 import {
   abortable,
@@ -32,7 +32,8 @@ const BODY_BYTES_MAX = 65_536;
 /** Maximum total length of the bodies in a batch. */
 const BATCH_BYTES_MAX = 1024 * 1024;
 /**
- * Time for which no batches are sent to a server, after it rejected a batch and after a failure.
+ * Times for which no batches are sent to a server: after it rejected a batch, and after a batch
+ * failed.
  */
 const REFUSED_MS = 600_000;
 const TROUBLED_MS = 60_000;
@@ -95,7 +96,7 @@ class Batches {
   async send(request: FetchRequest): Promise<FetchResponse> {
     const { batchRoot: root, url, signal } = request;
     const body = shortBody(request);
-    // After a redirect, the URL may be that of a different server.
+    // After a redirect, the URL might be that of a different server.
     if (root === undefined || body === undefined || !url.startsWith(root)) {
       return this.#fetch(request);
     }

@@ -6,11 +6,11 @@ import { type Fetch, type FetchRequest, observeBody } from "../fetch.ts";
 
 export type BudgetUnit = "requests" | "documents" | "bytes";
 
-/** The remaining budget of an endpoint, which may be shared. */
+/** The remaining budget of an endpoint, which can be shared. */
 export interface Spending {
   /**
-   * Resolves when the amount may be spent, or has already been spent; rejects with
-   * `signal.reason`. Returns `undefined` if there is no limit.
+   * Charges the amount. Resolves when the budget allows it; rejects with `signal.reason`. Returns
+   * `undefined` if there is no limit.
    */
   spend(unit: BudgetUnit, count: number, signal: AbortSignal): Promise<void> | undefined;
 }

@@ -5,7 +5,7 @@
 import { type Compression, OperationalError } from "../../base/index.ts";
 import { type Fetch, type FetchResponse, RequestFailedError } from "../fetch.ts";
 
-/** Values that some servers send for an unencoded body. */
+/** Values of `Content-Encoding` that some servers send for an unencoded body. */
 const PLAIN: ReadonlySet<string> = new Set(["", "identity", "none", "binary", "utf-8", "utf8"]);
 
 /** Maximum number of nested codings. More indicate a decompression bomb. */
@@ -65,7 +65,7 @@ export function withDecoding(fetch: Fetch, compression: Compression): Fetch {
 }
 
 /**
- * Decodes a body. Throws an EncodingUnsupportedError before the body is read. Reading may throw an
+ * Decodes a body. Throws an EncodingUnsupportedError before the body is read. Reading can throw an
  * EncodingDamagedError.
  */
 export function decodedBody(
@@ -99,7 +99,7 @@ function decoderOf(compression: Compression, coding: string): Decode | undefined
 const GZIP_BYTE = 0x1f;
 
 /**
- * Decodes the body only if it is actually encoded. A coding may also be named by a response without
+ * Decodes the body only if it is actually encoded. A coding can also be named by a response without
  * a body, such as a 304, and by a response that a proxy has decoded.
  */
 async function* unlessPlain(

@@ -25,8 +25,8 @@ export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
 }
 
 /**
- * Returns the server's response to a rejected login as the response to the request, which the
- * server would reject too.
+ * Converts the server's response to a rejected login into the response to the request, because the
+ * server would reject the request too.
  */
 function refusal({ status, text }: GrantOutcome & { readonly kind: "refused" }): FetchResponse {
   return { status, headers: new Map(), body: bodyOf(text), discard: () => {} };

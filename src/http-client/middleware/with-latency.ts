@@ -1,6 +1,6 @@
 /**
- * Measures the time until servers start to respond. Change feeds are excluded, because they only
- * respond when there is a change.
+ * Measures the time until servers start to respond. Change feeds are excluded, because a server
+ * responds to them only when there is a change.
  */
 import type { Clock } from "../../base/index.ts";
 import type { Fetch } from "../fetch.ts";

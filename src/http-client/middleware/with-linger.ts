@@ -1,7 +1,7 @@
 /**
- * Allows a write in progress to finish when its run stops, because the server may already have the
- * whole request and would execute it after the stop was confirmed. A request whose body is still
- * being streamed is aborted immediately, because the server cannot have all of it.
+ * Allows a write in progress to finish when its run stops. The server might already have the whole
+ * request and would execute it after the stop was confirmed. A request whose body is still being
+ * streamed is aborted immediately, because the server cannot have all of it.
  */
 import { abortWith, type Clock } from "../../base/index.ts";
 import { type Fetch, type FetchRequest, observeBody, type RequestBody } from "../fetch.ts";
@@ -37,7 +37,7 @@ export function withLinger(
       const { body } = sending;
       const response = await fetch({ ...request, ...(body && { body }), signal: ending.signal });
       // The rest of the response is aborted when the run ends. The listener must be removed,
-      // because the run's signal may live for days and serve many requests.
+      // because the run's signal can live for days and serve many requests.
       const unfollow = abortWith(signal, ending);
       return {
         ...observeBody(response, { onEnd: unfollow }),

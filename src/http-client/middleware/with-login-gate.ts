@@ -10,8 +10,8 @@ import type { Login, LoginAnswer, LoginGates, LoginVerdict } from "../login-gate
 import { SecretsInUse } from "../secrets-in-use.ts";
 
 /**
- * Number of hex digits kept of a secret's digest: enough to distinguish the passwords of one
- * account.
+ * Number of hex digits of a secret's digest that are kept: enough to distinguish the passwords of
+ * one account.
  */
 const CREDENTIAL_LENGTH = 16;
 /** Maximum size of an error response that is read to find the reason of a rejected login. */
@@ -48,11 +48,11 @@ export function withLoginGate(fetch: Fetch, { digests, gates }: LoginGateParts):
     }
   }
 
-  /** Sends a request with a password that was accepted before but may have become invalid. */
+  /** Sends a request with a password that was accepted before but might have become invalid. */
   async function repeated(request: FetchRequest, { login, secret }: Given): Promise<FetchResponse> {
     const { response, verdict, answer } = await judged(request, secret, await fetch(request));
     if (verdict !== "refused" && verdict !== "locked") return response;
-    // Concurrent requests count as one attempt.
+    // Concurrent requests with the same password are reported once.
     if (proven.delete(keyOf(login))) await gates.report(login, verdict, answer);
     return response;
   }

@@ -17,14 +17,16 @@ export interface Estimate {
 }
 
 /**
- * Minimum interval. An interval that would shrink to zero is dropped. Also the smallest step by
- * which intervals shrink.
+ * Minimum interval, and the smallest step by which intervals shrink. An estimate whose interval
+ * would shrink to zero is dropped.
  */
 const INTERVAL_MS_MIN = 20;
 const BACKOFF_FACTOR = 1.2;
 /** Maximum interval. Longer pauses would bring no further improvement. */
 const INTERVAL_MS_MAX = 25_000;
-/** Concurrent requests may all get a 429. Responses within this time of each other count once. */
+/**
+ * Concurrent requests can all get a 429. Such responses within this time of each other count once.
+ */
 const SENSITIVITY_MS = 80;
 /**
  * Idle time after which an estimate is reduced by twice the elapsed time, because an idle server
@@ -102,8 +104,8 @@ export class RateLimits {
 }
 
 /**
- * Delays each request by the interval of its endpoint and method. Repeating a 429, and obeying its
- * Retry-After, is up to `withRetry`.
+ * Delays each request by the interval of its endpoint and method. After a 429, `withRetry` repeats
+ * the request and obeys `Retry-After`.
  */
 export function withRateLimit(
   { clock }: Pick<Runtime, "clock">,

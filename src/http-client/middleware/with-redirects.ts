@@ -1,6 +1,7 @@
 /**
  * Follows redirects of a single request. Credentials are sent only to their own origin: a different
- * host, port or scheme gets the request without them (`couch_replicator_httpc` sends them along).
+ * host, port or scheme gets the request without them (`couch_replicator_httpc` sends them to any
+ * origin).
  */
 import { withoutIdentity } from "../connection.ts";
 import { type Fetch, type FetchRequest, isStream, RequestFailedError } from "../fetch.ts";
@@ -14,11 +15,11 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 303, 307, 308]);
 
 export interface RedirectOptions {
   /**
-   * Additional headers, in lower case, that may contain a secret: those that a user set for the
+   * Additional headers, in lower case, that can contain a secret: those that a user set for the
    * endpoint.
    */
   readonly secretHeaders?: readonly string[];
-  /** Whether a request may be repeated at another URL. Default: always. */
+  /** Whether a request is allowed to be repeated at another URL. Default: always. */
   readonly mayMove?: (from: URL, to: URL) => boolean;
 }
 

@@ -20,14 +20,15 @@ export interface RetryOptions {
   /** Maximum number of retries after the first failure. */
   readonly retryCountMax: number;
   /**
-   * Time after the first failure in which retries may start. It must be shorter than the time after
-   * which a run counts as healthy, so that a run that only retries fails first.
+   * Maximum time between the first failure and the start of a retry. It must be shorter than the
+   * time after which a run counts as healthy, so that a run that only retries fails before it
+   * counts as healthy.
    */
   readonly failingMsMax: number;
   /** Called with the pause requested by a server. */
   readonly onPause?: (pauseMs: number) => void;
   /**
-   * Called before a retry, with the reason for the missing response or with the response's status.
+   * Called before a retry, with the status of the response, or with the reason if there was none.
    */
   readonly onRetry?: (failure: RetriedFailure) => void;
 }
@@ -93,8 +94,8 @@ type Attempt =
   | { readonly kind: "failed"; readonly error: unknown };
 
 /**
- * Returns the pause that the server requests with `Retry-After`, in seconds or as a date, or
- * `undefined` if the header is missing or invalid.
+ * Returns the pause requested by the header `Retry-After`, which is a number of seconds or a date.
+ * Returns `undefined` if the header is missing or invalid.
  */
 export function retryAfterMs({ headers }: FetchResponse, nowMs: number): number | undefined {
   const text = headers.get("retry-after")?.trim();
@@ -102,7 +103,7 @@ export function retryAfterMs({ headers }: FetchResponse, nowMs: number): number 
   if (/^\d+(\.\d+)?$/.test(text)) return Math.min(Number(text) * 1000, PAUSE_MS_MAX);
   const atMs = Date.parse(text);
   if (Number.isNaN(atMs)) return undefined;
-  // The date in `Retry-After` is based on the server's clock, which may differ from ours.
+  // The date in `Retry-After` is based on the server's clock, which might differ from ours.
   const theirNowMs = Date.parse(headers.get("date") ?? "");
   const pauseMs = atMs - (Number.isNaN(theirNowMs) ? nowMs : theirNowMs);
   return Math.min(Math.max(0, pauseMs), PAUSE_MS_MAX);

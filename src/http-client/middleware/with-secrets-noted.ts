@@ -3,7 +3,7 @@ import { percentDecode } from "../../protocol/index.ts";
 import type { Fetch } from "../fetch.ts";
 import type { SecretsInUse } from "../secrets-in-use.ts";
 
-/** Headers that never contain a secret; all others may contain one. */
+/** Headers that never contain a secret; all others can contain one. */
 const PLAIN: ReadonlySet<string> = new Set([
   "accept",
   "accept-encoding",
@@ -33,7 +33,10 @@ export function withSecretsNoted(fetch: Fetch, secrets: SecretsInUse): Fetch {
   };
 }
 
-/** Remembers the value, and its parts after a scheme (`Bearer …`) or a cookie's name. */
+/**
+ * Remembers the value, and the parts of it that follow an authentication scheme (`Bearer …`) or the
+ * name of a cookie.
+ */
 function noteHeader(value: string, secrets: SecretsInUse): void {
   for (const secret of [value, ...value.split(/[\s=;,]+/)]) {
     if (secret.length >= LENGTH_MIN) secrets.add(secret);

@@ -11,7 +11,7 @@ export function withSpans({ spans }: Pick<Runtime, "spans">, fetch: Fetch): Fetc
       "http.request",
       () => ({
         "http.request.method": request.method,
-        // Without the query, which may contain a token.
+        // The query is omitted, because it can contain a token.
         "url.full": stripCredentials(request.url).replace(/\?.*$/s, ""),
       }),
       () => fetch(request),

@@ -5,7 +5,7 @@
 import { abortWith, type Runtime } from "../../base/index.ts";
 import { type Fetch, type FetchRequest, observeBody, RequestFailedError } from "../fetch.ts";
 
-/** Limits the duration of each request to `limitMs`, which may be infinite. */
+/** Limits the duration of each request to `limitMs`, which can be infinite. */
 export function withTimeLimit(
   { clock }: Pick<Runtime, "clock">,
   fetch: Fetch,

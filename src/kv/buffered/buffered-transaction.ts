@@ -49,13 +49,13 @@ export interface BufferedStore {
   /** Awaited before the first read, to inject delays and faults. */
   readonly beforeSnapshot?: () => Promise<void>;
   /**
-   * Current event-loop turn, for a store with synchronous reads. If it is over, the transaction
-   * yields before its first row and before each page of a range.
+   * Current event-loop turn, for a store with synchronous reads. If the turn is over, the
+   * transaction yields before its first row and before each page of a range.
    */
   readonly turn?: { readonly isOver: boolean; next(): Promise<void> };
   /**
-   * Pool of memory for values. May be used only for a store whose `commit` has copied the values by
-   * the time it returns.
+   * Pool of memory for values. Set only for a store whose `commit` has copied the values by the
+   * time it returns.
    */
   readonly pool?: SlabPool;
   snapshot(): StoreSnapshot;
@@ -311,8 +311,8 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
         this.#assertOpen();
       }
       const commit = await this.#handOver(readVersion);
-      // The transaction's own write must not fire the watch, but a write by another transaction
-      // between its read and its commit must.
+      // A watch must not fire for the transaction's own write. It must fire for a write that
+      // another transaction committed between this transaction's read and its commit.
       this.#armWatches((watch) => (written.includes(watch) ? commit.version : readVersion));
       return commit;
     } catch (error) {

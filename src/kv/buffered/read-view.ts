@@ -20,7 +20,10 @@ export interface StoreSnapshot {
   readonly version: number;
   /** Returns a copy that belongs to the caller. */
   get(key: Key): Value | undefined;
-  /** Rows from `begin` (inclusive) to `end` (exclusive), or in reverse. Limits may be infinite. */
+  /**
+   * Rows from `begin` (inclusive) to `end` (exclusive), in ascending or descending order. Limits
+   * can be infinite.
+   */
   page(begin: Key, end: Key, options: PageOptions): Page<KeyValue>;
   /** Releases the snapshot. Idempotent. */
   release(): void;

@@ -39,7 +39,7 @@ function written(writes: readonly TextInterval[]): Writes {
   return { count: writes.length, read: () => writes };
 }
 
-test("a transaction conflicts exactly if a key that it read was written after its read version", () => {
+test("a transaction conflicts if and only if a key that it read was written after its read version", () => {
   fc.assert(
     fc.property(
       fc.array(commit, { maxLength: 24 }),
@@ -80,8 +80,8 @@ test("old commits are dropped, and a transaction with an earlier read version is
     resolver.record(version, version, written([key]));
   }
   expect(resolver.judge(100 - 10, [key])).toBe("conflict");
-  // The resolver keeps two generations of ten commits, two commits that began them, and one commit
-  // that may be dropped next.
+  // The resolver keeps two generations of ten commits, two commits that began them, and the commit
+  // that can be dropped next.
   expect(resolver.judge(100 - 2 * 10 - 3, [key])).toBe("too-old");
   expect(resolver.judge(0, [])).toBe("free");
 });

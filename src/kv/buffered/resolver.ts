@@ -4,7 +4,7 @@
  * forgotten older writes, so a transaction with an older read version is too old.
  *
  * Writes are kept in two generations. New writes are added to the younger generation. When the
- * whole elder generation may be forgotten, it is dropped, and the younger generation becomes the
+ * whole elder generation can be forgotten, it is dropped, and the younger generation becomes the
  * elder. Writes are therefore never scanned for expiry, and are kept for at most twice the
  * requested time.
  *
@@ -22,7 +22,7 @@ export type CommitVerdict = "free" | "conflict" | "too-old";
 export interface Writes {
   /** Number of keys and ranges. */
   readonly count: number;
-  /** Returns all writes, in any order. May be called much later, or never. */
+  /** Returns all writes, in any order. Can be called much later, or never. */
   read(): readonly TextInterval[];
 }
 
@@ -35,7 +35,7 @@ export class Resolver {
     this.#knownAfter = knownAfter;
   }
 
-  /** Version after which all writes are known; older ones may have been forgotten. */
+  /** Version after which all writes are known. Older writes might have been forgotten. */
   get knownAfter(): number {
     return this.#knownAfter;
   }
@@ -52,7 +52,7 @@ export class Resolver {
     return "free";
   }
 
-  /** Records a commit. Versions never decrease; several transactions may share one. */
+  /** Records a commit. Versions never decrease; several transactions can share a version. */
   record(version: number, committedAtMs: number, writes: Writes): void {
     this.#younger.record(version, committedAtMs, writes);
   }
@@ -147,7 +147,7 @@ class Generation {
     for (const waiting of this.#waiting) {
       const { version } = waiting;
       this.#add(version, waiting.read(), (key) => {
-        // The map may already contain a later version for the key.
+        // The map might already contain a later version for the key.
         if ((this.#versionOfKey.get(key) ?? 0) < version) this.#versionOfKey.set(key, version);
       });
     }
@@ -211,7 +211,7 @@ class WaitingWrites {
   }
 }
 
-/** Whether a written range overlaps `read`. */
+/** Whether a written range overlaps the range `read`. */
 function overlaps(range: WrittenRange, { begin, end }: TextInterval): boolean {
   if (begin >= range.end) return false;
   return end === undefined ? range.begin <= begin : range.begin < end;

@@ -3,8 +3,9 @@
  * share nodes. A write copies only the shared nodes on the path to its leaf. Used for the memory
  * engine's snapshots and for a transaction's writes.
  *
- * Each map has a token, and each node has the token of the map that may change it in place. After
- * cloning, both maps have new tokens, so neither may change the shared nodes.
+ * Each map has a token, and each node has the token of the map that is allowed to change it in
+ * place. After cloning, both maps have new tokens, so neither is allowed to change the shared
+ * nodes.
  *
  * Leaves that are half empty after deletes are not merged; only an empty leaf is removed (Johnson
  * and Shasha, *B-trees with inserts and deletes: why free-at-empty is better than merge-at-half*,
@@ -97,7 +98,10 @@ export class SortedMap<Value> {
     return true;
   }
 
-  /** Deletes every key from `begin` (inclusive) to `end` (exclusive). Returns their number. */
+  /**
+   * Deletes every key from `begin` (inclusive) to `end` (exclusive). Returns the number of deleted
+   * keys.
+   */
   deleteRange(begin: string, end: string): number {
     const keys: string[] = [];
     this.scan(begin, end, (key) => {
@@ -138,7 +142,7 @@ export class SortedMap<Value> {
     return node;
   }
 
-  /** Returns the node if this map may change it, otherwise a copy. */
+  /** Returns the node if this map is allowed to change it, otherwise a copy. */
   #own(node: Node<Value>): Node<Value> {
     const owner = this.#owner;
     if (node.owner === owner) return node;
@@ -250,7 +254,7 @@ function scanNodeReverse<Value>(
 }
 
 /**
- * Index of the only child that may contain `key`: the last child whose bound is not after `key`.
+ * Index of the only child that can contain `key`: the last child whose bound is not after `key`.
  */
 function childIndex<Value>({ bounds }: Branch<Value>, key: string): number {
   let low = 1;

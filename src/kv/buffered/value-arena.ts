@@ -1,5 +1,5 @@
 /**
- * Memory for the values of a transaction. Each value is copied, since its owner may change it
+ * Memory for the values of a transaction. Each value is copied, since its owner can change it
  * before the commit. A large transaction would create thousands of separate copies for the garbage
  * collector to trace. Beyond a certain size, values are therefore stored next to each other in
  * slabs, which return to the pool once the commit has been handed over.
@@ -13,8 +13,8 @@ const SLAB_BYTES = 131_072;
 /** Maximum number of unused slabs in the pool, enough for two upload-sized transactions. */
 const SPARE_COUNT_MAX = 20;
 /**
- * Number of bytes per transaction that are copied individually before a slab is used. Otherwise
- * each of a thousand small concurrent transactions would occupy a slab.
+ * Total length of the values of a transaction that are copied individually. Later values are copied
+ * into slabs. Otherwise each of a thousand small concurrent transactions would occupy a slab.
  */
 const PLAIN_BYTES_MAX = 8_192;
 

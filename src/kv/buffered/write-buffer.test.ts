@@ -42,7 +42,7 @@ test("operations of different kinds or lengths are not merged", () => {
   );
   expect(mixed.count).toBe(3);
   expect(mixed.after(littleEndian64(-4n))).toEqual(littleEndian64(4n));
-  // An addition truncates the stored value to its own length.
+  // An addition truncates the stored value to the length of the operand.
   const cut = operated(["add", new Uint8Array([1, 1])], ["add", new Uint8Array([255])]);
   expect(cut.count).toBe(2);
   expect(cut.after(new Uint8Array([1, 0]))).toEqual(new Uint8Array([1]));

@@ -21,7 +21,7 @@ export type BufferedWrite =
 
 const STAMPED = "setVersionstampedValue";
 
-/** A write whose key the commit completes with a version of at least `versionMin`. */
+/** A write of a versionstamped key. `versionMin`: lower bound of the version of the commit. */
 interface StampedKey {
   readonly mutation: Mutation & { readonly kind: "setVersionstampedKey" };
   readonly versionMin: number;
@@ -176,7 +176,7 @@ export class WriteBuffer {
     return this.#cleared.contains(text);
   }
 
-  /** The writes from `begin` (inclusive) to `end` (exclusive), in order or in reverse. */
+  /** The writes from `begin` (inclusive) to `end` (exclusive), in ascending or descending order. */
   within(begin: Key, end: Key, reverse: boolean): { text: string; write: BufferedWrite }[] {
     const found: { text: string; write: BufferedWrite }[] = [];
     const visit = (text: string, write: BufferedWrite): boolean => {
