@@ -221,10 +221,10 @@ export class Groups {
   }
 
   /**
-   * Returns the groups in `running` that should give up slots, highest standing first. They yield
-   * to the next group: the one with the lowest standing among those with a job due at `dueBySec`
-   * for a worker with these labels. The next group itself is listed last, because its due jobs can
-   * replace its own running jobs. A snapshot read.
+   * Returns the groups in `running` whose jobs can be stopped for the next group, highest standing
+   * first. The next group has the lowest standing among the groups with a job due at `dueBySec` for
+   * a worker with these labels. If it is in `running`, it comes last: its due jobs can replace its
+   * running jobs. A snapshot read.
    */
   async givingWay(
     tx: ReadTransaction,

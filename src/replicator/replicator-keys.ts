@@ -280,7 +280,7 @@ const ROWS = {
     63,
     ["replicationId", "worker", "jobId", "lock"],
     '""',
-    "the runs of 62 by replication; while one exists, no other run of the replication begins",
+    "the rows of (62) by replication; while such a row exists, no other run of the replication begins",
   ),
   haltsChanged: keyRow<NoElements>(
     64,

@@ -73,7 +73,7 @@ test("the API refuses to continue a stored log longer than one megabyte", async 
   );
 });
 
-test("the API does not continue a missing log", async () => {
+test("a request to continue a missing log is answered with 404", async () => {
   const { ask } = await openFilms();
   const body = { session_id: "two", source_last_seq: "7-x", history: [entry("two", "5-x", "7-x")] };
   expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(

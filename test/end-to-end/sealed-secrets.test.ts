@@ -142,7 +142,8 @@ test("jobs with secrets of every form can run, fail, change and end", async () =
   });
   const isCopied = () => ask(admin, "GET", "/copy/a");
   await here.onceAnswered(isCopied, ({ status }) => status === 200);
-  // The store still contains the old body after an edit, and the whole document after a deletion.
+  // Superseded bodies stay in the store: the old body of an edited document, and the last body of
+  // a deleted one.
   const stored = JSON.parse((await ask(admin, "GET", "/_replicator/basic")).text);
   await ask(admin, "PUT", "/_replicator/basic", { ...stored, use_checkpoints: false });
   const gone = JSON.parse((await ask(admin, "GET", "/_replicator/bearer")).text);

@@ -133,7 +133,7 @@ test("an address other than loopback requires an administrator", async () => {
   expect(await (await fetch(url)).json()).toMatchObject(WELCOME);
 });
 
-test("a node without the API role has no fetch, and runs jobs", async () => {
+test("a node without the API role has no method `fetch`, and runs jobs", async () => {
   const node = await nodes.open({ roles: ["replication"] });
   await expect(node.fetch("/")).rejects.toThrow("no API");
 });

@@ -11,7 +11,7 @@ const NEAR_MS = 0.5;
 const FAR_MS = [100, 300];
 const FARTHEST_MS = 300;
 const MEBIBYTE = 1024 * 1024;
-/** Maximum number of bytes that a job with four copiers may hold, at any distance. */
+/** Maximum number of bytes that a job with four copiers holds, whatever the latency. */
 const HELD_BYTES_MAX = 32 * MEBIBYTE;
 
 /**
@@ -144,8 +144,8 @@ test("distant servers get fewer concurrent requests for single documents once th
   });
   expect(far.servers.writtenCount).toBe(1600);
   expect(most.before).toBeGreaterThan(60);
-  // The bound is twenty requests in progress, plus the requests that are in flight at a rate of
-  // eleven per second.
+  // Twenty concurrent requests, and eight that the servers had answered but whose responses were
+  // still on their way.
   expect(most.after).toBeLessThanOrEqual(28);
 });
 

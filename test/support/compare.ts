@@ -1,4 +1,4 @@
-/** Compares two databases, given by URL, with the comparison in the program. */
+/** Compares two databases, given by their URLs, in the same way as `tandem verify`. */
 import { openConnections } from "../../src/library/index.ts";
 import {
   type Comparison,

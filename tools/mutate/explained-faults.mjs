@@ -119,9 +119,9 @@ export const EXPLAINED_FAULTS = [
   },
   {
     path: "src/host/lmdb/environment.ts",
-    text: 'linkSync(copy, file);\n  } catch (error) {\n    // EEXIST: another process may have created the store.\n    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;',
+    text: 'linkSync(copy, file);\n  } catch (error) {\n    // EEXIST: another process might have created the store.\n    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;',
     replacement:
-      "linkSync(copy, file);\n  } catch (error) {\n    // EEXIST: another process may have created the store.\n    if (false) throw error;",
+      "linkSync(copy, file);\n  } catch (error) {\n    // EEXIST: another process might have created the store.\n    if (false) throw error;",
     reason: "only a disk or file system that refuses the copy or the hard link runs it",
   },
   {

@@ -76,8 +76,8 @@ function textHash(text: string): number {
 const SET_NAMES_MAX = 50_000;
 
 /**
- * Slower and larger alternative to `NameTable`, for names chosen to collide. Names cannot be chosen
- * to collide here, because the JavaScript engine seeds its string hash randomly.
+ * Slower and larger alternative to `NameTable`, for names that a sender chose to collide in
+ * `NameTable`. They do not collide in a `Set`, because V8 seeds its string hash randomly.
  */
 export class NameSets {
   readonly #sets = [new Set<string>()];

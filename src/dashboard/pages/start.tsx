@@ -305,7 +305,7 @@ function Group({
         <span>failing for {formatDuration((nowMs - Date.parse(group.since)) / 1000)}</span>
         <span>
           {group.next_try === null ? (
-            "retrying, or no retry scheduled"
+            "no next try scheduled"
           ) : (
             <>
               next try <Moment time={group.next_try} />

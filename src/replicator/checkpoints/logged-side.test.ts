@@ -72,7 +72,7 @@ describe("a database whose server reports no creation time", () => {
     });
   });
 
-  test("is committed even in a short run if another run has replaced the log", async () => {
+  test("receives a commit request even in a short run if another run has replaced the log", async () => {
     const { side, state } = openSide({ instanceStartTime: UNKNOWN_START_TIME });
     await side.write('{"a":1}', signal);
     await side.makeDurable(true, signal);

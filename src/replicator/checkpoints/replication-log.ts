@@ -183,11 +183,12 @@ function isSequence(value: unknown): boolean {
 
 /**
  * Returns the sequence up to which both sides have all changes, and the history up to this
- * sequence. `undefined` stands for a missing log.
+ * sequence. An argument is `undefined` if its side has no log.
  *
  * Two logs of one session can differ because writing one of them failed, or because one database
- * was restored to an earlier state. Sequences do not show which log is earlier. CouchDB uses the
- * sequence in the source's log, so it never copies earlier changes that the target lacks.
+ * was restored to an earlier state. Their sequences, which are opaque, do not show which log is
+ * older. CouchDB uses the sequence in the source's log. If the target's log is older, CouchDB never
+ * copies the changes that the target lost.
  */
 export function commonAncestry(
   source: ReplicationLog | undefined,

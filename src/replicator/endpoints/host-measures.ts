@@ -1,4 +1,4 @@
-/** Measurements of a process for the servers that it sends requests to. */
+/** Latencies and rate limits of the servers to which this process sends requests. */
 import type { Latencies, RateLimits } from "../../http-client/index.ts";
 import { parseUrl } from "../request/endpoint-url.ts";
 

@@ -2,9 +2,9 @@
  * Plans how to read a page of jobs: which lists of the index to read, and the total number of
  * matching jobs.
  *
- * The index has no rows for the state of waiting and running jobs. The queue provides the running
- * jobs, which are few; the remaining jobs are waiting. To find waiting jobs, the active jobs are
- * sorted by id if there are few; otherwise all jobs are scanned.
+ * The index has no rows for waiting and running jobs. The queue provides the running jobs, which
+ * are few. All other jobs that have not ended are waiting: if these are few, they are sorted by id;
+ * otherwise all jobs are scanned.
  */
 import type { Jobs } from "../../jobs/index.ts";
 import { type Key, type KeyBounds, packTuple } from "../../kv/index.ts";

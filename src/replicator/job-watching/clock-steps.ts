@@ -156,7 +156,7 @@ export function dueAfterStep(
     return undefined;
   }
   const schedule = scheduleOf(replication);
-  // Recompute the due time of a cron schedule: it does not depend on the clock that set it.
+  // The due time of a cron schedule is a calendar time, so compute it from the corrected clock.
   if (state === "pending" && schedule?.kind === "cron") return nextRunSec(schedule, nowSec, nowSec);
   const waitSec = Math.max(0, dueSec - Math.floor(lastUpdatedMs / 1000));
   return intoWindow(schedule, nowSec + waitSec);

@@ -59,7 +59,7 @@ function isAtHost(named: string, host: string): boolean {
   return host === named || (host.startsWith(named) && /^:\d+$/.test(host.slice(named.length)));
 }
 
-/** Returns the key prefixes for the host in a filter, in ascending order. */
+/** Returns the prefixes of the keys of failures at `host`, in ascending order. */
 export function causePrefixes(host: string): readonly string[] {
   const named = listedHost(host);
   return hasEmptyPort(named) ? [`${named.slice(0, -1)}${BAR}`] : [`${named}:`, `${named}${BAR}`];

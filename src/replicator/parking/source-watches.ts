@@ -126,7 +126,7 @@ export class SourceWatches implements SlotlessJobType {
     return found && endpoints.openServer(found.server, found.owner, () => silence.note(true));
   }
 
-  /** Returns the server that a direction of the job reads from, if it is this source. */
+  /** Returns the address of the server `source`, if the replication reads from it. */
   #serverOf(replication: Replication, source: string): HttpAddress | undefined {
     const { digests } = this.#parts.runtime;
     const from = directionsOf(replication).find(

@@ -75,7 +75,7 @@ export const COUNTERS: readonly CounterRow[] = [
   {
     path: ["tandem", "conflicts", "resolved"],
     name: "tandem_conflicts_resolved",
-    description: "number of resolutions of conflicts by the policy of a database",
+    description: "number of conflicts resolved by a policy",
     event: "databases.conflict-resolved",
     label: "resolve",
     labelOf: ({ resolve }: Events["databases.conflict-resolved"]) => resolve,

@@ -53,7 +53,7 @@ test("a stalled run is restarted over new connections with fewer copiers, althou
   const { body: jobs } = await here.call("GET", "/_tandem/jobs");
   const [job] = jobs.jobs;
   const events = job.history.map(({ type }: { type: string }) => type);
-  // More runs than expected have stalled if the machine was suspended for seconds.
+  // If the machine was suspended for a few seconds, more runs have stalled.
   expect(stallCount()).toBeGreaterThanOrEqual(STALL_COUNT);
   expect(events.filter((type: string) => type === "stalled")).toHaveLength(stallCount());
   const metrics = await (await fetch(`${here.url}/_node/_local/_prometheus`)).text();

@@ -13,8 +13,8 @@ import { historyFault } from "./received-history.ts";
 import type { Outline } from "./requests.ts";
 
 /**
- * Nesting level of a document's members in a `_bulk_get` response: inside the list of rows, the
- * row, its list of documents, and the document.
+ * Nesting level of a document's members in a `_bulk_get` response:
+ * `{"results":[{"docs":[{"ok":{…}}]}]}`.
  */
 const MEMBERS_DEPTH = 6;
 
