@@ -39,7 +39,7 @@ export async function demo(): Promise<void> {
 
 /** Copies the sample databases on the node at `url`, and sets the exit code. */
 async function copyOn(url: string, directory: string): Promise<void> {
-  /** Whether the node keeps running after the demo. Otherwise, its URL is not printed. */
+  /** Whether the node keeps running after the demo. Its URL is printed only in this case. */
   const staysUp = process.stdout.isTTY;
   const address = staysUp ? `, listening on ${url}` : "";
   process.stdout.write(`Tandem ${VERSION}, store in ${directory}${address}\n\n`);
@@ -91,7 +91,7 @@ async function replicateTransient(url: string, documentCount: number): Promise<v
   progress.end(writtenCount, writtenCount);
 }
 
-/** Replicates between two URLs, including attachments, with a `_replicator` document. */
+/** Replicates a database with attachments between two URLs, by a `_replicator` document. */
 async function replicatePersistent(url: string, documentCount: number): Promise<void> {
   const progress = new Progress("_replicator/countries");
   const body = {

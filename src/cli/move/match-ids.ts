@@ -35,9 +35,8 @@ export function matchIds(
   if (shown === null) return "unknown";
   const idsOf = (serverUuid: string) =>
     replicationId(
-      // The endpoints of a moved job are URLs, so `serverUrl` is not used. The oldest formats of
-      // the id contain the host and port of the server, which are unknown. These formats need not
-      // match.
+      // `serverUrl` is unused, because the endpoints of a moved job are URLs. `hostName` and `port`
+      // are unknown. They affect only ids of the oldest formats, which therefore never match.
       { digests, serverUuid, hostName: "", port: 0, serverUrl: "" },
       replication,
       filterCode,

@@ -28,7 +28,7 @@ import {
   type StoredDocument,
 } from "./replicator-server.ts";
 
-/** Time that a server may take to end a job that is paused or whose document was deleted. */
+/** Time limit for a server to end a job that was paused or whose document was deleted. */
 const ENDING_MS_MAX = 60_000;
 const POLL_MS = 250;
 
@@ -279,7 +279,7 @@ async function moveBack(
   const path = pathOf(database, id);
   const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
-  // Uses the revision read after pausing: until then, the run may have updated the document.
+  // The run might update the document until it is paused, so the revision read afterwards is used.
   await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
   return done(
     database,

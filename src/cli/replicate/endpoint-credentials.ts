@@ -1,7 +1,7 @@
 /**
  * Credentials for the endpoints of `tandem replicate` and `tandem verify`, from a file with an
- * `auth` object, the environment (`TANDEM_SOURCE_USER`, …), `~/.netrc` or a prompt. The arguments
- * of a process are visible to all users of the machine.
+ * `auth` object, the environment (`TANDEM_SOURCE_USER`, …), `~/.netrc` or a prompt. They are not
+ * passed as arguments, because every user of the machine can see the arguments of a process.
  */
 import { maskCredentials } from "../../protocol/index.ts";
 import { describeFailure, ReplicationInvalidError } from "../../replicator/index.ts";
@@ -44,7 +44,7 @@ export interface GivenSide {
   readonly name: "SOURCE" | "TARGET";
   readonly url: string;
   readonly authFile: string | undefined;
-  /** Option that names the file. */
+  /** Name of the option for `authFile`. */
   readonly authOption: string;
 }
 
@@ -97,8 +97,8 @@ export async function withLoginAdvice(
 }
 
 /**
- * Names the users that were sent to the endpoints in the message, and where they were specified.
- * Empty if the message names no endpoint.
+ * For each endpoint that `message` names: the user that was sent to it, and where this user was
+ * specified. Empty if the message names no endpoint.
  */
 export async function loginAdvice(
   message: string,

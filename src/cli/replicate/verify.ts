@@ -67,7 +67,9 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
   });
 }
 
-/** Sets exit code 1 if `work` finds differences, and the error's code if it fails. */
+/**
+ * Runs `work`. Sets exit code 1 if it finds differences, or the code for its error if it throws.
+ */
 async function withComparer(
   flags: VerifyFlags,
   source: string,

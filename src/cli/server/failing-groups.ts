@@ -49,7 +49,7 @@ export function printFailingGroups(answer: unknown, columns = columnsOf()): stri
   return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\n`;
 }
 
-/** Prints the rules that cannot list their source, with their errors; empty without such rules. */
+/** Prints the rules that cannot list their source, with their errors. Empty if no rule fails. */
 export function printFailingRules(answer: unknown, columns = columnsOf()): string {
   const { rules, total_rows: total } = answerWith<RulesPage>(answer, {
     rules: "array",

@@ -66,7 +66,7 @@ export async function compactStore({ dataDir, config }: StoreCompactFlags): Prom
   process.stdout.write(`${directory}: ${sizeBefore} before, ${sizeOf(file)} now\n`);
 }
 
-/** Whether two stores have the same rows; pages may end at different rows. */
+/** Whether two stores have the same rows, regardless of page boundaries. */
 export function areSameRows(
   left: Iterable<readonly KeyValue[]>,
   right: Iterable<readonly KeyValue[]>,

@@ -17,7 +17,10 @@ export interface EndpointFields {
   readonly username: string;
   /** A password, token, key or client secret, depending on `login`. */
   readonly secret: string;
-  /** Client credentials of OAuth. Empty for other kinds of login. */
+  /**
+   * Token endpoint for OAuth client credentials. For other kinds of login, `tokenUrl`, `clientId`
+   * and `scope` are empty.
+   */
   readonly tokenUrl: string;
   readonly clientId: string;
   readonly scope: string;
@@ -298,8 +301,8 @@ export function makersOf<Fields>(
 
 /**
  * Builds the document from the fields. `original` is the document that is edited or cloned. Its
- * members that the form does not support or the user did not change are preserved, and so are the
- * credentials of a side whose login is `kept`.
+ * members that the form does not support or the user did not change are preserved. If the login of
+ * a side is `kept`, its credentials are preserved too.
  */
 export function replicationOf(fields: FormFields, original: Document = {}): Made {
   const { database, id } = fields;

@@ -94,8 +94,8 @@ function Details({
   name: string;
   details: JobDetails;
   /**
-   * Interaction with the failed documents. During it, `details` does not change, because content
-   * that appears above the documents would move them.
+   * Tracks interaction with the failed documents. `details` does not change during an interaction,
+   * because content that appears above the documents would move them.
    */
   hand: Hand;
   reload: () => void;

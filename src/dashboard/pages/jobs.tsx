@@ -25,7 +25,7 @@ const NARROW_ROW_HEIGHT = 92;
 /** Distance from the end at which the next page is loaded. */
 const AHEAD_ROWS = 40;
 
-/** Selected rows by name, or all that match the filters. */
+/** The selected rows by name, or `all` rows that match the filters. */
 type Selection = ReadonlySet<string> | "all";
 const NONE: Selection = new Set();
 

@@ -331,7 +331,7 @@ function madeFor(fields: FormFields, original: ReplicationDocument | undefined):
   }
 }
 
-/** Errors by field: of the input itself, of the response to the form, and of the last check. */
+/** Errors by field: from the input, from the response to the form, and from the last check. */
 function errorsOf(
   made: Made,
   isTried: boolean,

@@ -169,7 +169,7 @@ export interface JobQueue {
   run(types: readonly JobHandler[], options: RunOptions): Promise<void>;
 }
 
-/** Implements the interface with the job layer. */
+/** Implements `JobQueue` on top of the job layer. */
 export class StoredJobQueue implements JobQueue {
   readonly #parts: QueueParts;
   readonly #jobs: Jobs;

@@ -24,7 +24,7 @@ export interface ClusterPlace {
   readonly kind: "foundationdb";
   /** Path of the cluster file. Default: FoundationDB's own default. */
   readonly clusterFile?: string;
-  /** Prefix of every key. Default: the store has the cluster to itself. */
+  /** Prefix of every key. Default: empty, for a cluster that contains only this store. */
   readonly prefix?: string;
   readonly apiVersion?: number;
   readonly headerVersion?: number;
