@@ -38,7 +38,7 @@ const WAKE_PAUSE_MS_MAX = 20;
 const RESCUED_COUNT = 64;
 /** graphile-worker unlocks jobs after four hours, pg-boss lets them expire after 15 minutes. */
 const RESCUE_SEC_DOCUMENTED = { graphile: 4 * 3600, boss: 15 * 60 };
-/** Concurrent adders, over all processes. */
+/** Number of jobs added concurrently, over all processes. */
 const ADD_LANES = 32;
 
 const nowMs = () => Number(process.hrtime.bigint()) / 1e6;

@@ -10,12 +10,12 @@
  *
  * Any request takes some memory, because the young generation grows and code is compiled. With a
  * small body, this memory dominates, so a second node gets nine such requests concurrently: the
- * additional peak of the second node, divided by eight, is the cost of an additional request. A
- * request that reads a large document may take as much memory as one with such a body. The exit
- * code is 1 if a turn took more than 50 ms, if one request took more than four times its body plus
- * `SMALL_MIB`, or an additional one more than four times its body plus `FURTHER_MIB`. Another
- * process writes the required data, because its garbage would hide the cost of the request. Linux
- * only.
+ * additional peak of the second node, divided by eight, is the cost of an additional request. If
+ * a request reads a large document, the document counts as its body. The exit code is 1 if a turn
+ * took more than 50 ms, if one request took more than four times its body plus `SMALL_MIB`, or if
+ * an additional request took more than four times its body plus `FURTHER_MIB`. Another process
+ * writes the required data, because garbage from these writes would hide the cost of the request.
+ * Linux only.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
@@ -31,7 +31,7 @@ const GROWTH_MAX = 4;
 const SMALL_MIB = 32;
 /** Memory of an additional request apart from its body: its socket, its response, and garbage. */
 const FURTHER_MIB = 8;
-/** Smaller bodies are sent several times concurrently. */
+/** Size below which a body is sent several times concurrently. */
 const SMALL_BODY_MIB = 2;
 const AT_ONCE = 9;
 const MIB = 2 ** 20;

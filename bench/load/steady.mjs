@@ -35,7 +35,10 @@ const CHANGES_PER_SEC = Number(process.argv[3] ?? 500);
 const WRITERS = 4;
 const DATABASE_COUNT = 4;
 const BATCH_COUNT = 50;
-/** Documents are updated repeatedly, so that the databases do not grow indefinitely. */
+/**
+ * Number of batches after which a writer updates its first documents again, so that the databases
+ * do not grow indefinitely.
+ */
 const ROUND_BATCHES = 40;
 const QUARTER_SAMPLES = 10;
 const SAMPLE_COUNT = 4 * QUARTER_SAMPLES;

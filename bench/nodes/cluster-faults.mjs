@@ -32,9 +32,9 @@ const JOBS = Number(process.argv[2] ?? 1000);
 const ROUNDS = Number(process.argv[3] ?? 1);
 const SEED = Number(process.argv[4] ?? 1);
 const NAME = process.argv[5] ?? "";
-/** Jobs whose databases are written continuously. */
+/** Number of jobs whose databases are written continuously. */
 const BUSY = 8;
-/** Other jobs that get a document during each fault. */
+/** Number of other jobs that get a document during each fault. */
 const TOUCHED = 100;
 const FAULT_MS = 6_000;
 const HEAL_MS_MAX = 240_000;

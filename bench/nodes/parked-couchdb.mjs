@@ -125,7 +125,7 @@ async function onceFirst(targetOf) {
   });
 }
 
-/** `node`: the process that replicates, unless CouchDB does. */
+/** `node` is the Tandem process that replicates; undefined if CouchDB replicates. */
 async function measureBoth(node, targetOf) {
   const processes = { Tandem: node, CouchDB: couchdb };
   const measured = Object.entries(processes).filter(([, each]) => each !== undefined);

@@ -1,6 +1,6 @@
 /**
- * Options of a replication, which determine how it copies rather than what: CouchDB's
- * `default_options` and additional ones of Tandem.
+ * Options that determine how a replication copies documents, but not which ones: CouchDB's
+ * `default_options` and additional options of Tandem.
  *
  * The only definition of their names, defaults and bounds. Documents, bodies and the settings of
  * `[replicator]` are parsed with this table, and the table in docs/configuration.md is generated

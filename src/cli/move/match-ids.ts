@@ -10,7 +10,8 @@ import { type Replication, replicationId } from "../../replicator/index.ts";
  * Result of comparing the replication ids:
  *
  *   same      equal
- *   older     CouchDB's id contains a token that ours omits; a job here also tries CouchDB's id
+ *   older     CouchDB's id contains a token that ours omits; a job here also looks for checkpoints
+ *             under CouchDB's id
  *   uuid      the ids would be equal if both servers had the same `[couchdb] uuid`
  *   other     different: no checkpoint will be found
  *   unknown   CouchDB shows no id, because the job has ended or could not start

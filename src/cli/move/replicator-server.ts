@@ -1,5 +1,5 @@
 /**
- * Client for one of the two servers of a move: its replication documents and its jobs. CouchDB 3
+ * Client of one of the two servers of a move, for its replication documents and its jobs. CouchDB 3
  * and Tandem respond alike to these requests.
  */
 import { percentEncode } from "../../protocol/index.ts";

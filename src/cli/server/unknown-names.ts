@@ -3,7 +3,7 @@ import type { JobPage } from "../../contract/index.ts";
 import { answerWith } from "./answers.ts";
 import { AnswerError, type TypedServer } from "./server-client.ts";
 
-/** Filters by names that appear in jobs. */
+/** Filters whose values are names that appear in jobs. */
 const NAMES: ReadonlySet<string> = new Set([
   "name",
   "database",
@@ -15,7 +15,7 @@ const NAMES: ReadonlySet<string> = new Set([
   "owner",
   "tag",
 ]);
-/** Filters by a host, which may be on either side of a job. */
+/** Filters whose values are hosts. A host may be on either side of a job. */
 const HOSTS: ReadonlySet<string> = new Set(["host", "endpoint"]);
 
 /**

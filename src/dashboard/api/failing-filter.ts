@@ -5,7 +5,7 @@ import type { Query } from "./types.ts";
 /** Filter value for a failure without a side or host. */
 export const NONE = "-";
 
-/** Matches exactly the jobs of the group. */
+/** Returns the filter that matches exactly the jobs of the group. */
 export function filterOf({
   class: error,
   side,

@@ -77,7 +77,10 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
   }, [isLoggedOut]);
 }
 
-/** For pages that show no events: the feed only indicates whether the connection is live. */
+/**
+ * Opens a feed for a page that shows no events. The feed only indicates whether the connection is
+ * live.
+ */
 export function useIdleFeed(gap: () => void, query: Query = {}): void {
   useFeed(query, { event: () => {}, gap });
 }

@@ -49,7 +49,7 @@ export function SettingDialog({
     setError(undefined);
     try {
       await change();
-      // A secret cannot be reset to its previous value, which is unknown.
+      // A secret has no undo, because its previous value is unknown.
       announce(await outcomeOf(setting), isSecret ? undefined : () => void undo());
       onChange();
       onClose();

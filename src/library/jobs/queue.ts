@@ -150,7 +150,10 @@ export interface JobQueue {
    * groups in proportion to their shares.
    */
   setShares(tx: Transaction, type: string, group: string, shares: number): Promise<void>;
-  /** Limits the running jobs of a group, for all workers together; undefined for no limit. */
+  /**
+   * Limits the running jobs of a group, for all workers together. If `countMax` is undefined, there
+   * is no limit.
+   */
   setGroupLimit(
     tx: Transaction,
     type: string,

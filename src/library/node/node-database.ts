@@ -35,7 +35,10 @@ export function nodeOf(database: object): OpenedNode | undefined {
 export function databasesOf(node: OpenedNode): NodeDatabases {
   const { kv, parts } = node.parts;
   const { databases } = parts;
-  /** Returns false instead of rejecting with this code. */
+  /**
+   * Returns whether `work` succeeds. Returns false if it rejects with `code`, and rejects with any
+   * other error.
+   */
   const unless = async (code: string, work: Promise<unknown>): Promise<boolean> => {
     try {
       await work;
