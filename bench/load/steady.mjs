@@ -4,8 +4,8 @@
  *
  *   npm run build && node bench/load/steady.mjs [MINUTES] [CHANGES_PER_SEC]
  *
- * The rate is constant, provided the machine is fast enough, because buffers and garbage grow with
- * it. Before each of forty samples the writers pause, so that no request is pending. Then garbage
+ * The rate is constant if the machine is fast enough, because buffers and garbage grow with the
+ * rate. Before each of forty samples the writers pause, so that no request is pending. Then garbage
  * is collected, and each process reports its live memory: objects and buffers of V8's main thread,
  * and allocations of malloc (only with a C compiler); the system reports the anonymous memory of
  * the process, with all of its threads. Leaks never shrink, so they raise the lowest samples, while

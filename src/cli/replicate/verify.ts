@@ -120,8 +120,8 @@ class Comparer {
   }
 
   /**
-   * Whether the target exists. A repair creates a missing target and, if security objects are
-   * compared, sets its security object before any document is copied.
+   * Returns whether the target exists. With `--repair`, a missing target is created. If security
+   * objects are compared, the security object is set before any document is copied.
    */
   async #hasTarget(replication: Replication): Promise<boolean> {
     const { connections, signal } = this;

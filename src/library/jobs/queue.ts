@@ -28,7 +28,7 @@ const LIST_ROWS = 100;
 const QUEUE = Subspace.fromTuple(["couch-tandem", "jobs"]);
 
 export interface AddOptions {
-  /** Due time in seconds since the epoch. Default: immediately. */
+  /** Due time in seconds since the epoch. Default: now. */
   readonly scheduledAtSec?: number;
   /** Group whose share of the workers' time the job uses. Default: none. */
   readonly group?: string;
@@ -103,7 +103,10 @@ export interface JobQueue {
    */
   add(tx: Transaction, name: JobName, data: JobData, options?: AddOptions): Promise<void>;
   get(tx: ReadTransaction, name: JobName): Promise<Job | undefined>;
-  /** Returns jobs of a type in id order, after `afterId`. Default: the first 100. */
+  /**
+   * Returns up to `limit` (default: 100) jobs of a type in id order, starting after `afterId`
+   * (default: with the first job).
+   */
   list(
     tx: ReadTransaction,
     type: string,

@@ -32,13 +32,15 @@ export class CaughtUp {
     this.#parts = parts;
   }
 
-  /** Notes that the run has progressed. */
+  /** Must be called after each progress of the run. */
   look(): void {
     if (this.#parts.run.hasWork) this.isCaughtUp = false;
     this.#progressed.notify();
   }
 
-  /** Keeps the public members current while `work` runs. Errors of the source are ignored. */
+  /**
+   * Runs `work`, and keeps the public members current meanwhile. Errors of the source are ignored.
+   */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const over = new AbortController();
     const watching = this.#watch(over.signal);
