@@ -162,7 +162,7 @@ async function openGraphile(url) {
         taskList: { [NAME]: (data) => onJob(data) },
         logger: await silentLogger(),
       });
-      // The signal may have aborted during the start.
+      // The signal might have aborted during the start.
       if (!signal.aborted) await once(signal, "abort");
       await runner.stop();
     },

@@ -34,7 +34,7 @@ const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 const WAKE_SEC = Number(process.env.WAKE_SEC ?? 40);
 /** Maximum of the random time between wake-ups. The warm-up has no pauses. */
 const WAKE_PAUSE_MS_MAX = 20;
-/** Jobs of a process that is killed: as many as it runs concurrently. */
+/** Number of jobs of the process that is killed. The process runs all of them concurrently. */
 const RESCUED_COUNT = 64;
 /** graphile-worker unlocks jobs after four hours, pg-boss lets them expire after 15 minutes. */
 const RESCUE_SEC_DOCUMENTED = { graphile: 4 * 3600, boss: 15 * 60 };

@@ -209,7 +209,7 @@ async function strike(url, round, name) {
   counts.faults++;
   const once = `once-${counts.faults}`;
   await FAULTS[name]();
-  // Retried, because the disk may still be full or the API process down.
+  // Retried, because the disk might still be full or the API process down.
   const job = { source: "a", target: once, create_target: true };
   await patiently(() => mustInTime(url, "PUT", `/_replicator/${once}`, job));
   await heal(url, `${name}, round ${round}`, [once]);
@@ -285,7 +285,7 @@ function fill() {
   }
 }
 
-/** Checks that a large write is rejected. Small ones may still fit into the file. */
+/** Checks that a large write is rejected. Small ones might still fit into the file. */
 async function expectRefused() {
   const large = { text: "x".repeat(4_000_000) };
   const { status } = await ask(processes.url(API), "PUT", `/a-copy/large-${counts.faults}`, large);

@@ -403,7 +403,7 @@ async function sendAtOnce(node, { method, path, body }, count) {
 }
 
 /**
- * Sends a request. Resolves with the status or an error code: a server that refuses a body may
+ * Sends a request. Resolves with the status or an error code: a server that refuses a body can
  * close the connection before all of it was sent.
  */
 function send(url, method, path, body) {

@@ -62,7 +62,7 @@ function countGarbage(output) {
   return () => sumMib;
 }
 
-/** Sends JSON text and returns parsed JSON. The URL may contain credentials. */
+/** Sends JSON text and returns parsed JSON. The URL can contain credentials. */
 export async function call({ url }, method, path, body) {
   const { username, password, origin } = new URL(url);
   const response = await fetch(origin + path, {
@@ -85,7 +85,7 @@ export function memoryBytes(pid) {
 }
 
 export function cpuSeconds(pid) {
-  // The name of the process, in parentheses, may contain spaces.
+  // The name of the process, in parentheses, can contain spaces.
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /s, "")
     .split(" ");

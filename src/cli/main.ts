@@ -51,7 +51,7 @@ function connectTo(text: string, before: readonly ConnectTo[] = []): readonly Co
 
 /**
  * Rejects empty arguments, because a path with an empty name addresses a different resource. Only
- * the value of a setting may be empty.
+ * the value of a setting is allowed to be empty.
  */
 function refuseEmptyArguments(command: Command): void {
   for (const [index, argument] of command.registeredArguments.entries()) {

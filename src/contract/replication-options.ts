@@ -50,7 +50,7 @@ export type OptionValue<O extends Option> = O extends BooleanOption
 
 /** Maximum number of copiers. Bounds memory: each allocates batches as soon as it starts. */
 const COPIERS_MAX = 500;
-/** Maximum number of requests for single documents. Each may hold part of an attachment. */
+/** Maximum number of requests for single documents. Each request can hold part of an attachment. */
 const LONE_REQUESTS_MAX = 1000;
 
 /**

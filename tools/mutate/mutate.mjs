@@ -35,7 +35,8 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SURVEY = join(ROOT, "node_modules/.cache/mutate");
 const SOURCES = "sources.json";
 /**
- * A faulty program may hang. The limit of its tests is their usual time times `factor`, plus `ms`.
+ * Time limit for tests with a fault, because a faulty program might hang: the usual time of the
+ * tests times `factor`, plus `ms`.
  */
 const PATIENCE = { factor: 4, ms: 60_000 };
 /** Multiplier for the usual limit of a wait in tests. */
@@ -80,7 +81,7 @@ report();
 
 /**
  * Prints the figures. Faults noticed by a wait that reached its limit are also counted separately,
- * because the machine may have been slow.
+ * because the machine might have been slow.
  */
 function report() {
   const isUnreliable = ({ noticedBy }) =>
@@ -242,7 +243,7 @@ function filesFor(fault) {
   const name = basename(path).replace(/\.tsx?$/, "");
   const isRunning = ({ file, ran }) => {
     if (isOfDashboard(fault)) return file.startsWith("test/dashboard/");
-    // An edited test may run other lines than before.
+    // An edited test might run other lines than before.
     const isUnsure = line === undefined || sources[file] !== textOf(file);
     return isUnsure ? ran[path] !== undefined : ran[path]?.includes(line);
   };

@@ -116,7 +116,7 @@ async function sideAdvice(
   { name, url, authFile }: GivenSide,
   sources: CredentialSources,
 ): Promise<string | undefined> {
-  // A target URL for several databases may contain the placeholder `{db}`.
+  // A target URL for several databases can contain the placeholder `{db}`.
   const plain = url.replace(/\{.*$/, "");
   if (!URL.canParse(plain)) return undefined;
   const parsed = new URL(plain);
@@ -163,7 +163,7 @@ export async function endpointOf(
   if (authFile !== undefined) {
     return { url: withoutUser(url), auth: readAuthFile(authOption, authFile) };
   }
-  // The target of several databases may contain the placeholder `{db}`.
+  // The target of several databases can contain the placeholder `{db}`.
   const plain = url.replaceAll(/[{}]/g, "");
   if (!/^https?:\/\//i.test(url) || !URL.canParse(plain)) return url;
   const parsed = new URL(plain);

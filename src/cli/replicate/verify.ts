@@ -58,7 +58,7 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
       comparer.write({ database: database.name });
       if (!(await comparer.isSameDatabase(database))) differingCount++;
     }
-    // A database that exists only on the target does not count as a difference, since a copy may
+    // A database that exists only on the target does not count as a difference, since a copy can
     // outlive its source.
     for (const onlyAtTarget of listed.onlyAtTarget) comparer.write({ onlyAtTarget });
     const databaseCount = listed.chosen.length;

@@ -32,7 +32,7 @@ export function answerWith<T>(answer: unknown, members: Readonly<Record<string, 
 }
 
 export interface Server {
-  /** Returns the response. Throws if it is an error, or if no response arrives. */
+  /** Returns the response. Throws if the response is an error, or if no response arrives. */
   ask(method: Method, path: string, body?: unknown): Promise<unknown>;
 }
 

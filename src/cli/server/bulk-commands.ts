@@ -32,7 +32,7 @@ export interface ConfirmFlags {
   readonly dryRun?: boolean;
 }
 
-/** Sends a command for the jobs that `query` selects, once it is confirmed. */
+/** Sends a command for the jobs that `query` selects, after the user has confirmed the command. */
 export async function commandJobs(
   server: TypedServer,
   {

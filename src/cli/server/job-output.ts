@@ -67,7 +67,7 @@ export function pastOf(answer: unknown): PastPage {
   return answerWith<PastPage>(answer, { events: "array" });
 }
 
-/** Formats the last failure of a job. The job may have been restarted since then. */
+/** Formats the last failure of a job. The job might have been restarted since then. */
 function failureOf({ last_failure: failure, info }: Job): string {
   if (failure === null) return String(info?.error ?? "");
   return `${failure.error}: ${failure.reason}`;
@@ -168,7 +168,7 @@ function seconds(time: string): string {
   return time.slice(5, 19).replace("T", " ");
 }
 
-/** Abbreviates a sequence, which may have thousands of characters but begins with its number. */
+/** Abbreviates a sequence, which can have thousands of characters but begins with its number. */
 function shortSequence(sequence: unknown): string {
   const text = typeof sequence === "string" ? sequence : printJson(sequence);
   return text.length <= 24 ? text : `${text.slice(0, 23)}…`;

@@ -38,7 +38,7 @@ export async function compactStore({ dataDir, config }: StoreCompactFlags): Prom
   let imported: LmdbImport | undefined;
   try {
     imported = new LmdbImport({ directory, keepAs: OLD_FILE });
-    // A compaction that was killed may have left this file behind.
+    // A compaction that was killed might have left this file behind.
     rmSync(join(directory, OLD_FILE), { force: true });
     const progress = new Progress("compacting", process.stderr, "rows");
     let rowCount = 0;

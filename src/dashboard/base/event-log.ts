@@ -9,7 +9,7 @@ export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes" | 
   readonly isGone: boolean;
   /** The operator's decision that the event reports. */
   readonly decision: ControlEvent | undefined;
-  /** Class of the job's last failure, if it is failing. */
+  /** Class of the job's last failure, if the job is failing. */
   readonly failureClass: string | undefined;
 }
 

@@ -336,7 +336,7 @@ export function withTrimmedName(fields: FormFields): FormFields {
   return { ...fields, database: fields.database.trim(), id: fields.id.trim() };
 }
 
-/** Returns the part of a document that a clone keeps, without its identity. */
+/** Returns the members of a document that a clone keeps. */
 export function cloneOf(document: Document): Document {
   const { _id, _rev, _attachments, owner: _owner, ...copied } = document;
   return copied;
@@ -434,7 +434,7 @@ function plainName(text: string): string {
   return plain.replace(/^[-.]+|[-.]+$/g, "");
 }
 
-/** Returns a shell command that sends the document, without its secrets. */
+/** Returns a shell command that sends the document without secrets. */
 export function curlCommand(address: string, document: Document): string {
   const body = visibleJson(masked(document));
   return [
@@ -519,7 +519,7 @@ function withoutMaskedUser(address: string): string {
   return scheme + address.slice(user.length);
 }
 
-/** Returns the original endpoint, with the new address if it was edited. */
+/** Returns the original endpoint, with the new address if the user has edited the address. */
 function keptEndpoint(side: string, address: string, original: unknown): unknown {
   if (address === masked(addressOfEndpoint(original))) return original;
   if (address.includes(MASK)) {

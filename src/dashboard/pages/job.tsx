@@ -225,7 +225,10 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
   );
 }
 
-/** Returns the reason why a job waits for other jobs or for a node; `undefined` if it does not. */
+/**
+ * Returns the reason why a job waits for other jobs or for a node; `undefined` if the job does not
+ * wait.
+ */
 function waitReason({ held_back_by, info }: Job): string | undefined {
   if (held_back_by !== "after" && held_back_by !== "placement") return undefined;
   const reason = info?.error ?? info?.after;

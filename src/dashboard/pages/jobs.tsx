@@ -165,8 +165,8 @@ function Commands({
 }
 
 /**
- * A column heading. Its link sorts the list by this column or, if the list is sorted by it already,
- * reverses the order.
+ * A column heading with a link that sorts the list by this column. If the list is already sorted by
+ * this column, the link reverses the order.
  */
 function Heading({
   name,

@@ -1,6 +1,6 @@
 /**
- * Page for creating or changing a replication: a form for its document, which is shown as it will
- * be sent.
+ * Page for creating or changing a replication: a form for its document, and a preview of the
+ * document that will be sent.
  */
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";

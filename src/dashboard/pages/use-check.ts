@@ -1,4 +1,4 @@
-/** Checks a replication while it is being typed, after a short pause. */
+/** Checks the replication in a form after a short pause in typing. */
 import { useEffect } from "preact/hooks";
 import { parseJson, printJson } from "../../base/index.ts";
 import type { CheckedReplication } from "../../contract/index.ts";

@@ -55,7 +55,7 @@ export type JobChange =
   | { readonly kind: "removed"; readonly name: JobName };
 
 export interface RunOptions {
-  /** Stops the worker when it aborts. Jobs that have not finished return to the queue. */
+  /** Stops the worker when the signal aborts. Jobs that have not finished return to the queue. */
   readonly signal: AbortSignal;
   /** Name of the worker, for operators. Default: `worker`. */
   readonly name?: string;
@@ -115,7 +115,7 @@ export interface JobQueue {
   /** Counts the jobs of a type, or of one of its groups. */
   counts(tx: ReadTransaction, type: string, group?: string): Promise<JobCountsOfState>;
   /**
-   * Removes a job in any state. A worker that runs it loses the lock. Returns whether the job
+   * Removes a job in any state. A worker that runs the job loses the lock. Returns whether the job
    * existed.
    */
   remove(tx: Transaction, name: JobName): Promise<boolean>;
@@ -349,7 +349,7 @@ export class StoredJobQueue implements JobQueue {
     }
   }
 
-  /** Returns the type. Throws a TypeError if it belongs to the node. */
+  /** Returns the type. Throws a TypeError if the type belongs to the node. */
   #own(type: string): string {
     if (!this.#parts.isReserved(type)) return type;
     throw new TypeError(`job type ${type} is reserved for the node`);

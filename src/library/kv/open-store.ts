@@ -31,8 +31,8 @@ export interface ClusterPlace {
 }
 
 /**
- * Location of a store. Several processes on one machine may share an LMDB folder; several machines
- * may share a FoundationDB cluster.
+ * Location of a store. Several processes on one machine can share an LMDB folder; several machines
+ * can share a FoundationDB cluster.
  */
 export type StoreLocation = "memory" | { readonly kind: "memory" } | LmdbPlace | ClusterPlace;
 

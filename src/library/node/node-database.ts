@@ -3,7 +3,7 @@ import { errorCode } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import type { OpenedNode } from "../../server/index.ts";
 
-/** A database of an open node, which a replication may name as source or target. */
+/** A database of an open node, which a replication can name as source or target. */
 export interface NodeDatabase {
   readonly name: string;
   /** Creates the database. Returns false if it exists. */

@@ -35,7 +35,7 @@ export interface ListenOptions {
 
 export interface TandemNode {
   /**
-   * Answers a request to the API without a socket, like the global `fetch`. URLs may be relative.
+   * Answers a request to the API without a socket, like the global `fetch`. URLs can be relative.
    * Without administrators in `config`, every request has administrator rights.
    */
   readonly fetch: WebFetch;

@@ -100,7 +100,7 @@ export function pouchReplicate(
       throw error;
     }
   })();
-  // As in PouchDB, a listener may handle failures instead.
+  // As in PouchDB, a listener can handle failures instead.
   result.catch(() => {});
   const follow =
     (method: "on" | "once" | "off") => (event: string, listener: (...args: never[]) => void) => {

@@ -8,7 +8,7 @@ import type { Endpoint, ReplicationRun } from "../../replicator/index.ts";
 const PENDING_INTERVAL_MS = 2_000;
 /**
  * Time without changes after which a run counts as caught up although the source reports pending
- * changes. These may be changes that the replication does not select.
+ * changes. These might be changes that the replication does not select.
  */
 const QUIET_MS = 1_000;
 
@@ -71,7 +71,7 @@ export class CaughtUp {
     this.pendingChangeCount = pending;
     const isIdle = (): boolean => !run.hasWork && run.quietSinceMs === quietSinceMs;
     if (isIdle() && pending !== 0 && pending !== undefined) {
-      // The pending changes may be ones that the replication does not select.
+      // The pending changes might be ones that the replication does not select.
       await clock.sleep(QUIET_MS, signal).catch(() => {});
     }
     if (!signal.aborted) this.isCaughtUp = isIdle();

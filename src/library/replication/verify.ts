@@ -55,7 +55,7 @@ const FAILURES_MAX = 1_000;
 
 /**
  * Compares the leaf revisions and attachments of both databases. A document that changes meanwhile
- * may be reported as a difference. Rejects with a ReplicationError.
+ * might be reported as a difference. Rejects with a ReplicationError.
  */
 export function verify(
   source: ReplicationEndpoint,

@@ -24,7 +24,7 @@ const COLUMNS: readonly Column[] = [
   { name: "Jobs" },
 ];
 
-/** Filters that the page offers. The page's address may contain any filter of the list of jobs. */
+/** Filters that the page offers. The page's address can contain any filter of the list of jobs. */
 const FILTERS = [
   ["source", "Source"],
   ["target", "Target"],
