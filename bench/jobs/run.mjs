@@ -18,8 +18,8 @@ const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const ADD_COUNT = Number(process.env.ADD_COUNT ?? 4000);
 const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
 /**
- * Jobs that run before the measurement, so that the code is compiled, as in a process that has run
- * for days.
+ * Number of jobs that run before the measurement, so that the code is compiled, as in a process
+ * that has run for days.
  */
 const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
 /**
@@ -28,15 +28,18 @@ const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
  */
 const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 /**
- * Duration of the measurement of wake-ups. A queue that wakes immediately gets some 3,000 of them;
- * with only 300 the 99th percentile was noisy.
+ * Duration of the measurement of wake-ups. A queue that wakes immediately gets some 3,000
+ * wake-ups in this time. With only 300, the 99th percentile was noisy.
  */
 const WAKE_SEC = Number(process.env.WAKE_SEC ?? 40);
 /** Maximum of the random time between wake-ups. The warm-up has no pauses. */
 const WAKE_PAUSE_MS_MAX = 20;
 /** Number of jobs of the process that is killed. The process runs all of them concurrently. */
 const RESCUED_COUNT = 64;
-/** graphile-worker unlocks jobs after four hours, pg-boss lets them expire after 15 minutes. */
+/**
+ * Documented times until the jobs of a killed process run again. graphile-worker unlocks jobs after
+ * four hours; jobs of pg-boss expire after 15 minutes.
+ */
 const RESCUE_SEC_DOCUMENTED = { graphile: 4 * 3600, boss: 15 * 60 };
 /** Number of jobs added concurrently, over all processes. */
 const ADD_LANES = 32;
@@ -215,7 +218,7 @@ async function measure(name, location) {
 }
 
 const root = mkdtempSync(join(tmpdir(), "tandem-bench-"));
-// PostgreSQL may run as another user.
+// PostgreSQL might run as another user.
 chmodSync(root, 0o755);
 const results = { tandem: [], graphile: [], boss: [] };
 try {

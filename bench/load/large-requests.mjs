@@ -4,9 +4,9 @@
  *   npm run build && node bench/load/large-requests.mjs [NAME]
  *
  * Sends the requests of the table below whose names begin with NAME, each to a new, idle node. For
- * each it prints the response, the longest turn of the event loop in CPU time of its thread, and
- * the peak of the node's memory above its initial value, without the pages of the store's file, as
- * a multiple of the body's size.
+ * each request, prints the response and the longest turn of the event loop in CPU time of its
+ * thread. Also prints how far the node's memory rose above its initial value at its peak, as a
+ * multiple of the body's size. Pages of the store's file are not counted.
  *
  * Any request takes some memory, because the young generation grows and code is compiled. With a
  * small body, this memory dominates, so a second node gets nine such requests concurrently: the

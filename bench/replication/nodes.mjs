@@ -10,7 +10,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
-/** The unit of times in /proc, on every Linux that Node.js runs on. */
+/** Clock ticks per second, the unit of times in /proc on every Linux that Node.js supports. */
 const TICKS_PER_SECOND = 100;
 const SAMPLE_MS = 100;
 /** "… Scavenge 20.1 (25.2) -> 18.0 (26.0) MB, …": in use before and after. */

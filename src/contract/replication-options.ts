@@ -48,7 +48,7 @@ export type OptionValue<O extends Option> = O extends BooleanOption
       ? O["choices"][number]
       : never;
 
-/** Maximum number of copiers. Bounds memory: each allocates batches as soon as it starts. */
+/** Maximum number of copiers. Bounds memory: each copier allocates batches when it starts. */
 const COPIERS_MAX = 500;
 /** Maximum number of requests for single documents. Each request can hold part of an attachment. */
 const LONE_REQUESTS_MAX = 1000;

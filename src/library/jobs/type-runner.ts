@@ -23,7 +23,7 @@ export interface JobHandler {
   readonly type: string;
   /** Time without a heartbeat after which a job returns to the queue. Default: 60. */
   readonly timeoutSec?: number;
-  /** Jobs of the type that this worker runs concurrently. Default: 10. */
+  /** Maximum number of jobs of the type that this worker runs concurrently. Default: 10. */
   readonly concurrency?: number;
   /** Pause before a job runs again after a failed run. Default: 60. */
   readonly retrySec?: number;

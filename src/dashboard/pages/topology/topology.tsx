@@ -12,7 +12,7 @@ import { Cell, type Column, Table } from "../../components/table.tsx";
 import { Ends, Foreign, JobLink, Lag, Problem, StateBadge } from "../../components/text.tsx";
 
 const REFRESH_MS = 15_000;
-/** Maximum number of rows: without virtual rows, a page with more would be slow. */
+/** Maximum number of rows. A longer page would be slow, because it has no virtual scrolling. */
 const ROWS_MAX = 500;
 
 const COLUMNS: readonly Column[] = [
