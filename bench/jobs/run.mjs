@@ -104,7 +104,10 @@ async function workPerSecond(name, location, processCount, queue) {
   return perSecond;
 }
 
-/** Measures the times from the call that adds a job to its start in another, waiting process. */
+/**
+ * Measures the times from the call that adds a job to the start of the job in another, waiting
+ * process.
+ */
 async function wakeUps(name, location, queue) {
   await queue.fill(WARM_COUNT);
   const [waiting] = await openProcesses(1, name, location);
@@ -162,7 +165,7 @@ async function workOff(name, location, queue) {
   await stopAll([one]);
 }
 
-/** Measures the time from the death of a process until the last of its jobs starts in another. */
+/** Measures the time from the death of a process until another one starts the last of its jobs. */
 async function rescueSec(name, location, queue) {
   await queue.fill(RESCUED_COUNT);
   const [victim, other] = await openProcesses(2, name, location);

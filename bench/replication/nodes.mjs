@@ -13,7 +13,7 @@ const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url
 /** Clock ticks per second, the unit of times in /proc on every Linux that Node.js supports. */
 const TICKS_PER_SECOND = 100;
 const SAMPLE_MS = 100;
-/** "… Scavenge 20.1 (25.2) -> 18.0 (26.0) MB, …": in use before and after. */
+/** Matches V8's trace: "… Scavenge 20.1 (25.2) -> 18.0 (26.0) MB, …", used before and after. */
 const COLLECTION = /(?:Scavenge|Mark-Compact)[^\d]*([\d.]+) \([\d.]+\) -> ([\d.]+) /;
 export const MEBIBYTE = 1024 * 1024;
 

@@ -71,7 +71,7 @@ async function load(url: string, database: string): Promise<number> {
   return lines.length;
 }
 
-/** Replicates by `POST /_replicate` between two local databases, named without a URL. */
+/** Replicates between two local databases by `POST /_replicate`, with their names as endpoints. */
 async function replicateTransient(url: string, documentCount: number): Promise<void> {
   const progress = new Progress("POST /_replicate films");
   const body = { source: "films", target: "films-copy", create_target: true };

@@ -221,7 +221,7 @@ addSecretsCommand(program);
 addMoveCommand(program);
 addUpgradeCommand(program);
 
-// The concurrent work of a job listens to one signal; by default, Node.js reports more than ten
+// All concurrent parts of a job listen to one signal. By default, Node.js reports more than ten
 // listeners as a leak.
 setMaxListeners(LISTENERS_MAX);
 collectBetweenTurns();

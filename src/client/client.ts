@@ -223,7 +223,7 @@ export interface Client {
   readonly endpoints: { readonly list: List<RowRange, EndpointRow, EndpointPage> };
   /** Groups of jobs that share the slots, longest wait first. */
   readonly groups: { readonly list: List<RowRange, GroupRow, GroupPage> };
-  /** Limits on the requests to a server, named `HOST` or `ACCOUNT@HOST`. */
+  /** Limits on the requests to a server. A budget is named `HOST` or `ACCOUNT@HOST`. */
   readonly budgets: {
     readonly list: List<Readonly<Record<string, never>>, BudgetRow, BudgetPage>;
     put(name: string, budget: Partial<Budget>, options?: Signaled): Promise<Done>;

@@ -201,7 +201,7 @@ export const DOCUMENT_OPTIONS: readonly Option[] = [...Object.values(REPLICATION
 
 /**
  * Options with a second, larger limit for distant servers. If only the option itself is set, its
- * value applies to both.
+ * value applies to all servers.
  */
 export const FAR_BOUNDS = [
   { of: "workerProcesses", bound: "workerProcessesMax" },

@@ -36,7 +36,7 @@ export interface Server {
   ask(method: Method, path: string, body?: unknown): Promise<unknown>;
 }
 
-/** The response as a string. Throws a ForeignAnswerError if it is not one. */
+/** The response as a string. Throws a ForeignAnswerError if the response is not a string. */
 export function textAnswer(answer: unknown): string {
   if (typeof answer !== "string") throw new ForeignAnswerError("a text");
   return answer;

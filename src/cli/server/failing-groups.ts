@@ -95,8 +95,8 @@ function causeOf({ error, reason }: FailingGroup): string {
 }
 
 /**
- * Suggests a command for a group, on as many lines as necessary: to replace a rejected password, or
- * else to retry.
+ * Suggests a command for a group: to replace a rejected password, or else to retry. The command has
+ * as many lines as necessary.
  */
 function commandFor(group: FailingGroup, width: number): readonly string[] {
   const { login, side } = group;

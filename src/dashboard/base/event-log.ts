@@ -34,8 +34,8 @@ const DECISIONS: Readonly<Record<string, readonly string[]>> = {
   changed: ["retry", "reset", "start-from", "replace-credentials"],
 };
 /**
- * Maximum time between an operator's decision and the event that reports it. Event times are in
- * whole seconds.
+ * Maximum time between an operator's decision and the event that reports it. Allows for event times
+ * in whole seconds.
  */
 const LATE_MS_MAX = 2_000;
 

@@ -310,7 +310,7 @@ const ENDPOINT = {
 };
 const CONFLICT = 409;
 
-/** Makes the document. Reports an id that browsers cannot request as an error. */
+/** Makes the document. An id that browsers cannot request is an error. */
 function madeFor(fields: FormFields, original: ReplicationDocument | undefined): Made {
   const made = replicationOf(fields, original);
   // A missing id is not reported if an address is missing or invalid, because the id is made from
@@ -351,7 +351,7 @@ function errorsOf(
   return errors;
 }
 
-/** Returns the field that an error of the node concerns, if any. */
+/** Returns the field to which an error of the node refers, if any. */
 function fieldOfError(error: unknown): string | undefined {
   if (!(error instanceof RequestError)) return undefined;
   return error.status === CONFLICT ? "id" : fieldNamed(error.message);

@@ -32,7 +32,7 @@ export interface AddOptions {
   readonly scheduledAtSec?: number;
   /** Group whose share of the workers' time the job uses. Default: none. */
   readonly group?: string;
-  /** Constant part of the job, stored separately from its data. A node seals it. */
+  /** Constant part of the job, stored separately from its data. A node stores it sealed. */
   readonly request?: JobData;
 }
 
