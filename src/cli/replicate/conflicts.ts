@@ -26,7 +26,7 @@ interface ConflictsFlags extends ConnectionFlags {
   readonly authFile?: string;
 }
 
-/** A document with its leaves that are not deleted, winner first. */
+/** A document with its undeleted leaves, winner first. */
 interface Conflict {
   readonly id: string;
   readonly winner: string;

@@ -27,7 +27,7 @@ export async function readDetails(name: string, signal: AbortSignal): Promise<Jo
 export type ReplicationDocument = Readonly<Record<string, unknown>>;
 
 /**
- * Whether the user is allowed to read the document of the job: administrators and its owner are.
+ * Whether the user is allowed to read the document, as an administrator or the owner of the job.
  */
 export function mayReadDocument({ name, changes }: Session, job: Pick<Job, "user">): boolean {
   return changes || (name !== null && name === job.user);

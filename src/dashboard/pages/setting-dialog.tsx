@@ -1,4 +1,4 @@
-/** Sets or resets one setting of a node, which validates the value. */
+/** Sets or resets one setting of a node. The node validates the value. */
 import { useId, useState } from "preact/hooks";
 import type { SettingRow } from "../../contract/index.ts";
 import {

@@ -27,7 +27,7 @@ export interface Difference {
   readonly reason: string;
 }
 
-/** Progress of a comparison: counts so far, of the source unless stated otherwise. */
+/** Progress of a comparison. Counts refer to the source unless stated otherwise. */
 export interface VerificationProgress {
   readonly documents: number;
   readonly leaf_revisions: number;
