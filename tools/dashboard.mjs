@@ -12,13 +12,13 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 /** Minimum size for compression. A smaller file fits into one packet anyway. */
 const COMPRESSED_BYTES_MIN = 1_400;
 
-// Vite omits development checks only in this mode. A test runner may have set another one.
+// Vite omits development checks only in this mode. A test runner might have set another one.
 process.env.NODE_ENV = "production";
 
 const { output } = await build({
   root: `${ROOT}src/dashboard`,
   configFile: false,
-  // Relative, because a proxy may serve the node's API below any path.
+  // Relative, because a proxy can serve the node's API below any path.
   base: "./",
   logLevel: "warn",
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },

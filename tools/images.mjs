@@ -90,7 +90,7 @@ try {
 process.exitCode = rows.every(([, isFine]) => isFine) ? 0 : 1;
 
 /**
- * Unmounts everything below `folder`: podman mounts its storage over itself, and may leave mounts
+ * Unmounts everything below `folder`: podman mounts its storage over itself, and can leave mounts
  * of removed containers.
  */
 function unmountBelow(folder) {

@@ -1,7 +1,7 @@
 /**
- * Files that may use `JSON.parse`, each with the reason. It changes long integers, 1.0 and the
- * order of some members, so its results must not be stored, compared or forwarded as data: use
- * `parseJson` and the functions on JSON text for that.
+ * Files that are allowed to use `JSON.parse`, each with the reason. `JSON.parse` changes long
+ * integers, 1.0 and the order of some members. Its results must therefore not be stored, compared
+ * or forwarded as data; `parseJson` and the functions on JSON text are for that.
  */
 const OWN_RECORD = "reads a record that this program wrote";
 const FIELDS = "reads fields of known types, and keeps the text";

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 
 /**
  * Makes `folder` contain exactly these files, `[path, text or bytes]`. Unchanged files are not
- * rewritten: processes of another run may be reading them.
+ * rewritten: processes of another run might be reading them.
  */
 export function writeFolder(folder, files) {
   mkdirSync(folder, { recursive: true });

@@ -1,6 +1,6 @@
 /**
- * Baseline of `peers.mjs`, which shows the limit of Node.js: a server that discards uploads, parses
- * JSON, and answers a GET from memory with the number of bytes that its path contains.
+ * Baseline of `peers.mjs`: a server that shows the limit of Node.js. It discards uploads, parses
+ * JSON, and answers a GET from memory with the number of bytes that the path contains.
  */
 import { createServer } from "node:http";
 import { portOf } from "../support/port-of.mjs";

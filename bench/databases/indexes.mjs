@@ -4,11 +4,11 @@
  *   npm run build && node bench/databases/indexes.mjs [DOCUMENTS]
  *
  * Fills a database of a new node on LMDB with DOCUMENTS (100,000) documents and builds an index.
- * Then it sequentially queries, many times each: one document by its value, a page of a range, and
- * a page of a sort; then the first query again without the index, so that it scans everything.
- * Finally it writes the same documents in turn into a database without an index, one with one
- * index, and one with three, and prints the additional cost of the indexes. The minimum of the
- * rounds is the cost on an idle machine; the first quartile shows how reliable it is.
+ * Then runs queries sequentially, many times each: one document by its value, a page of a range,
+ * and a page of a sort. The first query is then repeated without the index, so that it scans
+ * everything. Finally, the same documents are written in turn into three databases, with no index,
+ * one and three indexes. Prints the additional cost of the indexes. The minimum of the rounds is
+ * the cost on an idle machine; the first quartile shows how reliable it is.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -20,7 +20,7 @@ import { Jobs, JobWorker } from "../../dist/jobs/index.js";
 import { KeyValueStore, Subspace } from "../../dist/kv/index.js";
 
 const NAME = "bench";
-/** Concurrent jobs per process. Each queue spreads them over its optimal number of lanes. */
+/** Number of concurrent jobs per process, spread over the optimal number of lanes of each queue. */
 const JOBS_AT_ONCE = 64;
 const LANES = { tandem: 2, boss: 4 };
 const FILL_ROWS = 500;
@@ -162,7 +162,7 @@ async function openGraphile(url) {
         taskList: { [NAME]: (data) => onJob(data) },
         logger: await silentLogger(),
       });
-      // The signal may have aborted during the start.
+      // The signal might have aborted during the start.
       if (!signal.aborted) await once(signal, "abort");
       await runner.stop();
     },

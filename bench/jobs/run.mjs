@@ -18,8 +18,8 @@ const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const ADD_COUNT = Number(process.env.ADD_COUNT ?? 4000);
 const WORK_COUNT = Number(process.env.WORK_COUNT ?? 8000);
 /**
- * Jobs that run before the measurement, so that the code is compiled, as in a process that has run
- * for days.
+ * Number of jobs that run before the measurement, so that the code is compiled, as in a process
+ * that has run for days.
  */
 const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
 /**
@@ -28,17 +28,20 @@ const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
  */
 const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 /**
- * Duration of the measurement of wake-ups. A queue that wakes immediately gets some 3,000 of them;
- * with only 300 the 99th percentile was noisy.
+ * Duration of the measurement of wake-ups. A queue that wakes immediately gets some 3,000
+ * wake-ups in this time. With only 300, the 99th percentile was noisy.
  */
 const WAKE_SEC = Number(process.env.WAKE_SEC ?? 40);
 /** Maximum of the random time between wake-ups. The warm-up has no pauses. */
 const WAKE_PAUSE_MS_MAX = 20;
-/** Jobs of a process that is killed: as many as it runs concurrently. */
+/** Number of jobs of the process that is killed. The process runs all of them concurrently. */
 const RESCUED_COUNT = 64;
-/** graphile-worker unlocks jobs after four hours, pg-boss lets them expire after 15 minutes. */
+/**
+ * Documented times until the jobs of a killed process run again. graphile-worker unlocks jobs after
+ * four hours; jobs of pg-boss expire after 15 minutes.
+ */
 const RESCUE_SEC_DOCUMENTED = { graphile: 4 * 3600, boss: 15 * 60 };
-/** Concurrent adders, over all processes. */
+/** Number of jobs added concurrently, over all processes. */
 const ADD_LANES = 32;
 
 const nowMs = () => Number(process.hrtime.bigint()) / 1e6;
@@ -101,7 +104,10 @@ async function workPerSecond(name, location, processCount, queue) {
   return perSecond;
 }
 
-/** Measures the times from the call that adds a job to its start in another, waiting process. */
+/**
+ * Measures the times from the call that adds a job to the start of the job in another, waiting
+ * process.
+ */
 async function wakeUps(name, location, queue) {
   await queue.fill(WARM_COUNT);
   const [waiting] = await openProcesses(1, name, location);
@@ -159,7 +165,7 @@ async function workOff(name, location, queue) {
   await stopAll([one]);
 }
 
-/** Measures the time from the death of a process until the last of its jobs starts in another. */
+/** Measures the time from the death of a process until another one starts the last of its jobs. */
 async function rescueSec(name, location, queue) {
   await queue.fill(RESCUED_COUNT);
   const [victim, other] = await openProcesses(2, name, location);
@@ -215,7 +221,7 @@ async function measure(name, location) {
 }
 
 const root = mkdtempSync(join(tmpdir(), "tandem-bench-"));
-// PostgreSQL may run as another user.
+// PostgreSQL might run as another user.
 chmodSync(root, 0o755);
 const results = { tandem: [], graphile: [], boss: [] };
 try {

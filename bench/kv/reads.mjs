@@ -3,9 +3,10 @@
  * per transaction.
  *
  * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs:
- * 0.61 and 0.50 for point reads, 100 per transaction (0.74 and 0.75 if each raw LMDB read is
- * awaited, too); 0.28 and 0.26, one per transaction; 0.82 and 0.67 for ranges in a page, 0.64 and
- * 0.62 row by row. The difference is due to the promise that each call returns.
+ * 0.61 and 0.50 for 100 point reads per transaction (0.74 and 0.75 if each raw LMDB read is also
+ * awaited); 0.28 and 0.26 for one point read per transaction; 0.82 and 0.67 for ranges in a page;
+ * 0.64 and 0.62 for ranges row by row. The difference from raw LMDB is due to the promise that each
+ * call returns.
  */
 import { Subspace } from "../../dist/kv/index.js";
 import { compare, openRaw, openStore, withDirectory } from "./bench-store.mjs";

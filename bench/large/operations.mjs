@@ -26,7 +26,7 @@ const TANDEM = fileURLToPath(new URL("../../bin/tandem.mjs", import.meta.url));
 const DOCUMENTS = Number(process.argv[2] ?? 1_000_000);
 const PAGES = 200;
 const PAGE_ROWS = 100;
-/** Documents written to the source of the continuous copy, one after the other. */
+/** Number of documents written sequentially to the source of the continuous copy. */
 const ARRIVALS = 100;
 
 const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));

@@ -5,7 +5,7 @@ import { ask } from "../load/node-process.mjs";
 import { quantile } from "../nodes/measures.mjs";
 
 const WRITE_PAUSE_MS = 5;
-/** Reading the memory of a process takes some 0.1 ms. */
+/** Number of writes between readings of the node's memory. A reading takes some 0.1 ms. */
 const WRITES_PER_READING = 20;
 const TEXT = "x".repeat(370);
 

@@ -5,8 +5,9 @@
  *
  * One node on LMDB has a database of 200,000 documents of 450 bytes with random ids and an index on
  * them. Another client writes a document to another database every 5 ms: first on the idle node,
- * then while the database is deleted, until it is gone. Afterwards, a new process serves the same
- * writes for the same time without a removal, because V8 may keep garbage of requests for minutes.
+ * then while the database is deleted, until it is gone. As a baseline, the same writes are then
+ * made for the same time without a removal. A new process serves them, because V8 can keep garbage
+ * of requests for minutes.
  * Prints the median, 99th percentile and longest wait, the growth of the node's anonymous memory
  * with and without the removal, and the duration of the removal.
  *

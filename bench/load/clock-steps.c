@@ -1,7 +1,7 @@
 /*
- * Preloaded before the C library (LD_PRELOAD), it steps the wall clock, like an operator or a time
- * server: by the number of seconds in the file CLOCK_STEP, which may change at any time. Monotonic
- * clocks are unchanged.
+ * Steps the wall clock of a process, like an operator or a time server: by the number of seconds in
+ * the file CLOCK_STEP, which can change at any time. Monotonic clocks are unchanged. Loaded before
+ * the C library (LD_PRELOAD).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

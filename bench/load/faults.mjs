@@ -6,12 +6,11 @@
  *   npm run build && node bench/load/faults.mjs [ROUNDS] [SEED] [NAME]
  *
  * Each round has all faults of the table below, or those whose names begin with NAME, in a seeded
- * order. After each of them, within `HEAL_MS_MAX`, every continuous job must run and have copied
+ * order. Within `HEAL_MS_MAX` after each fault, every continuous job must run and have copied
  * everything, the one-shot job started during the fault must have ended, and every acknowledged
- * write must be there. A checkpoint must never move back, as it would if a process wrote after it
- * had lost its job. Processes that exit are restarted. Prints the effect of each fault; the exit
- * code is 1 if a check failed. Linux only; needs root, for the disk, and a C compiler, for the
- * clock.
+ * write must exist. A checkpoint must never move back, as it would if a process wrote after it had
+ * lost its job. Processes that exit are restarted. Prints the effect of each fault; the exit code
+ * is 1 if a check failed. Linux only; needs root, for the disk, and a C compiler, for the clock.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import {
@@ -209,7 +208,7 @@ async function strike(url, round, name) {
   counts.faults++;
   const once = `once-${counts.faults}`;
   await FAULTS[name]();
-  // Retried, because the disk may still be full or the API process down.
+  // Retried, because the disk might still be full or the API process down.
   const job = { source: "a", target: once, create_target: true };
   await patiently(() => mustInTime(url, "PUT", `/_replicator/${once}`, job));
   await heal(url, `${name}, round ${round}`, [once]);
@@ -285,7 +284,7 @@ function fill() {
   }
 }
 
-/** Checks that a large write is rejected. Small ones may still fit into the file. */
+/** Checks that a large write is rejected. Small ones might still fit into the file. */
 async function expectRefused() {
   const large = { text: "x".repeat(4_000_000) };
   const { status } = await ask(processes.url(API), "PUT", `/a-copy/large-${counts.faults}`, large);

@@ -6,9 +6,9 @@
  *
  * At seeded moments, one of the processes gets SIGKILL and is restarted. Meanwhile there are also
  * jobs whose endpoints refuse connections, never respond, break connections, or have no address.
- * After each kill every acknowledged write is looked up. At the end the targets must have the same
- * leaves as their sources, and the one-shot jobs must have ended. Prints the counts; the exit code
- * is 1 if a check failed.
+ * After each kill, every acknowledged write is looked up. At the end, the targets must have the
+ * same leaves as their sources, and the one-shot jobs must have ended. Prints the counts; the exit
+ * code is 1 if a check failed.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";

@@ -4,18 +4,18 @@
  *   npm run build && node bench/load/large-requests.mjs [NAME]
  *
  * Sends the requests of the table below whose names begin with NAME, each to a new, idle node. For
- * each it prints the response, the longest turn of the event loop in CPU time of its thread, and
- * the peak of the node's memory above its initial value, without the pages of the store's file, as
- * a multiple of the body's size.
+ * each request, prints the response and the longest turn of the event loop in CPU time of its
+ * thread. Also prints how far the node's memory rose above its initial value at its peak, as a
+ * multiple of the body's size. Pages of the store's file are not counted.
  *
  * Any request takes some memory, because the young generation grows and code is compiled. With a
  * small body, this memory dominates, so a second node gets nine such requests concurrently: the
- * additional peak of the second node, divided by eight, is the cost of an additional request. A
- * request that reads a large document may take as much memory as one with such a body. The exit
- * code is 1 if a turn took more than 50 ms, if one request took more than four times its body plus
- * `SMALL_MIB`, or an additional one more than four times its body plus `FURTHER_MIB`. Another
- * process writes the required data, because its garbage would hide the cost of the request. Linux
- * only.
+ * additional peak of the second node, divided by eight, is the cost of an additional request. If
+ * a request reads a large document, the document counts as its body. The exit code is 1 if a turn
+ * took more than 50 ms, if one request took more than four times its body plus `SMALL_MIB`, or if
+ * an additional request took more than four times its body plus `FURTHER_MIB`. Another process
+ * writes the required data, because garbage from these writes would hide the cost of the request.
+ * Linux only.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
@@ -31,7 +31,7 @@ const GROWTH_MAX = 4;
 const SMALL_MIB = 32;
 /** Memory of an additional request apart from its body: its socket, its response, and garbage. */
 const FURTHER_MIB = 8;
-/** Smaller bodies are sent several times concurrently. */
+/** Size below which a body is sent several times concurrently. */
 const SMALL_BODY_MIB = 2;
 const AT_ONCE = 9;
 const MIB = 2 ** 20;
@@ -403,7 +403,7 @@ async function sendAtOnce(node, { method, path, body }, count) {
 }
 
 /**
- * Sends a request. Resolves with the status or an error code: a server that refuses a body may
+ * Sends a request. Resolves with the status or an error code: a server that refuses a body can
  * close the connection before all of it was sent.
  */
 function send(url, method, path, body) {

@@ -57,7 +57,7 @@ export class Ledger {
       const leaves = await patiently(() => leavesOf(this.#url, database));
       for (const [id, rev] of before) {
         this.counts.checked++;
-        // A document that is written again while the changes are read may be absent: it has moved
+        // A document that is written again while the changes are read can be absent: it has moved
         // past the end of the list.
         const found = leaves.get(id) ?? (await patiently(() => this.#revisionOf(database, id)));
         const exists =
@@ -80,7 +80,7 @@ export class Ledger {
       try {
         const { status, body: answer } = await ask(this.#url, "PUT", `/${database}/${id}`, body);
         if (status === 201) known.set(id, answer.rev);
-        // A write whose response was lost may have succeeded.
+        // A write whose response was lost might have succeeded.
         else if (status === 409) await this.#adopt(database, id);
         else if (status === 503) await this.#refused();
         else this.faults.push(`${status} for ${database}/${id}: ${JSON.stringify(answer)}`);
@@ -161,7 +161,7 @@ export class Checkpoints {
 }
 
 /**
- * Retries a failed request, because idle connections may break, and a killed API process soon
+ * Retries a failed request, because idle connections can break, and a killed API process soon
  * listens again.
  */
 export async function patiently(question) {

@@ -1,8 +1,8 @@
 /*
- * Preloaded before the C library (LD_PRELOAD), it reports malloc's memory: each second it writes
- * the bytes in use and the free bytes that malloc keeps to the file MALLOC_METER with the process
- * id appended. If a file with that name and ".trim" appended exists, malloc returns all free pages
- * to the system, and the file is removed.
+ * Reports malloc's memory: each second, writes the bytes in use and the free bytes that malloc
+ * keeps to the file MALLOC_METER with the process id appended. If a file with that name and ".trim"
+ * appended exists, malloc returns all free pages to the system, and the file is removed. Loaded
+ * before the C library (LD_PRELOAD).
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

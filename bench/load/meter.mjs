@@ -1,6 +1,6 @@
 /**
- * Loaded into a process by `--import`, it measures that process from within if TANDEM_METER is set.
- * Each message on handle 3 is answered with a line of JSON:
+ * Measures the process that loads this file by `--import`, if TANDEM_METER is set. Each message on
+ * handle 3 is answered with a line of JSON:
  *
  *   turnMs                           the longest turn of the event loop since the last answer, in
  *                                    CPU time of the main thread, independent of other load

@@ -115,7 +115,7 @@ export function usage({ child }) {
   };
 }
 
-/** Numbers from 0 to 1 from a seed (mulberry32). */
+/** Returns a random number generator for a seed (mulberry32). Numbers are from 0 to 1. */
 export function drawsOf(seed) {
   let state = seed >>> 0;
   return () => {

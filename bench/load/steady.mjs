@@ -4,8 +4,8 @@
  *
  *   npm run build && node bench/load/steady.mjs [MINUTES] [CHANGES_PER_SEC]
  *
- * The rate is constant, provided the machine is fast enough, because buffers and garbage grow with
- * it. Before each of forty samples the writers pause, so that no request is pending. Then garbage
+ * The rate is constant if the machine is fast enough, because buffers and garbage grow with the
+ * rate. Before each of forty samples the writers pause, so that no request is pending. Then garbage
  * is collected, and each process reports its live memory: objects and buffers of V8's main thread,
  * and allocations of malloc (only with a C compiler); the system reports the anonymous memory of
  * the process, with all of its threads. Leaks never shrink, so they raise the lowest samples, while
@@ -35,7 +35,10 @@ const CHANGES_PER_SEC = Number(process.argv[3] ?? 500);
 const WRITERS = 4;
 const DATABASE_COUNT = 4;
 const BATCH_COUNT = 50;
-/** Documents are updated repeatedly, so that the databases do not grow indefinitely. */
+/**
+ * Number of batches after which a writer updates its first documents again, so that the databases
+ * do not grow indefinitely.
+ */
 const ROUND_BATCHES = 40;
 const QUARTER_SAMPLES = 10;
 const SAMPLE_COUNT = 4 * QUARTER_SAMPLES;

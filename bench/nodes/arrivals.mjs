@@ -6,7 +6,7 @@
 import { performance } from "node:perf_hooks";
 import { ask } from "../load/node-process.mjs";
 
-/** Updates are collected for this long, which is the precision of the measured times. */
+/** Time for which updates are collected. It is the precision of the measured times. */
 const GATHER_MS = 20;
 const AT_ONCE = 16;
 

@@ -6,14 +6,14 @@
  *   npm run build &&
  *     FOUNDATIONDB_BIN=… node bench/nodes/cluster-faults.mjs [JOBS] [ROUNDS] [SEED] [NAME]
  *
- * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has
- * to be installed, and to find its library. Each round has all faults of the table below, or those
+ * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`. The npm package `foundationdb` must
+ * be installed and must find its library. Each round has all faults of the table below, or those
  * whose names begin with NAME, in a seeded order. During a fault, writers write to the databases of
- * eight jobs, and one document is added to each of a hundred others. After it, within
- * `HEAL_MS_MAX`, every document must be on its target, every acknowledged write must be there, and
- * no checkpoint may have moved back, as it would if a node wrote after it had lost its job. At the
- * end every job gets a document, and all databases are compared. Prints the effect of each fault;
- * the exit code is 1 if a check failed. Partitions need root and `iptables`, and are skipped
+ * eight jobs, and one document is added to each of a hundred other databases. Within `HEAL_MS_MAX`
+ * after the fault, every document must be on its target, and every acknowledged write must exist.
+ * No checkpoint is allowed to move back, as it would if a node wrote after it had lost its job. At
+ * the end every job gets a document, and all databases are compared. Prints the effect of each
+ * fault; the exit code is 1 if a check failed. Partitions need root and `iptables`, and are skipped
  * otherwise.
  */
 import { spawnSync } from "node:child_process";
@@ -32,9 +32,9 @@ const JOBS = Number(process.argv[2] ?? 1000);
 const ROUNDS = Number(process.argv[3] ?? 1);
 const SEED = Number(process.argv[4] ?? 1);
 const NAME = process.argv[5] ?? "";
-/** Jobs whose databases are written continuously. */
+/** Number of jobs whose databases are written continuously. */
 const BUSY = 8;
-/** Other jobs that get a document during each fault. */
+/** Number of other jobs that get a document during each fault. */
 const TOUCHED = 100;
 const FAULT_MS = 6_000;
 const HEAL_MS_MAX = 240_000;

@@ -9,7 +9,7 @@
  * Each job pulls a database of another Tandem process, which gets a document every few seconds.
  * Waits until all documents have arrived. Prints the seconds until the last job runs and the
  * maximum resident memory of the only replication process. With COUCHDB_URL, measures CouchDB in
- * the same way (its memory is that in `_system`) and prints the ratios; otherwise prints the ratios
+ * the same way (memory as in `_system`) and prints the ratios; otherwise prints the ratios
  * to 15 s and 400 MiB, half of CouchDB 3.5's values.
  */
 import { spawn } from "node:child_process";

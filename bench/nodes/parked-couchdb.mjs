@@ -7,7 +7,7 @@
  *     node bench/nodes/parked-couchdb.mjs [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_PER_SECOND]
  *
  * CouchDB has JOBS (400) databases of one document. If JOBS exceeds its `max_jobs` (default: 500),
- * its own jobs take turns, and their first round may last longer than FIRST_LIMIT_SEC. A Tandem
+ * its own jobs take turns, and their first round can last longer than FIRST_LIMIT_SEC. A Tandem
  * process copies each database into another one. After this process has stopped, CouchDB does the
  * same with documents of a `_replicator` database and its configured `max_jobs`. Once all first
  * documents have arrived, and the jobs of Tandem are parked, CPU time, memory and sockets are
@@ -125,7 +125,7 @@ async function onceFirst(targetOf) {
   });
 }
 
-/** `node`: the process that replicates, unless CouchDB does. */
+/** `node` is the Tandem process that replicates; undefined if CouchDB replicates. */
 async function measureBoth(node, targetOf) {
   const processes = { Tandem: node, CouchDB: couchdb };
   const measured = Object.entries(processes).filter(([, each]) => each !== undefined);

@@ -71,7 +71,7 @@ async function figuresOf(source, target, count, idle) {
       figures[name] = Math.max(figures[name], sample[name]);
     }
   }
-  // Measured while the jobs run: the memory that each keeps in its slot, without garbage.
+  // Measured while the jobs run: the memory that each job keeps in its slot, without garbage.
   const { liveHeapBytes, liveBufferBytes } = await measure(node, true);
   figures.liveMib = (liveHeapBytes + liveBufferBytes) / MIB;
   busy.abort();

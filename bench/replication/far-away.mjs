@@ -23,7 +23,7 @@ const ATTACHMENT_BYTES = Number(process.argv[4] ?? 0) * 1024;
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const ROUND_TRIPS_MS = [0, 100, 300];
 const BATCH_BYTES = 2 * MEBIBYTE;
-/** Data in flight in one direction of a connection. */
+/** Maximum amount of data in flight in one direction of a connection. */
 const UNDER_WAY_BYTES_MAX = 16 * MEBIBYTE;
 
 await withNodes(["between", "source", "target"], async (between, source, target) => {

@@ -10,10 +10,10 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../dist/program/main.js", import.meta.url));
-/** The unit of times in /proc, on every Linux that Node.js runs on. */
+/** Clock ticks per second, the unit of times in /proc on every Linux that Node.js supports. */
 const TICKS_PER_SECOND = 100;
 const SAMPLE_MS = 100;
-/** "… Scavenge 20.1 (25.2) -> 18.0 (26.0) MB, …": in use before and after. */
+/** Matches V8's trace: "… Scavenge 20.1 (25.2) -> 18.0 (26.0) MB, …", used before and after. */
 const COLLECTION = /(?:Scavenge|Mark-Compact)[^\d]*([\d.]+) \([\d.]+\) -> ([\d.]+) /;
 export const MEBIBYTE = 1024 * 1024;
 
@@ -62,7 +62,7 @@ function countGarbage(output) {
   return () => sumMib;
 }
 
-/** Sends JSON text and returns parsed JSON. The URL may contain credentials. */
+/** Sends JSON text and returns parsed JSON. The URL can contain credentials. */
 export async function call({ url }, method, path, body) {
   const { username, password, origin } = new URL(url);
   const response = await fetch(origin + path, {
@@ -85,7 +85,7 @@ export function memoryBytes(pid) {
 }
 
 export function cpuSeconds(pid) {
-  // The name of the process, in parentheses, may contain spaces.
+  // The name of the process, in parentheses, can contain spaces.
   const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
     .replace(/^.*\) /s, "")
     .split(" ");

@@ -22,7 +22,7 @@ const DOCUMENTS = Number(process.argv[3] ?? 10);
 const ROUNDS = Number(process.env.ROUNDS ?? 3);
 const LANES = 500;
 const FEWEST = "minimal requests";
-/** Concurrent requests while the databases are prepared. */
+/** Number of concurrent requests while the databases are prepared. */
 const PREPARING_LANES = 20;
 
 const numbers = Array.from({ length: JOBS }, (_, number) => number);

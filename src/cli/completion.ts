@@ -5,7 +5,7 @@
 import { Argument, type Command } from "commander";
 import { quoted } from "./terminal/quoted.ts";
 
-/** A command path (`tandem jobs list`) with the words that may follow. */
+/** A command path (`tandem jobs list`) with the words that can follow. */
 interface Completion {
   readonly path: string;
   readonly commands: readonly Word[];

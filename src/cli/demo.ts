@@ -39,7 +39,7 @@ export async function demo(): Promise<void> {
 
 /** Copies the sample databases on the node at `url`, and sets the exit code. */
 async function copyOn(url: string, directory: string): Promise<void> {
-  /** Whether the node keeps running after the demo. Otherwise, its URL is not printed. */
+  /** Whether the node keeps running after the demo. Its URL is printed only in this case. */
   const staysUp = process.stdout.isTTY;
   const address = staysUp ? `, listening on ${url}` : "";
   process.stdout.write(`Tandem ${VERSION}, store in ${directory}${address}\n\n`);
@@ -71,7 +71,7 @@ async function load(url: string, database: string): Promise<number> {
   return lines.length;
 }
 
-/** Replicates by `POST /_replicate` between two local databases, named without a URL. */
+/** Replicates between two local databases by `POST /_replicate`, with their names as endpoints. */
 async function replicateTransient(url: string, documentCount: number): Promise<void> {
   const progress = new Progress("POST /_replicate films");
   const body = { source: "films", target: "films-copy", create_target: true };
@@ -91,7 +91,7 @@ async function replicateTransient(url: string, documentCount: number): Promise<v
   progress.end(writtenCount, writtenCount);
 }
 
-/** Replicates between two URLs, including attachments, with a `_replicator` document. */
+/** Replicates a database with attachments between two URLs, by a `_replicator` document. */
 async function replicatePersistent(url: string, documentCount: number): Promise<void> {
   const progress = new Progress("_replicator/countries");
   const body = {

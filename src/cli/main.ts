@@ -51,7 +51,7 @@ function connectTo(text: string, before: readonly ConnectTo[] = []): readonly Co
 
 /**
  * Rejects empty arguments, because a path with an empty name addresses a different resource. Only
- * the value of a setting may be empty.
+ * the value of a setting is allowed to be empty.
  */
 function refuseEmptyArguments(command: Command): void {
   for (const [index, argument] of command.registeredArguments.entries()) {
@@ -221,7 +221,7 @@ addSecretsCommand(program);
 addMoveCommand(program);
 addUpgradeCommand(program);
 
-// The concurrent work of a job listens to one signal; by default, Node.js reports more than ten
+// All concurrent parts of a job listen to one signal. By default, Node.js reports more than ten
 // listeners as a leak.
 setMaxListeners(LISTENERS_MAX);
 collectBetweenTurns();

@@ -100,7 +100,10 @@ export interface Reasoned extends Signaled {
 export type RuleBody = Readonly<Record<string, unknown>>;
 
 export interface RetriedDocuments extends RetriedFailures {
-  /** Whether the retry has ended. Otherwise it continues (for a paused job, once it is resumed). */
+  /**
+   * Whether the retry has ended. If not, the retry continues; for a paused job, after the job is
+   * resumed.
+   */
   readonly isDone: boolean;
 }
 
@@ -166,7 +169,7 @@ export interface Client {
     command(action: JobAction, name: string, options?: Reasoned): Promise<Done>;
     /** Restarts a job at an update sequence of its source. */
     startFrom(name: string, since: unknown, options?: Reasoned): Promise<Done>;
-    /** Applies an action to the jobs that match. The server rejects an empty filter. */
+    /** Applies an action to the jobs that match `filter`. The server rejects an empty filter. */
     commandAll(
       action: JobAction | "retry_failures",
       filter: JobFilter | "all",
@@ -220,7 +223,7 @@ export interface Client {
   readonly endpoints: { readonly list: List<RowRange, EndpointRow, EndpointPage> };
   /** Groups of jobs that share the slots, longest wait first. */
   readonly groups: { readonly list: List<RowRange, GroupRow, GroupPage> };
-  /** Limits on the requests to a server, named `HOST` or `ACCOUNT@HOST`. */
+  /** Limits on the requests to a server. A budget is named `HOST` or `ACCOUNT@HOST`. */
   readonly budgets: {
     readonly list: List<Readonly<Record<string, never>>, BudgetRow, BudgetPage>;
     put(name: string, budget: Partial<Budget>, options?: Signaled): Promise<Done>;

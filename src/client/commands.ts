@@ -1,4 +1,4 @@
-/** Commands for many jobs. A command may continue after its response. */
+/** Commands for many jobs. A command can continue after its response. */
 import type { BulkCommand, CommandedJobs, JobPage } from "../contract/index.ts";
 import { pause } from "./pause.ts";
 import { type QueryParameters, type Requests, segmentOf } from "./requests.ts";
@@ -26,7 +26,7 @@ export async function* followCommand(
   }
 }
 
-/** The id of a command that continues after its response; undefined if it has ended. */
+/** The id of a command that continues after its response; undefined if the command has ended. */
 export function continuedCommand(answer: CommandedJobs): string | undefined {
   return answer.changed === undefined ? answer.id : undefined;
 }

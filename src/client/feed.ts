@@ -94,7 +94,7 @@ function notAFeed(reason: string): ApiError {
   return new ApiError(0, "not_a_feed", reason);
 }
 
-/** Browsers other than Firefox do not iterate over streams. */
+/** Returns the chunks of a body. Browsers other than Firefox cannot iterate over streams. */
 function piecesOf(body: unknown): AsyncIterable<Uint8Array> | undefined {
   if (typeof body !== "object" || body === null) return undefined;
   if (Symbol.asyncIterator in body) return body as AsyncIterable<Uint8Array>;

@@ -146,8 +146,8 @@ export function withQuery(path: string, query: QueryParameters): string {
 }
 
 /**
- * Encodes a name as a path segment. Throws an ApiError for `.` and `..`, which browsers resolve as
- * folders in any spelling.
+ * Encodes a name as a path segment. Throws an ApiError for `.` and `..`, because browsers resolve
+ * them as folders even if they are percent-encoded.
  */
 export function segmentOf(name: string): string {
   if (name !== "." && name !== "..") return encodeURIComponent(name);

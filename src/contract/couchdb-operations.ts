@@ -1,6 +1,6 @@
 /**
- * CouchDB's operations that Tandem implements, for the OpenAPI document. Their JSON is defined by
- * CouchDB and described in outline. As in CouchDB, unknown query parameters are ignored.
+ * CouchDB's operations that Tandem implements, for the OpenAPI document. CouchDB defines their
+ * JSON, which is only outlined here. As in CouchDB, unknown query parameters are ignored.
  */
 import { type TSchema, Type } from "@sinclair/typebox";
 import type { Operation } from "./operation.ts";

@@ -226,7 +226,10 @@ const CommandBegun = exactly({
   matched: count,
 });
 
-/** Response to a command for several jobs: its outcome, or 202 with its id while it continues. */
+/**
+ * Response to a command for several jobs: the outcome, or 202 with the id of a command that
+ * continues.
+ */
 export const CommandedJobs = Type.Union([CommandOutcome, CommandBegun]);
 export type CommandedJobs = Pick<Shape<typeof CommandOutcome>, "ok" | "matched"> &
   Partial<Shape<typeof CommandOutcome> & Shape<typeof CommandBegun>>;

@@ -122,7 +122,7 @@ export type GroupRow = Shape<typeof GroupRow>;
 export const GroupPage = exactly({ total_rows: count, groups: listOf(GroupRow) });
 export type GroupPage = Shape<typeof GroupPage>;
 
-/** Cluster-wide counts for one minute; null if no node ran jobs. */
+/** Cluster-wide counts for one minute. Counts are null if no node ran jobs. */
 export const RateMinute = exactly({
   time,
   seconds: described(number, "elapsed part of the minute"),

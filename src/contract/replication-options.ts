@@ -1,6 +1,6 @@
 /**
- * Options of a replication, which determine how it copies rather than what: CouchDB's
- * `default_options` and additional ones of Tandem.
+ * Options that determine how a replication copies documents, but not which ones: CouchDB's
+ * `default_options` and additional options of Tandem.
  *
  * The only definition of their names, defaults and bounds. Documents, bodies and the settings of
  * `[replicator]` are parsed with this table, and the table in docs/configuration.md is generated
@@ -48,9 +48,9 @@ export type OptionValue<O extends Option> = O extends BooleanOption
       ? O["choices"][number]
       : never;
 
-/** Maximum number of copiers. Bounds memory: each allocates batches as soon as it starts. */
+/** Maximum number of copiers. Bounds memory: each copier allocates batches when it starts. */
 const COPIERS_MAX = 500;
-/** Maximum number of requests for single documents. Each may hold part of an attachment. */
+/** Maximum number of requests for single documents. Each request can hold part of an attachment. */
 const LONE_REQUESTS_MAX = 1000;
 
 /**
@@ -201,7 +201,7 @@ export const DOCUMENT_OPTIONS: readonly Option[] = [...Object.values(REPLICATION
 
 /**
  * Options with a second, larger limit for distant servers. If only the option itself is set, its
- * value applies to both.
+ * value applies to all servers.
  */
 export const FAR_BOUNDS = [
   { of: "workerProcesses", bound: "workerProcessesMax" },

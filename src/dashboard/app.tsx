@@ -211,7 +211,7 @@ const NAMES: ReadonlyMap<string | undefined, string> = new Map([
   ["topology", "Topology"],
 ]);
 
-/** Sets a default title. The page is a later sibling, so it can set a more specific title. */
+/** Sets a default title. The page is a later sibling, so the page can set a more specific title. */
 function Title({ view: { segments } }: { view: View }) {
   const [first, second] = segments;
   useTitle(second ?? NAMES.get(first) ?? "Page not found");

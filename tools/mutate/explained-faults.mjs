@@ -1,6 +1,6 @@
 /**
- * Faults without a visible effect, or with one that no test can notice. Each is identified by the
- * excerpt that it changes, as in `named-faults.mjs`.
+ * Faults without a visible effect, or with an effect that no test can notice. Each fault is
+ * identified by the excerpt that it changes, as in `named-faults.mjs`.
  */
 export const EXPLAINED_FAULTS = [
   {

@@ -5,11 +5,12 @@
  *                     [--survey new|more] [--seconds 60] [--jobs 1]
  *
  * A survey records once which lines each test file runs, in its own process and in the programs
- * that it starts. A fault is then tested by the test files that run its line: those named after its
- * file first, then the fastest, until their usual times add up to `--seconds`. `--in`, which may be
- * repeated, selects faults by a prefix of `src/path.ts:line`. `--named` plants the faults of
- * `named-faults.mjs` that contain the text; "" matches all. Survivors in `explained-faults.mjs` are
- * printed with their explanation. The exit code is 1 if another fault survived.
+ * that it starts. A fault is then tested by the test files that run the faulty line. Test files
+ * named after the faulty file run first, then the fastest, until their usual times add up to
+ * `--seconds`. `--in`, which can be repeated, selects faults by a prefix of `src/path.ts:line`.
+ * `--named` plants the faults of `named-faults.mjs` that contain the text; "" matches all.
+ * Survivors in `explained-faults.mjs` are printed with their explanation. The exit code is 1 if
+ * another fault survived.
  */
 import { spawn, spawnSync } from "node:child_process";
 import {
@@ -35,7 +36,8 @@ const ROOT = fileURLToPath(new URL("../..", import.meta.url));
 const SURVEY = join(ROOT, "node_modules/.cache/mutate");
 const SOURCES = "sources.json";
 /**
- * A faulty program may hang. The limit of its tests is their usual time times `factor`, plus `ms`.
+ * Time limit for tests with a fault, because a faulty program might hang: the usual time of the
+ * tests times `factor`, plus `ms`.
  */
 const PATIENCE = { factor: 4, ms: 60_000 };
 /** Multiplier for the usual limit of a wait in tests. */
@@ -44,7 +46,7 @@ const IN_VAIN = "(waits in vain)";
 /** Usual time of a test that was not surveyed. */
 const UNSURVEYED_MS = 5_000;
 const STATEMENT_LINES_MAX = 10;
-/** Test files of the fault's layer run first unless they take longer than others by this factor. */
+/** Test files of the fault's layer run first, unless they take this many times longer. */
 const NEIGHBOURS_FACTOR = 4;
 const CONFIG = "tools/mutate/vitest.config.ts";
 
@@ -80,7 +82,7 @@ report();
 
 /**
  * Prints the figures. Faults noticed by a wait that reached its limit are also counted separately,
- * because the machine may have been slow.
+ * because the machine might have been slow.
  */
 function report() {
   const isUnreliable = ({ noticedBy }) =>
@@ -242,7 +244,7 @@ function filesFor(fault) {
   const name = basename(path).replace(/\.tsx?$/, "");
   const isRunning = ({ file, ran }) => {
     if (isOfDashboard(fault)) return file.startsWith("test/dashboard/");
-    // An edited test may run other lines than before.
+    // An edited test might run other lines than before.
     const isUnsure = line === undefined || sources[file] !== textOf(file);
     return isUnsure ? ran[path] !== undefined : ran[path]?.includes(line);
   };

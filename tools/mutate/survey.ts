@@ -70,7 +70,7 @@ function note({ url, functions }: ScriptCoverage, lines: Map<string, Set<number>
   const script = scripts.get(path) ?? open(path);
   scripts.set(path, script);
   const counts = new Uint8Array(script.text.length);
-  // The first function is the module itself, which may have been loaded for another test file.
+  // The first function is the module itself, which might have been loaded for another test file.
   const [, ...inner] = functions;
   const isUsed = inner.some(({ ranges }) => (ranges[0]?.count ?? 0) > 0);
   if (!isUsed) return;

@@ -10,7 +10,8 @@ import { type Replication, replicationId } from "../../replicator/index.ts";
  * Result of comparing the replication ids:
  *
  *   same      equal
- *   older     CouchDB's id contains a token that ours omits; a job here also tries CouchDB's id
+ *   older     CouchDB's id contains a token that ours omits; a job here also looks for checkpoints
+ *             under CouchDB's id
  *   uuid      the ids would be equal if both servers had the same `[couchdb] uuid`
  *   other     different: no checkpoint will be found
  *   unknown   CouchDB shows no id, because the job has ended or could not start
@@ -35,9 +36,8 @@ export function matchIds(
   if (shown === null) return "unknown";
   const idsOf = (serverUuid: string) =>
     replicationId(
-      // The endpoints of a moved job are URLs, so `serverUrl` is not used. The oldest formats of
-      // the id contain the host and port of the server, which are unknown. These formats need not
-      // match.
+      // `serverUrl` is unused, because the endpoints of a moved job are URLs. `hostName` and `port`
+      // are unknown. They affect only ids of the oldest formats, which therefore never match.
       { digests, serverUuid, hostName: "", port: 0, serverUrl: "" },
       replication,
       filterCode,

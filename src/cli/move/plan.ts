@@ -30,10 +30,10 @@ const QUESTIONS_MAX = 8;
 /**
  * Effect of `take` on a document:
  *
- *   take      copied, because the document does not exist here
- *   update    copied again, because the document has changed on the old server
- *   here      none, because the document already exists here, perhaps changed
- *   refused   none, for the stated reason
+ *   take      copies the document, because it does not exist here
+ *   update    copies the document again, because it has changed on the old server
+ *   here      no effect, because the document already exists here, perhaps changed
+ *   refused   no effect, for the stated reason
  */
 export type Taking =
   | { readonly kind: "take" | "update" | "here" }

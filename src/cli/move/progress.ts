@@ -1,6 +1,6 @@
 /**
- * `tandem move verify`: shows the progress of the replications taken over from CouchDB, and
- * compares the copies of those that have caught up.
+ * `tandem move verify`: shows the progress of the replications taken over from CouchDB. If a
+ * replication has caught up, its target is compared with its source.
  */
 import { printJson } from "../../base/index.ts";
 import type { Job } from "../../contract/index.ts";

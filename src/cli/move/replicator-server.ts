@@ -1,5 +1,5 @@
 /**
- * Client for one of the two servers of a move: its replication documents and its jobs. CouchDB 3
+ * Client of one of the two servers of a move, for its replication documents and its jobs. CouchDB 3
  * and Tandem respond alike to these requests.
  */
 import { percentEncode } from "../../protocol/index.ts";
@@ -160,7 +160,9 @@ export class ReplicatorServer {
     );
   }
 
-  /** Returns the state of a document in the scheduler, or `undefined` if it is missing. */
+  /**
+   * Returns the state of a document in the scheduler, or `undefined` if the document is missing.
+   */
   async scheduled(database: string, id: string): Promise<ScheduledDocument | undefined> {
     const path = `/_scheduler/docs/${percentEncode(database)}/${percentEncode(id)}`;
     return (await this.askIfThere("GET", path)) as ScheduledDocument | undefined;

@@ -74,7 +74,10 @@ export async function runStep(name: keyof typeof STEPS, flags: MoveFlags): Promi
   });
 }
 
-/** Sets exit code 1 if `work` reports problems, and the error's code if it fails. */
+/**
+ * Runs `work` with clients for both servers. Sets exit code 1 if it reports problems, or the code
+ * for its error if it throws.
+ */
 async function withServers(
   flags: MoveFlags,
   work: (parts: StepParts) => Promise<boolean>,

@@ -8,7 +8,7 @@ import { back, type Outcome, type StepParts, start, stop, writtenBack } from "./
 type Answers = Readonly<Record<string, unknown>>;
 
 /**
- * A server that returns these responses, by method and path without the query, and 404 to all other
+ * A server that returns `answers` by method and path (without the query), and 404 to all other
  * requests. Records the requests.
  */
 function serverOf(answers: Answers) {

@@ -28,7 +28,7 @@ import {
   type StoredDocument,
 } from "./replicator-server.ts";
 
-/** Time that a server may take to end a job that is paused or whose document was deleted. */
+/** Time limit for a server to end a job that was paused or whose document was deleted. */
 const ENDING_MS_MAX = 60_000;
 const POLL_MS = 250;
 
@@ -128,7 +128,7 @@ export async function* stop(parts: StepParts, database: string): AsyncGenerator<
       const { id } = document;
       const reason = whyNotStopped(document, places[index], lacking.has(id));
       const scheduled = await from.scheduled(database, id);
-      // Checks the scheduler as well as the document. A user may have written a final state into
+      // Checks the scheduler as well as the document. A user might have written a final state into
       // the document although the job continues.
       if (hasEndedThere(scheduled) && !active.hasDocument(database, id)) continue;
       if (reason !== undefined) {
@@ -279,7 +279,7 @@ async function moveBack(
   const path = pathOf(database, id);
   const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
-  // Uses the revision read after pausing: until then, the run may have updated the document.
+  // The run might update the document until it is paused, so the revision read afterwards is used.
   await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
   return done(
     database,
@@ -303,8 +303,8 @@ async function cameFrom(
 }
 
 /**
- * Pauses the job of a document here. Returns false if it still runs after the time limit. A job
- * that has ended or is missing need not be paused.
+ * Pauses the job of a document here. Returns false if the job still runs after the time limit. A
+ * job that has ended or is missing need not be paused.
  */
 async function pauseHere(
   here: ReplicatorServer,
@@ -326,7 +326,7 @@ async function pauseHere(
 
 /**
  * The document to write back, without members specific to this server. The state of an ended job is
- * kept, so that it does not run again.
+ * kept, so that the job does not run again.
  */
 export function writtenBack(body: Members): Members {
   const state = body._replication_state;

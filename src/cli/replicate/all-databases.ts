@@ -117,7 +117,7 @@ function withPlaceholder(server: GivenEndpoint): GivenEndpoint {
 
 /**
  * Checks the URL of a server. Done here because the errors of rules show the rejected value, and a
- * mistyped URL may contain a password.
+ * mistyped URL might contain a password.
  */
 function checkServer(argument: string, url: string): void {
   const withoutPlaceholders = url.replaceAll(/[{}]/g, "");

@@ -1,7 +1,7 @@
 /**
  * `tandem conflicts`: lists the documents with conflicts in a database of any CouchDB server. Reads
- * all changes with their leaves. A changes feed does not report which leaves are deleted, so the
- * leaves of documents with several are read too.
+ * all changes with their leaves. A changes feed does not report which leaves are deleted, so
+ * documents with several leaves are read too.
  */
 import type { JsonText } from "../../base/index.ts";
 import {
@@ -26,7 +26,7 @@ interface ConflictsFlags extends ConnectionFlags {
   readonly authFile?: string;
 }
 
-/** A document with its leaves that are not deleted, winner first. */
+/** A document with its undeleted leaves, winner first. */
 interface Conflict {
   readonly id: string;
   readonly winner: string;
@@ -36,7 +36,10 @@ interface Conflict {
 /** Maximum number of leaves in one request. */
 const LEAVES_MAX = 50;
 
-/** Sets exit code 1 if there are conflicts, and the error's code if reading fails. */
+/**
+ * Lists the conflicts. Sets exit code 1 if there are any, or the code for the error if reading
+ * fails.
+ */
 export async function listConflicts(url: string, flags: ConflictsFlags): Promise<void> {
   const connections = openConnections(flags);
   const { authFile } = flags;

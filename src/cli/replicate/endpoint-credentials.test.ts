@@ -10,7 +10,7 @@ const withUser = (url: string, username: string, password: string) => ({
   auth: { basic: { username, password } },
 });
 
-test("each side has its own user in the environment", async () => {
+test("the environment can specify a different user for each side", async () => {
   const environment = {
     TANDEM_USER: "adm",
     TANDEM_PASSWORD: "of the node",
@@ -35,7 +35,7 @@ test("each side has its own user in the environment", async () => {
   });
 });
 
-test("the password of .netrc is used for its host and user, unless the URL has one", async () => {
+test("a password in .netrc is used for its host and user, unless the URL contains a password", async () => {
   const sources = { ...NONE, netrc: () => NETRC };
   const given = "http://una:secret@far.example/db";
   const sides = sidesOf("https://far.example:6984/db", given, {});

@@ -1,7 +1,7 @@
 /**
  * Credentials for the endpoints of `tandem replicate` and `tandem verify`, from a file with an
- * `auth` object, the environment (`TANDEM_SOURCE_USER`, …), `~/.netrc` or a prompt. The arguments
- * of a process are visible to all users of the machine.
+ * `auth` object, the environment (`TANDEM_SOURCE_USER`, …), `~/.netrc` or a prompt. They are not
+ * passed as arguments, because every user of the machine can see the arguments of a process.
  */
 import { maskCredentials } from "../../protocol/index.ts";
 import { describeFailure, ReplicationInvalidError } from "../../replicator/index.ts";
@@ -44,7 +44,7 @@ export interface GivenSide {
   readonly name: "SOURCE" | "TARGET";
   readonly url: string;
   readonly authFile: string | undefined;
-  /** Option that names the file. */
+  /** Name of the option for `authFile`. */
   readonly authOption: string;
 }
 
@@ -97,8 +97,8 @@ export async function withLoginAdvice(
 }
 
 /**
- * Names the users that were sent to the endpoints in the message, and where they were specified.
- * Empty if the message names no endpoint.
+ * For each endpoint that `message` names: the user that was sent to it, and where this user was
+ * specified. Empty if the message names no endpoint.
  */
 export async function loginAdvice(
   message: string,
@@ -116,7 +116,7 @@ async function sideAdvice(
   { name, url, authFile }: GivenSide,
   sources: CredentialSources,
 ): Promise<string | undefined> {
-  // A target URL for several databases may contain the placeholder `{db}`.
+  // A target URL for several databases can contain the placeholder `{db}`.
   const plain = url.replace(/\{.*$/, "");
   if (!URL.canParse(plain)) return undefined;
   const parsed = new URL(plain);
@@ -163,7 +163,7 @@ export async function endpointOf(
   if (authFile !== undefined) {
     return { url: withoutUser(url), auth: readAuthFile(authOption, authFile) };
   }
-  // The target of several databases may contain the placeholder `{db}`.
+  // The target of several databases can contain the placeholder `{db}`.
   const plain = url.replaceAll(/[{}]/g, "");
   if (!/^https?:\/\//i.test(url) || !URL.canParse(plain)) return url;
   const parsed = new URL(plain);

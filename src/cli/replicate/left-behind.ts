@@ -5,7 +5,10 @@ import { printable } from "../terminal/table.ts";
 
 const FAILURES_SHOWN_MAX = 20;
 
-/** Number of failed revisions, and some of them with reasons; empty if there are no failures. */
+/**
+ * Returns the number of failed revisions, and some of the revisions with reasons. Empty if there
+ * are no failures.
+ */
 export function leftBehind(failures: readonly DocumentFailure[]): string {
   if (failures.length === 0) return "";
   const lines = failures

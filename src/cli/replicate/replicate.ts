@@ -166,7 +166,10 @@ function parseSelector(text: string): unknown {
   }
 }
 
-/** Reads the ids. Rejects a file without ids, because copying nothing would look like success. */
+/**
+ * Reads document ids from `file`. Rejects a file without ids, because copying nothing would look
+ * like success.
+ */
 function readIds(file: string): unknown {
   let ids: unknown;
   try {
@@ -180,7 +183,10 @@ function readIds(file: string): unknown {
   return ids;
 }
 
-/** Parses a JSON array, or one id per line. Skips the byte order mark that some editors write. */
+/**
+ * Parses document ids: a JSON array, or one id per line. Skips the byte order mark that some
+ * editors write.
+ */
 function parseIds(text: string): unknown {
   const unmarked = text.replace(/^\ufeff/, "");
   if (!unmarked.trimStart().startsWith("[")) {

@@ -58,7 +58,7 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
       comparer.write({ database: database.name });
       if (!(await comparer.isSameDatabase(database))) differingCount++;
     }
-    // A database that exists only on the target does not count as a difference, since a copy may
+    // A database that exists only on the target does not count as a difference, since a copy can
     // outlive its source.
     for (const onlyAtTarget of listed.onlyAtTarget) comparer.write({ onlyAtTarget });
     const databaseCount = listed.chosen.length;
@@ -67,7 +67,9 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
   });
 }
 
-/** Sets exit code 1 if `work` finds differences, and the error's code if it fails. */
+/**
+ * Runs `work`. Sets exit code 1 if it finds differences, or the code for its error if it throws.
+ */
 async function withComparer(
   flags: VerifyFlags,
   source: string,
@@ -118,8 +120,8 @@ class Comparer {
   }
 
   /**
-   * Whether the target exists. A repair creates a missing target and, if security objects are
-   * compared, sets its security object before any document is copied.
+   * Returns whether the target exists. With `--repair`, a missing target is created. If security
+   * objects are compared, the security object is set before any document is copied.
    */
   async #hasTarget(replication: Replication): Promise<boolean> {
     const { connections, signal } = this;

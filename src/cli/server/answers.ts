@@ -32,11 +32,11 @@ export function answerWith<T>(answer: unknown, members: Readonly<Record<string, 
 }
 
 export interface Server {
-  /** Returns the response. Throws if it is an error, or if no response arrives. */
+  /** Returns the response. Throws if the response is an error, or if no response arrives. */
   ask(method: Method, path: string, body?: unknown): Promise<unknown>;
 }
 
-/** The response as a string. Throws a ForeignAnswerError if it is not one. */
+/** The response as a string. Throws a ForeignAnswerError if the response is not a string. */
 export function textAnswer(answer: unknown): string {
   if (typeof answer !== "string") throw new ForeignAnswerError("a text");
   return answer;

@@ -32,7 +32,7 @@ export interface ConfirmFlags {
   readonly dryRun?: boolean;
 }
 
-/** Sends a command for the jobs that `query` selects, once it is confirmed. */
+/** Sends a command for the jobs that `query` selects, after the user has confirmed the command. */
 export async function commandJobs(
   server: TypedServer,
   {
@@ -163,7 +163,7 @@ function pathOf(id: string): string {
   return `/_tandem/commands/${percentEncode(id)}`;
 }
 
-/** `undo` is the id of the command, if it can be undone. */
+/** Formats the result of a command. `undo` is the id of the command if it can be undone. */
 function printDone(answer: unknown, undo: string | undefined): string {
   const members = { matched: "number" } as const;
   const done = answerWith<CommandedJobs & Partial<BulkCommand>>(answer, members);

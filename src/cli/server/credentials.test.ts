@@ -97,7 +97,7 @@ test.each<[string, object | undefined, Partial<CredentialSources>, string]>([
     { environment: { TANDEM_USER: "eve" }, prefixes: { used: "A_", best: "B_" } },
     "from A_USER was sent to http://couch.example; specify a user in the URL, in B_USER and B_PASSWORD, or",
   ],
-])("refused by %s as %j: %j", (url, given, changed, words) => {
+])("explains why a login at %s was rejected for %j, given %j", (url, given, changed, words) => {
   const credentials = given && { password: "p", user: "", ...given };
   const described = describeAsker(new URL(url), credentials, sources(changed));
   expect(described).toContain(words);

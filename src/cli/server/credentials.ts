@@ -89,7 +89,7 @@ function netrcEntry(text: string, machine: string): Credentials | undefined {
   return isFor && user !== undefined ? { user, password: password ?? "" } : undefined;
 }
 
-/** Removes macros, which may contain any word and end with an empty line. */
+/** Removes macros, which can contain any word and end with an empty line. */
 function withoutMacros(text: string): string {
   return text.replaceAll(/^\s*#.*$/gm, "").replaceAll(/\bmacdef\s[\s\S]*?(\r?\n\r?\n|$)/g, "\n");
 }

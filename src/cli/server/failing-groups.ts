@@ -1,4 +1,4 @@
-/** Prints groups of failing jobs, and failing rules. */
+/** Formats groups of failing jobs, and failing rules. */
 import type { FailingGroup, FailingPage, RulesPage } from "../../contract/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { quoted } from "../terminal/quoted.ts";
@@ -10,8 +10,8 @@ import { loginWait } from "./logins.ts";
 const INDENT = "    ";
 
 /**
- * Prints a table with the cause, an example and a command below each group. Causes are never
- * truncated; a command of several lines can be pasted as a whole.
+ * Formats a table of groups. Below each group are its cause, an example and a command. Causes are
+ * never truncated; a command of several lines can be pasted as a whole.
  */
 export function printFailingGroups(answer: unknown, columns = columnsOf()): string {
   const {
@@ -49,7 +49,7 @@ export function printFailingGroups(answer: unknown, columns = columnsOf()): stri
   return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\n`;
 }
 
-/** Prints the rules that cannot list their source, with their errors; empty without such rules. */
+/** Formats the rules that cannot list their source, with their errors. Empty if no rule fails. */
 export function printFailingRules(answer: unknown, columns = columnsOf()): string {
   const { rules, total_rows: total } = answerWith<RulesPage>(answer, {
     rules: "array",
@@ -95,8 +95,8 @@ function causeOf({ error, reason }: FailingGroup): string {
 }
 
 /**
- * Suggests a command for a group, on as many lines as necessary: to replace a rejected password, or
- * else to retry.
+ * Suggests a command for a group: to replace a rejected password, or else to retry. The command has
+ * as many lines as necessary.
  */
 function commandFor(group: FailingGroup, width: number): readonly string[] {
   const { login, side } = group;

@@ -67,7 +67,7 @@ export function pastOf(answer: unknown): PastPage {
   return answerWith<PastPage>(answer, { events: "array" });
 }
 
-/** Formats the last failure of a job, which may be running again. */
+/** Formats the last failure of a job. The job might have been restarted since then. */
 function failureOf({ last_failure: failure, info }: Job): string {
   if (failure === null) return String(info?.error ?? "");
   return `${failure.error}: ${failure.reason}`;
@@ -168,13 +168,16 @@ function seconds(time: string): string {
   return time.slice(5, 19).replace("T", " ");
 }
 
-/** Abbreviates a sequence, which may have thousands of characters but begins with its number. */
+/** Abbreviates a sequence, which can have thousands of characters but begins with its number. */
 function shortSequence(sequence: unknown): string {
   const text = typeof sequence === "string" ? sequence : printJson(sequence);
   return text.length <= 24 ? text : `${text.slice(0, 23)}…`;
 }
 
-/** Formats the lag of a job: 0 s if the job is not behind, a dash if the job has no lag. */
+/**
+ * Formats the lag of a job: `0 s` if the job has caught up, `unknown`, or a dash for a job that is
+ * paused or has ended.
+ */
 function lagOf(job: Pick<Job, "lag_sec" | "paused" | "state">): string {
   return isLagUnknown(job) ? "unknown" : secondsOf(job.lag_sec);
 }

@@ -147,7 +147,7 @@ export function addJobsCommand(program: Command): void {
       askServer(flags, async (server) => {
         const asked = query(flags, [...EVENT_NAMES, "limit", "before"]);
         let page = pastOf(await server.pastEvents(asked).page());
-        // A page covers a part of the log, and may contain no matching event.
+        // A page covers a part of the log, and might contain no matching event.
         while (page.events.length === 0 && page.before !== null) {
           page = pastOf(await server.pastEvents({ ...asked, before: page.before }).page());
         }
@@ -322,7 +322,7 @@ function sequenceOf(text: string): unknown {
   }
 }
 
-/** Prints the response to a command for one job. */
+/** Formats the response to a command for one job. */
 function printDone(answer: unknown): string {
   const { no_changes } = answerWith<{ readonly no_changes?: boolean }>(answer, { ok: "boolean" });
   return no_changes === true ? "nothing to change\n" : "done\n";

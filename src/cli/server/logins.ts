@@ -1,4 +1,4 @@
-/** Prints accounts whose logins have to wait. */
+/** Formats accounts whose logins have to wait. */
 import type { GatedLoginPage, LoginGate } from "../../contract/index.ts";
 import { table } from "../terminal/table.ts";
 import { answerWith } from "./answers.ts";

@@ -83,8 +83,8 @@ async function replace(
     const { answer } = await server.create(path, { ...body, ...more });
     return answerWith<ReplacedCredentials>(answer, REPLACED);
   };
-  // If options narrow the selection, all jobs are counted first. After the replacement, jobs may
-  // log in as another user and would not be counted.
+  // If options narrow the selection, all jobs with this login are counted before the replacement.
+  // Afterwards, replaced jobs might log in as another user and would be missing from the count.
   const narrowing = [
     ...(flags.failing === true ? ["--failing"] : []),
     ...(side === undefined ? [] : [`--side ${side}`]),

@@ -190,8 +190,8 @@ function errorOf(
 }
 
 /**
- * Formats the response. A printer fails only if the response lacks a member. Throws a
- * ForeignAnswerError in this case.
+ * Formats the response. Throws a ForeignAnswerError if the response lacks a member that `print`
+ * reads.
  */
 function printed(print: Printer, answer: unknown): string {
   try {

@@ -1,4 +1,4 @@
-/** Prints which databases jobs copy from and to. */
+/** Formats the graph of databases that jobs copy from and to. */
 import type { Topology } from "../../contract/index.ts";
 import { counted } from "../terminal/counted.ts";
 import { printable, table } from "../terminal/table.ts";

@@ -3,7 +3,7 @@ import type { JobPage } from "../../contract/index.ts";
 import { answerWith } from "./answers.ts";
 import { AnswerError, type TypedServer } from "./server-client.ts";
 
-/** Filters by names that appear in jobs. */
+/** Filters whose values are names that appear in jobs. */
 const NAMES: ReadonlySet<string> = new Set([
   "name",
   "database",
@@ -15,7 +15,7 @@ const NAMES: ReadonlySet<string> = new Set([
   "owner",
   "tag",
 ]);
-/** Filters by a host, which may be on either side of a job. */
+/** Filters whose values are hosts. A host can be on either side of a job. */
 const HOSTS: ReadonlySet<string> = new Set(["host", "endpoint"]);
 
 /**
@@ -26,7 +26,7 @@ export async function nameUnknown(server: TypedServer, filters: object): Promise
   const given = Object.entries(filters);
   if (given.length > 0 && given.every(([name]) => NAMES.has(name))) return true;
   for (const [name, value] of given) {
-    // With `error`, the host may be that of a proxy, which is neither source nor target of a job.
+    // With `error`, the host might be that of a proxy, which is neither source nor target of a job.
     if (HOSTS.has(name) && "error" in filters) continue;
     if (!(await isKnown(server, name, String(value)))) return true;
   }

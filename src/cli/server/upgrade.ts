@@ -18,7 +18,7 @@ interface UpgradeFlags extends ServerFlags, StoreFlags {
 const STATUS = { nodes: "array", known_formats: "array", version: "string" } as const;
 
 /**
- * Exit codes of `--check`: 1 if nodes prevent the newest format, 2 if this program may not use the
+ * Exit codes of `--check`: 1 if nodes prevent the newest format, 2 if this program must not use the
  * store.
  */
 export function addUpgradeCommand(program: Command): void {

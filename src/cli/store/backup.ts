@@ -63,7 +63,7 @@ export async function verifyBackup(file: string): Promise<void> {
 
 export async function restore(file: string, { dataDir, replace }: RestoreFlags): Promise<void> {
   if (dataDir === "") throw new WrongUse("--data-dir is empty; expected a folder");
-  // Fails before a store is created if the name of the file is mistyped.
+  // Reports a mistyped file name before a store is created.
   accessSync(file, constants.R_OK);
   const keepAs = `replaced-${timeName(systemClock.nowMs())}.mdb`;
   const imported = openImport(dataDir, replace === true ? keepAs : undefined);

@@ -38,7 +38,7 @@ export async function compactStore({ dataDir, config }: StoreCompactFlags): Prom
   let imported: LmdbImport | undefined;
   try {
     imported = new LmdbImport({ directory, keepAs: OLD_FILE });
-    // A compaction that was killed may have left this file behind.
+    // A compaction that was killed might have left this file behind.
     rmSync(join(directory, OLD_FILE), { force: true });
     const progress = new Progress("compacting", process.stderr, "rows");
     let rowCount = 0;
@@ -66,7 +66,7 @@ export async function compactStore({ dataDir, config }: StoreCompactFlags): Prom
   process.stdout.write(`${directory}: ${sizeBefore} before, ${sizeOf(file)} now\n`);
 }
 
-/** Whether two stores have the same rows; pages may end at different rows. */
+/** Whether two stores have the same rows, regardless of page boundaries. */
 export function areSameRows(
   left: Iterable<readonly KeyValue[]>,
   right: Iterable<readonly KeyValue[]>,

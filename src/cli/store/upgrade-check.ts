@@ -13,7 +13,7 @@ export interface StoreFlags {
   readonly json?: boolean;
 }
 
-/** The state of a store and, if this program may not use it, the reason. */
+/** The state of a store and, if this program must not use it, the reason. */
 export interface UpgradeCheck extends UpgradeStatus {
   readonly refused: string | null;
 }
@@ -49,7 +49,7 @@ const NO_CLUSTER = {
   foundationDb: { apiVersion: undefined, headerVersion: undefined, prefix: undefined },
 } as const;
 
-/** Adds the reason if this program may not use the store, and sets the exit code. */
+/** Adds the reason if this program must not use the store, and sets the exit code. */
 export function checked(status: UpgradeStatus): UpgradeCheck {
   const refused = refusalOf(status, PROGRAM) ?? null;
   if (refused !== null) process.exitCode = 2;

@@ -52,9 +52,7 @@ export function retryReporter(): (failure: RetriedFailure) => void {
   };
 }
 
-/**
- * Codes of errors that are described by their reason alone, which names the request and the server.
- */
+/** Codes of errors whose reason is a complete description: it names the request and the server. */
 const SENTENCES: ReadonlySet<string> = new Set(["HTTP_REQUEST_FAILED", "HTTP_LOGIN_GATED"]);
 
 /**

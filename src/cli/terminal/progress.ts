@@ -61,7 +61,7 @@ export class Progress {
     this.#shown = text;
   }
 
-  /** Writes the final line, which is not overwritten. */
+  /** Writes the final line, which later output does not overwrite. */
   end(done: number, total: number | undefined, more: ProgressFigures = {}): void {
     const { isTTY } = this.#output;
     this.#write(`${isTTY ? this.#bar(done, total, more) : this.#figures(done, total, more)}\n`);

@@ -3,7 +3,7 @@ import { printable } from "./table.ts";
 
 /**
  * Quotes an argument for a POSIX shell, unless it needs no quotes. Replaces control characters,
- * because the argument may be a name or sequence from a foreign server.
+ * because the argument can be a name or sequence from a foreign server.
  */
 export function quoted(argument: string): string {
   const text = printable(argument);

@@ -1,4 +1,4 @@
-/** A usage error. Exits with code 2. */
+/** A usage error. The command exits with code 2. */
 export class WrongUse extends Error {
   override readonly name = "WrongUse";
 }

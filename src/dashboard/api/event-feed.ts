@@ -8,7 +8,7 @@ export type FeedState = "connecting" | "live" | "lost" | "refused";
 
 export interface FeedListener {
   event(event: JobEvent): void;
-  /** Called when events may have been lost. Data read earlier may then be out of date. */
+  /** Called when events might have been lost. Data read earlier might then be out of date. */
   gap(): void;
   state(state: FeedState): void;
 }
@@ -26,7 +26,7 @@ export class EventFeed {
   #retry: ReturnType<typeof setTimeout> | undefined;
   #lastId: string | undefined;
   #wasLost = false;
-  /** Whether events may have been lost. */
+  /** Whether events might have been lost. */
   #hasMissed = false;
 
   /** `since`: the position after which the feed begins. Default: new events only. */

@@ -5,7 +5,7 @@ import type { Query } from "./types.ts";
 /** Filter value for a failure without a side or host. */
 export const NONE = "-";
 
-/** Matches exactly the jobs of the group. */
+/** Returns the filter that matches exactly the jobs of the group. */
 export function filterOf({
   class: error,
   side,
@@ -14,7 +14,7 @@ export function filterOf({
   return { error, side: side ?? NONE, host: host === null ? NONE : exactly(host) };
 }
 
-/** Without a port, the filter would match the host on any port. */
+/** Appends a colon to a host without a port. Otherwise the filter would match any port. */
 function exactly(host: string): string {
   return /:\d+$/.test(host) ? host : `${host}:`;
 }

@@ -83,7 +83,7 @@ export function isDecision(command: Command): boolean {
 
 /**
  * Runs a command. For a filter, throws a RequestError on failure; for single jobs, returns the
- * rejections. `why` is the reason of a decision and may be empty.
+ * rejections. `why` is the reason of a decision and can be empty.
  */
 export async function runCommand(
   command: Command,

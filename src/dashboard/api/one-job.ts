@@ -26,12 +26,17 @@ export async function readDetails(name: string, signal: AbortSignal): Promise<Jo
 
 export type ReplicationDocument = Readonly<Record<string, unknown>>;
 
-/** Whether the user may read the document of the job, as an administrator or its owner. */
+/**
+ * Whether the user is allowed to read the document, as an administrator or the owner of the job.
+ */
 export function mayReadDocument({ name, changes }: Session, job: Pick<Job, "user">): boolean {
   return changes || (name !== null && name === job.user);
 }
 
-/** Reads the document of a job; `undefined` if it has no document or the user may not read it. */
+/**
+ * Reads the document of a job. Returns `undefined` if the job has no document or the user is not
+ * allowed to read it.
+ */
 export async function readDocument(
   session: Session,
   job: Pick<Job, "database" | "doc_id" | "user">,

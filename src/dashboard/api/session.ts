@@ -7,9 +7,9 @@ export interface Session {
    * configured.
    */
   readonly name: string | null;
-  /** Whether the user may read jobs and nodes. */
+  /** Whether the user is allowed to read jobs and nodes. */
   readonly reads: boolean;
-  /** Whether the user may change jobs and nodes. */
+  /** Whether the user is allowed to change jobs and nodes. */
   readonly changes: boolean;
 }
 

@@ -34,14 +34,14 @@ export function useSurroundings(): Surroundings {
 
 interface FeedHandlers {
   readonly event: (event: JobEvent) => void;
-  /** Called when events may have been lost. Data read earlier may then be out of date. */
+  /** Called when events might have been lost. Data read earlier might then be out of date. */
   readonly gap: () => void;
 }
 
 /**
  * Subscribes to the events of matching jobs, unless the user has paused the view or opened a
- * different one. Starts after the position `since`, or with new events if it is undefined; does not
- * start while it is null.
+ * different one. The feed starts after the position `since`. If `since` is undefined, the feed
+ * starts with new events; while `since` is null, the feed does not start.
  */
 export function useFeed(query: Query, handlers: FeedHandlers, since?: string | null): void {
   const { isLoggedOut, isPaused, setFeedState } = useSurroundings();
@@ -77,7 +77,10 @@ export function useFeed(query: Query, handlers: FeedHandlers, since?: string | n
   }, [isLoggedOut]);
 }
 
-/** For pages that show no events: the feed only indicates whether the connection is live. */
+/**
+ * Opens a feed for a page that shows no events. The feed only indicates whether the connection is
+ * live.
+ */
 export function useIdleFeed(gap: () => void, query: Query = {}): void {
   useFeed(query, { event: () => {}, gap });
 }

@@ -9,13 +9,13 @@ export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes" | 
   readonly isGone: boolean;
   /** The operator's decision that the event reports. */
   readonly decision: ControlEvent | undefined;
-  /** Class of the job's last failure, if it is failing. */
+  /** Class of the job's last failure, if the job is failing. */
   readonly failureClass: string | undefined;
 }
 
 /**
- * Returns the entry for an event; `undefined` if the event reports neither a decision nor any
- * change except `changed`.
+ * Returns the entry for an event. Returns `undefined` if the event reports no decision and its only
+ * change is `changed`.
  */
 export function entryOf(event: JobEvent): LogEntry | undefined {
   const { place, time, changes, name, job } = event;
@@ -34,8 +34,8 @@ const DECISIONS: Readonly<Record<string, readonly string[]>> = {
   changed: ["retry", "reset", "start-from", "replace-credentials"],
 };
 /**
- * Maximum time between an operator's decision and the event that reports it. Event times are in
- * whole seconds.
+ * Maximum time between an operator's decision and the event that reports it. Allows for event times
+ * in whole seconds.
  */
 const LATE_MS_MAX = 2_000;
 

@@ -18,7 +18,7 @@ export interface JobLine
     | "start_time"
     | "next_try"
   > {
-  /** Failure of the job; null if it is not failing. */
+  /** Failure of the job; null if the job is not failing. */
   readonly failure: {
     readonly class: string;
     readonly reason: string;
@@ -51,7 +51,7 @@ export interface ChangedLines {
   readonly others: readonly JobEvent[];
 }
 
-/** Applies events, oldest first, to a list of jobs. An event may change the id of its job. */
+/** Applies events, oldest first, to a list of jobs. An event can change the id of its job. */
 export function linesAfter(lines: readonly JobLine[], events: readonly JobEvent[]): ChangedLines {
   const lastOf = new Map(events.map((event) => [event.id, event]));
   const idOf = new Map(events.map(({ id, former_id: former = id }) => [former, id]));

@@ -11,7 +11,7 @@ export function useView(): View {
   useEffect(() => {
     const follow = () => setHash(window.location.hash);
     window.addEventListener("hashchange", follow);
-    // Reads the address again, because it may have changed since the first render.
+    // Reads the address again, because it might have changed since the first render.
     follow();
     return () => window.removeEventListener("hashchange", follow);
   }, []);

@@ -1,4 +1,4 @@
-/** The user's preferences, stored in the browser if it permits that. */
+/** The user's preferences, stored in the browser if the browser permits storage. */
 import { useState } from "preact/hooks";
 
 export function usePreference<Value extends string>(

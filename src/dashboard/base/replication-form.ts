@@ -17,7 +17,10 @@ export interface EndpointFields {
   readonly username: string;
   /** A password, token, key or client secret, depending on `login`. */
   readonly secret: string;
-  /** Client credentials of OAuth. Empty for other kinds of login. */
+  /**
+   * Token endpoint for OAuth client credentials. For other kinds of login, `tokenUrl`, `clientId`
+   * and `scope` are empty.
+   */
   readonly tokenUrl: string;
   readonly clientId: string;
   readonly scope: string;
@@ -298,8 +301,8 @@ export function makersOf<Fields>(
 
 /**
  * Builds the document from the fields. `original` is the document that is edited or cloned. Its
- * members that the form does not support or the user did not change are preserved, and so are the
- * credentials of a side whose login is `kept`.
+ * members that the form does not support or the user did not change are preserved. If the login of
+ * a side is `kept`, its credentials are preserved too.
  */
 export function replicationOf(fields: FormFields, original: Document = {}): Made {
   const { database, id } = fields;
@@ -333,7 +336,7 @@ export function withTrimmedName(fields: FormFields): FormFields {
   return { ...fields, database: fields.database.trim(), id: fields.id.trim() };
 }
 
-/** Returns the part of a document that a clone keeps, without its identity. */
+/** Returns the members of a document that a clone keeps. */
 export function cloneOf(document: Document): Document {
   const { _id, _rev, _attachments, owner: _owner, ...copied } = document;
   return copied;
@@ -431,7 +434,7 @@ function plainName(text: string): string {
   return plain.replace(/^[-.]+|[-.]+$/g, "");
 }
 
-/** Returns a shell command that sends the document, without its secrets. */
+/** Returns a shell command that sends the document without secrets. */
 export function curlCommand(address: string, document: Document): string {
   const body = visibleJson(masked(document));
   return [
@@ -516,7 +519,7 @@ function withoutMaskedUser(address: string): string {
   return scheme + address.slice(user.length);
 }
 
-/** Returns the original endpoint, with the new address if it was edited. */
+/** Returns the original endpoint, with the new address if the user has edited the address. */
 function keptEndpoint(side: string, address: string, original: unknown): unknown {
   if (address === masked(addressOfEndpoint(original))) return original;
   if (address.includes(MASK)) {

@@ -23,7 +23,7 @@ export function seriesOf(runs: readonly JobRun[]): RunSeries {
   };
   for (const { start, end, docs_written: docs, bytes } of runs.toReversed()) {
     const startSec = Date.parse(start) / 1000;
-    // Times are in whole seconds, so a short run may have no duration.
+    // Times are in whole seconds, so a short run can have a duration of zero.
     const lengthSec = Math.max(1, Date.parse(end) / 1000 - startSec);
     const rate = (amount: number | null) => (amount === null ? null : amount / lengthSec);
     const lastSec = times.at(-1) ?? Number.NEGATIVE_INFINITY;
@@ -56,7 +56,7 @@ export function lagsOf(
   const lags: LagSample[] = [];
   for (const sample of [...ended, ...seen]) {
     const lastSec = lags.at(-1)?.timeSec ?? Number.NEGATIVE_INFINITY;
-    // Samples have timestamps of the browser, whose clock may be behind that of the server.
+    // Samples have timestamps of the browser, whose clock can be behind that of the server.
     if (sample.timeSec > lastSec) lags.push(sample);
   }
   return lags;

@@ -6,7 +6,7 @@ export type ScheduleKind = (typeof SCHEDULE_KINDS)[number];
 interface ScheduleForm {
   /** Description of the times at which the job runs. */
   readonly words: string;
-  /** Syntax, and the kinds of replications to which it applies. */
+  /** Syntax of the schedule, and the kinds of replications that can have it. */
   readonly note: string;
   /** An initial example, in the user's time zone. */
   example(timeZone: string): string;

@@ -5,7 +5,7 @@ type Sharing = Pick<GroupRow, "name" | "shares" | "jobs">;
 
 /**
  * Returns the fraction of the slots, from 0 to 1, that a group gets if every group with jobs has
- * more jobs than slots; 0 for a group without jobs.
+ * more jobs than there are slots; 0 for a group without jobs.
  */
 export function partOfSlots(name: string, groups: readonly Sharing[]): number {
   const active = groups.filter(({ jobs }) => jobs.running + jobs.pending > 0);

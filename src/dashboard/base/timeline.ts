@@ -5,7 +5,7 @@ export interface TimelineEntry {
   readonly time: string;
   readonly kind: "run" | "decision" | "event";
   readonly title: string;
-  /** The reason. For a decision, preceded by the user. */
+  /** For a run or event, the reason. For a decision, the user, and the reason if there is one. */
   readonly detail: string | null;
   readonly isBad: boolean;
   /** The run, if the entry describes one. */

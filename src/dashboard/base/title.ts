@@ -1,4 +1,4 @@
-/** Title of the browser tab, by which tabs and bookmarks are told apart. */
+/** Title of the browser tab, which distinguishes tabs and bookmarks. */
 import { useEffect } from "preact/hooks";
 import { visibleText } from "./format.ts";
 

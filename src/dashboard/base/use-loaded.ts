@@ -64,8 +64,7 @@ export function useInterval(act: () => void, intervalMs: number): void {
 }
 
 /**
- * Returns a coalescing function, which calls `act` once, `waitMs` after the first of a series of
- * calls.
+ * Returns a throttled function. It calls `act` once, `waitMs` after the first of a series of calls.
  */
 export function useSoon(act: () => void, waitMs: number): () => void {
   const timer = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);

@@ -1,7 +1,7 @@
 /**
  * Replaces an invalid language of the browser, such as `en-US@posix` from a container's locale.
- * uPlot formats numbers in the browser's language as soon as it is loaded, which would fail and
- * leave the page empty. Must be imported before uPlot.
+ * When uPlot is loaded, it formats numbers in the browser's language. An invalid language makes
+ * this fail, and the page stays empty. Must be imported before uPlot.
  */
 try {
   new Intl.NumberFormat(navigator.language);

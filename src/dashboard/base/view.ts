@@ -1,6 +1,6 @@
 /**
  * The view named by the address: `#/jobs?failing=true`. A fragment is not sent to the server, so
- * names in it appear in no log.
+ * its names do not appear in access logs.
  */
 import type { Query } from "../api/types.ts";
 
@@ -25,7 +25,7 @@ export function linkTo(segments: readonly string[], query: Query = {}): string {
   return `#/${path}${text === "" ? "" : `?${text}`}`;
 }
 
-/** Decodes a segment. Invalid escapes are possible, because the user may have typed the address. */
+/** Decodes a segment. Invalid escapes are possible, because users can type addresses. */
 function decoded(segment: string): string {
   try {
     return decodeURIComponent(segment);

@@ -92,8 +92,8 @@ function makeChart(element: HTMLElement, colour: string, timeZone: TimeZone): uP
 }
 
 /**
- * Formats the labels of the time axis: with seconds if the ticks are less than a minute apart, and
- * without repeating a label if they are less than a second apart.
+ * Formats the labels of the time axis. If the ticks are less than a minute apart, labels include
+ * seconds. If they are less than a second apart, repeated labels are left empty.
  */
 function clocksOf(timesSec: readonly number[], stepSec: number, timeZone: TimeZone): string[] {
   const timeStyle = stepSec < 60 ? "medium" : "short";

@@ -30,7 +30,7 @@ export function CommandDialog({
 }: {
   command: Command;
   targets: Targets;
-  /** Called when the dialog closes. `isDone`: jobs may have changed. */
+  /** Called when the dialog closes. `isDone`: jobs might have changed. */
   onClose: (isDone: boolean) => void;
 }) {
   const { verb, explanation, isFinal } = COMMAND_WORDS[command];

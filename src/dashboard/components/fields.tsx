@@ -7,7 +7,7 @@ import { Foreign } from "./text.tsx";
 
 const Errors = createContext<ReadonlyMap<string, string>>(new Map());
 
-/** Provides the fields inside with their error messages, by field name. */
+/** Provides error messages, by field name, to the fields inside. */
 export const FieldErrors = Errors.Provider;
 
 /**
@@ -67,7 +67,7 @@ interface FieldProps<Value> {
   /** Label, if it differs from that of the member. */
   readonly label?: string;
   readonly note?: string;
-  /** A member that has no field. Its errors are shown at this one. */
+  /** Another member, which has no field. Its errors are shown at this field. */
   readonly also?: string | undefined;
   readonly value: Value;
   readonly onChange: (value: Value) => void;
@@ -226,7 +226,7 @@ export function SelectField<Value extends string>({
   );
 }
 
-/** The options of a replication. An empty value is the default. */
+/** Fields for the options of a replication. An empty field stands for the default. */
 export function OptionFields({
   values,
   onChange,

@@ -17,8 +17,8 @@ export function Foreign({ text, className }: { text: string; className?: string 
 }
 
 /**
- * Text on one line, split at its last slash. If it is too long, the end of each part stays visible,
- * because names and addresses differ there.
+ * Text on one line, split at its last slash. If the text is too long, the end of each part stays
+ * visible, because names and addresses differ at the end.
  */
 export function Ends({ text }: { text: string }) {
   const shown = visibleText(text);
@@ -49,7 +49,7 @@ export function Proven({ value }: { value: ComponentChildren }) {
   return value ?? <span class="nothing">Unknown</span>;
 }
 
-/** The lag of a job; a dash if it has none, because it is paused or has ended. */
+/** The lag of a job; a dash for a job that is paused or has ended. */
 export function Lag({ job }: { job: Pick<Job, "lag_sec" | "paused" | "state"> }) {
   if (isLagUnknown(job)) return <Proven value={null} />;
   if (job.lag_sec === null) return <span class="nothing">–</span>;

@@ -1,4 +1,4 @@
-/** Results of checking a replication, next to the fields concerned. */
+/** Results of checking a replication, shown next to the fields to which they refer. */
 import type { ComponentChildren } from "preact";
 import {
   type CheckedEndpoint,

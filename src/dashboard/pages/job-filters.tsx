@@ -148,7 +148,7 @@ export function Choice({
   words: Readonly<Record<string, string>>;
   onChange: (value: string) => void;
 }) {
-  // The address may contain a value that is not offered.
+  // The address can contain a value that is not offered.
   const offered = values.includes(value) ? values : [...values, value];
   return (
     <label class="field">

@@ -94,8 +94,8 @@ function Details({
   name: string;
   details: JobDetails;
   /**
-   * Interaction with the failed documents. During it, `details` does not change, because content
-   * that appears above the documents would move them.
+   * Tracks interaction with the failed documents. `details` does not change during an interaction,
+   * because content that appears above the documents would move them.
    */
   hand: Hand;
   reload: () => void;
@@ -225,7 +225,10 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
   );
 }
 
-/** Returns the reason why a job waits for other jobs or for a node; `undefined` if it does not. */
+/**
+ * Returns the reason why a job waits for other jobs or for a node; `undefined` if the job does not
+ * wait.
+ */
 function waitReason({ held_back_by, info }: Job): string | undefined {
   if (held_back_by !== "after" && held_back_by !== "placement") return undefined;
   const reason = info?.error ?? info?.after;

@@ -25,7 +25,7 @@ const NARROW_ROW_HEIGHT = 92;
 /** Distance from the end at which the next page is loaded. */
 const AHEAD_ROWS = 40;
 
-/** Selected rows by name, or all that match the filters. */
+/** The selected rows by name, or `all` rows that match the filters. */
 type Selection = ReadonlySet<string> | "all";
 const NONE: Selection = new Set();
 
@@ -165,8 +165,8 @@ function Commands({
 }
 
 /**
- * A column heading. Its link sorts the list by this column or, if the list is sorted by it already,
- * reverses the order.
+ * A column heading with a link that sorts the list by this column. If the list is already sorted by
+ * this column, the link reverses the order.
  */
 function Heading({
   name,

@@ -1,6 +1,6 @@
 /**
- * Page for creating or changing a replication: a form for its document, which is shown as it will
- * be sent.
+ * Page for creating or changing a replication: a form for its document, and a preview of the
+ * document that will be sent.
  */
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
@@ -310,7 +310,7 @@ const ENDPOINT = {
 };
 const CONFLICT = 409;
 
-/** Makes the document. Reports an id that browsers cannot request as an error. */
+/** Makes the document. An id that browsers cannot request is an error. */
 function madeFor(fields: FormFields, original: ReplicationDocument | undefined): Made {
   const made = replicationOf(fields, original);
   // A missing id is not reported if an address is missing or invalid, because the id is made from
@@ -331,7 +331,7 @@ function madeFor(fields: FormFields, original: ReplicationDocument | undefined):
   }
 }
 
-/** Errors by field: of the input itself, of the response to the form, and of the last check. */
+/** Errors by field: from the input, from the response to the form, and from the last check. */
 function errorsOf(
   made: Made,
   isTried: boolean,
@@ -351,7 +351,7 @@ function errorsOf(
   return errors;
 }
 
-/** Returns the field that an error of the node concerns, if any. */
+/** Returns the field to which an error of the node refers, if any. */
 function fieldOfError(error: unknown): string | undefined {
   if (!(error instanceof RequestError)) return undefined;
   return error.status === CONFLICT ? "id" : fieldNamed(error.message);

@@ -1,6 +1,5 @@
 /**
- * Charts of speed and lag of a job's last runs. Copies between local databases have no network
- * traffic.
+ * Charts of lag, speed and network traffic of a job's last runs. A chart without values is omitted.
  */
 import type { JobRun } from "../../contract/index.ts";
 import { type LagSample, seriesOf } from "../base/run-series.ts";

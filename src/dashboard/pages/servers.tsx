@@ -18,7 +18,8 @@ export function ServersPage({ query }: { query: Query }) {
   const skip = Number(query.skip ?? 0) || 0;
   const [groupSkip, setGroupSkip] = useState(0);
   const endpoints = useLoaded((signal) => readEndpoints(skip, signal), `servers ${skip}`);
-  // Reloaded when servers appear or disappear. Otherwise, budgets of unused servers rarely change.
+  // Reloaded when servers appear or disappear. Budgets of unused servers rarely change for other
+  // reasons.
   const otherBudgets = useLoaded(readOtherBudgets, `budgets ${endpoints.value?.total}`);
   const groups = useLoaded((signal) => readGroups(groupSkip, signal), `groups ${groupSkip}`);
   const reload = () => {

@@ -1,4 +1,4 @@
-/** Sets or resets one setting of a node, which validates the value. */
+/** Sets or resets one setting of a node. The node validates the value. */
 import { useId, useState } from "preact/hooks";
 import type { SettingRow } from "../../contract/index.ts";
 import {
@@ -49,7 +49,7 @@ export function SettingDialog({
     setError(undefined);
     try {
       await change();
-      // A secret cannot be reset to its previous value, which is unknown.
+      // A secret has no undo, because its previous value is unknown.
       announce(await outcomeOf(setting), isSecret ? undefined : () => void undo());
       onChange();
       onClose();
@@ -113,7 +113,7 @@ export function SettingDialog({
   );
 }
 
-/** Describes the value in effect, which after a reset may come from files or the environment. */
+/** Describes the value in effect, which after a reset can come from files or the environment. */
 async function outcomeOf({ section, key }: SettingRow): Promise<string> {
   const { settings } = await readSettings();
   const found = settings.find((setting) => setting.section === section && setting.key === key);

@@ -19,7 +19,7 @@ import { Foreign, Moment, Problem } from "../components/text.tsx";
 import { AlertProblem } from "./alert-delivery.tsx";
 import { Rates } from "./rates.tsx";
 
-/** Minimum lag that counts as behind; a smaller lag may be about to disappear. */
+/** Minimum lag that counts as behind. Smaller lags usually disappear by themselves. */
 const BEHIND_SEC = "60";
 /** Reload interval, for numbers whose changes cause no events. */
 const REFRESH_MS = 10_000;
@@ -45,7 +45,7 @@ type Counts = Readonly<Record<keyof typeof LISTS, JobCount>>;
  * suffices.
  */
 const TILE_PAGES_MAX = 1;
-/** Caught-up jobs that occupy a slot. The number of parked jobs is added to theirs. */
+/** Caught-up jobs that occupy a slot. The tile adds the number of parked jobs to their number. */
 const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {

@@ -1,4 +1,4 @@
-/** Checks a replication while it is being typed, after a short pause. */
+/** Checks the replication in a form after a short pause in typing. */
 import { useEffect } from "preact/hooks";
 import { parseJson, printJson } from "../../base/index.ts";
 import type { CheckedReplication } from "../../contract/index.ts";
@@ -23,9 +23,9 @@ export interface Checked {
 export const UNCHECKED: Checked = { found: undefined, id: "", isChecking: false, error: undefined };
 
 /**
- * Checks `document`, unless it is undefined, and reports results to `onChange`. `isHeld` suspends
- * checks while a password is being typed, because logins with an incomplete one may lock the
- * account, and while the user is not logged in.
+ * Checks `document` unless it is undefined, and reports results to `onChange`. `isHeld` suspends
+ * checks. They are suspended while a password is being typed, because logins with an incomplete
+ * password might lock the account, and while the user is logged out.
  */
 export function useCheck(
   database: string,

@@ -36,7 +36,7 @@ const EMPTY = {
 
 export interface JobList extends ListState {
   readonly isLoading: boolean;
-  /** Reads the next page, unless it does not exist or is already being read. */
+  /** Reads the next page if there is one and it is not already being read. */
   readonly more: () => void;
   readonly reload: () => void;
 }

@@ -28,11 +28,11 @@ const LIST_ROWS = 100;
 const QUEUE = Subspace.fromTuple(["couch-tandem", "jobs"]);
 
 export interface AddOptions {
-  /** Due time in seconds since the epoch. Default: immediately. */
+  /** Due time in seconds since the epoch. Default: now. */
   readonly scheduledAtSec?: number;
   /** Group whose share of the workers' time the job uses. Default: none. */
   readonly group?: string;
-  /** Constant part of the job, stored separately from its data. A node seals it. */
+  /** Constant part of the job, stored separately from its data. A node stores it sealed. */
   readonly request?: JobData;
 }
 
@@ -55,7 +55,7 @@ export type JobChange =
   | { readonly kind: "removed"; readonly name: JobName };
 
 export interface RunOptions {
-  /** Stops the worker when it aborts. Jobs that have not finished return to the queue. */
+  /** Stops the worker when the signal aborts. Jobs that have not finished return to the queue. */
   readonly signal: AbortSignal;
   /** Name of the worker, for operators. Default: `worker`. */
   readonly name?: string;
@@ -103,7 +103,10 @@ export interface JobQueue {
    */
   add(tx: Transaction, name: JobName, data: JobData, options?: AddOptions): Promise<void>;
   get(tx: ReadTransaction, name: JobName): Promise<Job | undefined>;
-  /** Returns jobs of a type in id order, after `afterId`. Default: the first 100. */
+  /**
+   * Returns up to `limit` (default: 100) jobs of a type in id order, starting after `afterId`
+   * (default: with the first job).
+   */
   list(
     tx: ReadTransaction,
     type: string,
@@ -112,7 +115,7 @@ export interface JobQueue {
   /** Counts the jobs of a type, or of one of its groups. */
   counts(tx: ReadTransaction, type: string, group?: string): Promise<JobCountsOfState>;
   /**
-   * Removes a job in any state. A worker that runs it loses the lock. Returns whether the job
+   * Removes a job in any state. A worker that runs the job loses the lock. Returns whether the job
    * existed.
    */
   remove(tx: Transaction, name: JobName): Promise<boolean>;
@@ -150,7 +153,10 @@ export interface JobQueue {
    * groups in proportion to their shares.
    */
   setShares(tx: Transaction, type: string, group: string, shares: number): Promise<void>;
-  /** Limits the running jobs of a group, for all workers together; undefined for no limit. */
+  /**
+   * Limits the running jobs of a group, for all workers together. If `countMax` is undefined, there
+   * is no limit.
+   */
   setGroupLimit(
     tx: Transaction,
     type: string,
@@ -169,7 +175,7 @@ export interface JobQueue {
   run(types: readonly JobHandler[], options: RunOptions): Promise<void>;
 }
 
-/** Implements the interface with the job layer. */
+/** Implements `JobQueue` on top of the job layer. */
 export class StoredJobQueue implements JobQueue {
   readonly #parts: QueueParts;
   readonly #jobs: Jobs;
@@ -343,7 +349,7 @@ export class StoredJobQueue implements JobQueue {
     }
   }
 
-  /** Returns the type. Throws a TypeError if it belongs to the node. */
+  /** Returns the type. Throws a TypeError if the type belongs to the node. */
   #own(type: string): string {
     if (!this.#parts.isReserved(type)) return type;
     throw new TypeError(`job type ${type} is reserved for the node`);

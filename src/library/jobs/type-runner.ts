@@ -23,13 +23,13 @@ export interface JobHandler {
   readonly type: string;
   /** Time without a heartbeat after which a job returns to the queue. Default: 60. */
   readonly timeoutSec?: number;
-  /** Jobs of the type that this worker runs concurrently. Default: 10. */
+  /** Maximum number of jobs of the type that this worker runs concurrently. Default: 10. */
   readonly concurrency?: number;
   /** Pause before a job runs again after a failed run. Default: 60. */
   readonly retrySec?: number;
   /**
-   * Runs a job. When it returns, the job finishes with the returned data, unless `transact` has
-   * finished it. If it throws, the job runs again after `retrySec`.
+   * Runs a job. When `run` returns, the job finishes with the returned data, unless `transact` has
+   * already finished the job. If `run` throws, the job runs again after `retrySec`.
    */
   run(job: RunningJob): Promise<JobData | undefined>;
   /** Called with errors of `run` other than the loss of the job. */

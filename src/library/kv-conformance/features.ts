@@ -1,6 +1,6 @@
 /** Parts of the contract. The suite skips tests of the parts that an engine lacks. */
 
-/** A part of the contract that an engine may lack. The rest is required. */
+/** An optional part of the contract. All other parts are required. */
 export type Feature = "atomics" | "versionstamps" | "watches" | "limits" | "read-version-age";
 
 export const FEATURES: readonly Feature[] = [

@@ -1,4 +1,4 @@
-/** Requirements that the suite has for an implementation. */
+/** Parts that an implementation provides to the suite. */
 
 import { hexEncode, type Runtime, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { createSystemRuntime } from "../../host/index.ts";

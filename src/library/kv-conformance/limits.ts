@@ -62,7 +62,7 @@ export function limitTests(fixture: () => Fixture, test: Test): void {
     expect(after.entries).toEqual([]);
   });
 
-  test("a transaction may have 65,536 versionstamps but not one more", async () => {
+  test("a transaction can have at most 65,536 versionstamps", async () => {
     const log = Subspace.fromTuple(["log"]);
     await fixture().kv.transact(async (tx) => {
       for (let number = 0; number < 65_536; number++) {

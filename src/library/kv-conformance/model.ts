@@ -56,7 +56,8 @@ export async function carryOut(tx: Transaction, step: Step): Promise<string> {
 }
 
 /**
- * Replaces a key that begins with 0xff: it is after all keys of the test, and is not valid text.
+ * Replaces a key that begins with 0xff. Such a key is not valid text, and is after all keys of the
+ * test.
  */
 function asText(key: Uint8Array): Uint8Array {
   return key[0] === 0xff ? bytes(OUTSIDE) : key;

@@ -32,7 +32,7 @@ const anyStep: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ kind: fc.constant("copy" as const), from: key, to: key }),
 );
 
-/** To repeat a failure, use its seed: `TANDEM_SEED=… npx vitest run test/kv`. */
+/** Returns the seed. To repeat a failure, set it: `TANDEM_SEED=… npx vitest run test/kv`. */
 function drawSeed(): number {
   const given = process.env.TANDEM_SEED;
   return given === undefined ? Math.floor(Math.random() * 2 ** 31) : Number(given);

@@ -131,8 +131,8 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
       tx.setVersionstampedKey(key, bytes("kept"));
       tx.clearRange({ begin, end: log.pack([Versionstamp.fromBytes(stampBytes)]) });
     };
-    // The cleared key stays unreadable until the commit. FoundationDB also refuses the commit after
-    // such a read.
+    // The cleared key stays unreadable until the commit. After an attempt to read it, FoundationDB
+    // also refuses the commit.
     await expect(
       fixture().kv.transact(async (tx) => {
         await clearBefore(tx);

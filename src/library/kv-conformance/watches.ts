@@ -1,4 +1,4 @@
-/** Watches fire on every change by any transaction, and may fire without one. */
+/** Watches fire on every change by any transaction. They are allowed to fire without a change. */
 
 import type { Watch } from "../../kv/index.ts";
 import { expect } from "./expect.ts";

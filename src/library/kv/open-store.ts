@@ -24,15 +24,15 @@ export interface ClusterPlace {
   readonly kind: "foundationdb";
   /** Path of the cluster file. Default: FoundationDB's own default. */
   readonly clusterFile?: string;
-  /** Prefix of every key. Default: the store has the cluster to itself. */
+  /** Prefix of every key. Default: empty, for a cluster that contains only this store. */
   readonly prefix?: string;
   readonly apiVersion?: number;
   readonly headerVersion?: number;
 }
 
 /**
- * Location of a store. Several processes on one machine may share an LMDB folder; several machines
- * may share a FoundationDB cluster.
+ * Location of a store. Several processes on one machine can share an LMDB folder; several machines
+ * can share a FoundationDB cluster.
  */
 export type StoreLocation = "memory" | { readonly kind: "memory" } | LmdbPlace | ClusterPlace;
 

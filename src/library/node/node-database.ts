@@ -3,7 +3,7 @@ import { errorCode } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import type { OpenedNode } from "../../server/index.ts";
 
-/** A database of an open node, which a replication may name as source or target. */
+/** A database of an open node, which a replication can name as source or target. */
 export interface NodeDatabase {
   readonly name: string;
   /** Creates the database. Returns false if it exists. */
@@ -35,7 +35,10 @@ export function nodeOf(database: object): OpenedNode | undefined {
 export function databasesOf(node: OpenedNode): NodeDatabases {
   const { kv, parts } = node.parts;
   const { databases } = parts;
-  /** Returns false instead of rejecting with this code. */
+  /**
+   * Returns whether `work` succeeds. Returns false if it rejects with `code`, and rejects with any
+   * other error.
+   */
   const unless = async (code: string, work: Promise<unknown>): Promise<boolean> => {
     try {
       await work;

@@ -35,7 +35,7 @@ export interface ListenOptions {
 
 export interface TandemNode {
   /**
-   * Answers a request to the API without a socket, like the global `fetch`. URLs may be relative.
+   * Answers a request to the API without a socket, like the global `fetch`. URLs can be relative.
    * Without administrators in `config`, every request has administrator rights.
    */
   readonly fetch: WebFetch;
@@ -106,8 +106,8 @@ export async function openNode({
 }
 
 /**
- * Returns the environment of this process without the command line's variables, except those with
- * keys for secrets.
+ * Returns the environment of this process without the variables that configure the command line.
+ * Variables with sealing keys are included.
  */
 function environment(): Readonly<Record<string, string | undefined>> {
   const names = Object.keys(process.env).filter(

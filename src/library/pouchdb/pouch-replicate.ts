@@ -19,9 +19,9 @@ export interface PouchReplicateOptions extends DocumentOptions {
   /** Returns the next pause in milliseconds, given the previous one. */
   readonly back_off_function?: (delayMs: number) => number;
   readonly since?: unknown;
-  /** Changes per batch. */
+  /** Maximum number of changes per batch. */
   readonly batch_size?: number;
-  /** Concurrent batches. */
+  /** Maximum number of concurrent batches. */
   readonly batches_limit?: number;
   /** Whether to write checkpoints on both sides. Default: true. */
   readonly checkpoint?: boolean;
@@ -100,7 +100,7 @@ export function pouchReplicate(
       throw error;
     }
   })();
-  // As in PouchDB, a listener may handle failures instead.
+  // As in PouchDB, a listener can handle failures instead.
   result.catch(() => {});
   const follow =
     (method: "on" | "once" | "off") => (event: string, listener: (...args: never[]) => void) => {

@@ -8,7 +8,7 @@ import type { Endpoint, ReplicationRun } from "../../replicator/index.ts";
 const PENDING_INTERVAL_MS = 2_000;
 /**
  * Time without changes after which a run counts as caught up although the source reports pending
- * changes. These may be changes that the replication does not select.
+ * changes. These might be changes that the replication does not select.
  */
 const QUIET_MS = 1_000;
 
@@ -32,13 +32,15 @@ export class CaughtUp {
     this.#parts = parts;
   }
 
-  /** Notes that the run has progressed. */
+  /** Must be called after each progress of the run. */
   look(): void {
     if (this.#parts.run.hasWork) this.isCaughtUp = false;
     this.#progressed.notify();
   }
 
-  /** Keeps the public members current while `work` runs. Errors of the source are ignored. */
+  /**
+   * Runs `work`, and keeps the public members current meanwhile. Errors of the source are ignored.
+   */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const over = new AbortController();
     const watching = this.#watch(over.signal);
@@ -69,7 +71,7 @@ export class CaughtUp {
     this.pendingChangeCount = pending;
     const isIdle = (): boolean => !run.hasWork && run.quietSinceMs === quietSinceMs;
     if (isIdle() && pending !== 0 && pending !== undefined) {
-      // The pending changes may be ones that the replication does not select.
+      // The pending changes might be ones that the replication does not select.
       await clock.sleep(QUIET_MS, signal).catch(() => {});
     }
     if (!signal.aborted) this.isCaughtUp = isIdle();

@@ -70,7 +70,7 @@ export async function compareSides(
       write({ difference });
       if (difference.attachment !== undefined) attachmentCount++;
     },
-    // Documents that exist only on the target are kept, because they may be intentional.
+    // Documents that exist only on the target are kept, because they might be intentional.
     lacking: async (documents, repairSignal) => {
       if (!repairs) return;
       const failed = await batchCopier.tryOnce(documents, repairSignal);

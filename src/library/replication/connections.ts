@@ -115,7 +115,7 @@ export function openConnections({
   };
 }
 
-/** Resolves a reference with the rights of this process. */
+/** Resolves a reference to a secret, with the rights of this process. */
 function secretOf(reference: string, url: string): string {
   const lookUp = secretLookup(process.env, ["env:*", "file:*"]);
   const found = lookUp(reference, { url, isDirect: true });

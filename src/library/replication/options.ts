@@ -48,7 +48,7 @@ export interface DocumentOptions extends TuningOptions {
   readonly continuous?: boolean;
   readonly create_target?: boolean;
   readonly create_target_params?: Readonly<Record<string, string | number | boolean>>;
-  /** At most one of `doc_ids`, `selector` and `filter` may be given. */
+  /** At most one of `doc_ids`, `selector` and `filter` can be given. */
   readonly doc_ids?: readonly string[];
   readonly selector?: Readonly<Record<string, unknown>>;
   /** `designDocument/filterName`, or a filter whose name begins with an underscore. */
@@ -82,7 +82,7 @@ export interface ReplicateOptions extends DocumentOptions {
 export interface FailedRevision {
   readonly id: string;
   readonly rev: string;
-  /** Whether reading it from the source failed, or writing it to the target. */
+  /** Operation that failed: reading from the source, or writing to the target. */
   readonly phase: "read" | "write";
   readonly status: number | null;
   readonly error: string;
@@ -108,7 +108,7 @@ export interface ReplicationProgress extends ReplicationCounts {
   readonly checkpointed_source_seq: unknown;
   /** Whether the target has all changes of the source, as far as known. */
   readonly caught_up: boolean;
-  /** The error after which the replication waits to run again; null while it runs. */
+  /** The error after which the replication waits to run again; null while the replication runs. */
   readonly failure: { readonly error: string; readonly reason: string } | null;
 }
 

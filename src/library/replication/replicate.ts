@@ -27,7 +27,7 @@ import { failedRevision, replicationError } from "./replication-error.ts";
 
 /** Maximum number of failures in a result. */
 const FAILURES_MAX = 10_000;
-/** Pauses before another run. */
+/** Bounds of the pause before another run. */
 const RETRY_MS = { min: 1_000, max: 600_000 };
 
 const NO_COUNTS: ReplicationCounts = {

@@ -27,7 +27,7 @@ export interface Difference {
   readonly reason: string;
 }
 
-/** Progress of a comparison: counts so far, of the source unless stated otherwise. */
+/** Progress of a comparison. Counts refer to the source unless stated otherwise. */
 export interface VerificationProgress {
   readonly documents: number;
   readonly leaf_revisions: number;
@@ -55,7 +55,7 @@ const FAILURES_MAX = 1_000;
 
 /**
  * Compares the leaf revisions and attachments of both databases. A document that changes meanwhile
- * may be reported as a difference. Rejects with a ReplicationError.
+ * might be reported as a difference. Rejects with a ReplicationError.
  */
 export function verify(
   source: ReplicationEndpoint,

@@ -1,4 +1,7 @@
-/** The policy that resolves the conflicts of a database, its last resolutions, and their undo. */
+/**
+ * The policy that resolves the conflicts of a database. Lists the last resolutions, and can undo
+ * them.
+ */
 import { useState } from "preact/hooks";
 import type {
   ConflictPolicy,

@@ -12,7 +12,7 @@ import { Cell, type Column, Table } from "../../components/table.tsx";
 import { Ends, Foreign, JobLink, Lag, Problem, StateBadge } from "../../components/text.tsx";
 
 const REFRESH_MS = 15_000;
-/** Maximum number of rows: without virtual rows, a page with more would be slow. */
+/** Maximum number of rows. A longer page would be slow, because it has no virtual scrolling. */
 const ROWS_MAX = 500;
 
 const COLUMNS: readonly Column[] = [
@@ -24,7 +24,7 @@ const COLUMNS: readonly Column[] = [
   { name: "Jobs" },
 ];
 
-/** Filters that the page offers. The page's address may contain any filter of the list of jobs. */
+/** Filters that the page offers. The page's address can contain any filter of the list of jobs. */
 const FILTERS = [
   ["source", "Source"],
   ["target", "Target"],
