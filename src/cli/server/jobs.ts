@@ -111,7 +111,7 @@ export function addJobsCommand(program: Command): void {
         return [jobs, (answer) => printFailingGroups(answer) + rules];
       }),
     );
-  withFilters(define("topology", "show from where to where jobs copy, and the loops among them")).action(
+  withFilters(define("topology", "show which servers copy to which, with lags and loops")).action(
     (flags: Flags) =>
       askServer(flags, async (server) => {
         const topology = await server.jobs.topology(query(flags, []));

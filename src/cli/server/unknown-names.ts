@@ -20,11 +20,11 @@ const HOSTS: ReadonlySet<string> = new Set(["host", "endpoint"]);
 
 /**
  * Checks filters that match no job. Returns whether one of them contains a name or host that no job
- * has. If all filters are names, returns true without a request.
+ * has. A name that is the only filter is unknown, so it needs no request.
  */
 export async function nameUnknown(server: TypedServer, filters: object): Promise<boolean> {
   const given = Object.entries(filters);
-  if (given.length > 0 && given.every(([name]) => NAMES.has(name))) return true;
+  if (given.length === 1 && given.every(([name]) => NAMES.has(name))) return true;
   for (const [name, value] of given) {
     // With `error`, the host might be that of a proxy, which is neither source nor target of a job.
     if (HOSTS.has(name) && "error" in filters) continue;

@@ -106,6 +106,7 @@ test.each([
   [["list", "--source", "nowhere.example", "--failing"], "--failing", 1],
   [["list", "--host", "nowhere.example"], "--host nowhere.example", 1],
   [["list", "--source", "a", "--stalled"], "--source a --stalled", 0],
+  [["list", "--source", "a", "--name", "_replicator/broken"], "--source a", 0],
   [["pause", "--source", "nowhere.example", "--yes"], "--source nowhere.example", 1],
   [["cancel", "--name", "typo/*", "--dry-run"], "--name typo/*", 1],
   [["cancel", "--rule", "typo"], "--rule typo", 1],
