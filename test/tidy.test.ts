@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
 import {
-  checkCircles,
+  checkCycles,
   checkFolders,
   checkOtherFolders,
   checkSource,
@@ -94,16 +94,16 @@ test("imports, calls and comments that follow the rules are accepted", () => {
   expect(checkSource("kv/tuple.test.ts", 'import { x } from "../host/index.ts";')).toEqual([]);
 });
 
-test("a circle of imports is detected, even if the files import only types", () => {
+test("a cycle of imports is detected, even if the files import only types", () => {
   const sources = new Map([
     ["documents/a.ts", 'import { b } from "./b.ts";\nexport { d } from "./d.ts";'],
     ["documents/b.ts", 'import type {\n  C,\n} from "./inner/c.ts";'],
     ["documents/inner/c.ts", 'import { a } from "../a.ts";'],
     ["documents/d.ts", 'import { b } from "./b.ts";'],
   ]);
-  const circle = "documents/a.ts > documents/b.ts > documents/inner/c.ts";
-  expect(checkCircles(sources)).toEqual([`imports in a circle: ${circle}`]);
-  expect(checkCircles(new Map([...sources].filter(([path]) => !path.endsWith("/c.ts"))))).toEqual(
+  const cycle = "documents/a.ts > documents/b.ts > documents/inner/c.ts";
+  expect(checkCycles(sources)).toEqual([`imports in a cycle: ${cycle}`]);
+  expect(checkCycles(new Map([...sources].filter(([path]) => !path.endsWith("/c.ts"))))).toEqual(
     [],
   );
 });
@@ -111,15 +111,15 @@ test("a circle of imports is detected, even if the files import only types", () 
 test.each([
   ["a module that is loaded later", 'const b = await import("./b.ts");'],
   ["a type of a module", 'type B = typeof import("./b.ts");'],
-])("a circle through %s is detected", (_, line) => {
+])("a cycle through %s is detected", (_, line) => {
   const sources = new Map([
     ["cli/a.ts", line],
     ["cli/b.ts", 'import type { A } from "./a.ts";'],
   ]);
-  expect(checkCircles(sources)).toEqual(["imports in a circle: cli/a.ts > cli/b.ts"]);
+  expect(checkCycles(sources)).toEqual(["imports in a cycle: cli/a.ts > cli/b.ts"]);
 });
 
-test("a circle of folders is detected, even if their files do not form a circle", () => {
+test("a cycle of folders is detected, even if their files do not form a cycle", () => {
   const sources = new Map([
     ["api/documents/a.ts", 'import { b } from "../queries/b.ts";'],
     ["api/queries/b.ts", 'import { shared } from "../shared.ts";'],
@@ -127,7 +127,7 @@ test("a circle of folders is detected, even if their files do not form a circle"
     ["api/documents/d.ts", ""],
     ["api/shared.ts", ""],
   ]);
-  expect(checkCircles(sources)).toEqual(["imports in a circle: api/documents > api/queries"]);
+  expect(checkCycles(sources)).toEqual(["imports in a cycle: api/documents > api/queries"]);
   sources.delete("api/queries/c.ts");
-  expect(checkCircles(sources)).toEqual([]);
+  expect(checkCycles(sources)).toEqual([]);
 });

@@ -5,7 +5,7 @@
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, posix, relative, sep } from "node:path";
-import { folderCircle, importCircle } from "./import-circles.ts";
+import { folderCycle, importCycle } from "./import-cycles.ts";
 import { JSON_PARSE_USES } from "./json-parse-uses.ts";
 import { commentProblems, PLAIN_FOLDERS, PLAIN_LAYERS } from "./plain-comments.ts";
 
@@ -204,11 +204,11 @@ export function checkFolders(root: string): string[] {
 }
 
 /** Returns import cycles between files and between folders. Paths are relative to `src/`. */
-export function checkCircles(sources: ReadonlyMap<string, string>): string[] {
+export function checkCycles(sources: ReadonlyMap<string, string>): string[] {
   const code = [...sources].filter(([path]) => !TEST_FILE.test(path));
-  const circles = [importCircle(sources), folderCircle(new Map(code))];
-  return circles.flatMap((circle) =>
-    circle === undefined ? [] : [`imports in a circle: ${circle.join(" > ")}`],
+  const cycles = [importCycle(sources), folderCycle(new Map(code))];
+  return cycles.flatMap((cycle) =>
+    cycle === undefined ? [] : [`imports in a cycle: ${cycle.join(" > ")}`],
   );
 }
 
@@ -231,5 +231,5 @@ export function checkSources(folder: string): string[] {
       .some((line) => JSON_PARSE.test(line));
     if (!isUsed) problems.push(`${path}: listed in json-parse-uses.ts without a use`);
   }
-  return [...problems, ...checkCircles(sources)];
+  return [...problems, ...checkCycles(sources)];
 }

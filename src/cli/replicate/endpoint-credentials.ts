@@ -125,8 +125,7 @@ async function sideAdvice(
   if (!message.includes(address)) return undefined;
   if (authFile !== undefined) return `the credentials of ${authFile} were sent to ${parsed.origin}`;
   const own = { ...sources, environment: environmentOf(name, sources) };
-  // Finds the credentials that were sent, without another prompt. `?` stands for a password that
-  // the user typed.
+  // The prompt returns `?` instead of asking the user for the password again.
   const found = await findCredentials(parsed, {
     ...own,
     prompt: sources.prompt && (async () => "?"),

@@ -21,10 +21,10 @@ export function printTopology(answer: unknown, columns = columnsOf()): string {
   const heading = ["FROM", "TO", "STATE", "LAG", "JOBS", "FAILING"];
   const listed = table([heading, ...rows], { columns, soft: [0, 1] });
   const found = loops.flatMap((loop) => wrapped(printable(loopText(loop)), columns - 2));
-  const circles =
+  const cycles =
     found.length === 0 ? "" : `\nLoops:\n${found.map((line) => `  ${line}\n`).join("")}`;
   const more = truncated ? "\nNot all jobs are shown; narrow the list with filters.\n" : "";
-  return `${listed}${circles}${more}\n${counted(jobs, "job")}.\n`;
+  return `${listed}${cycles}${more}\n${counted(jobs, "job")}.\n`;
 }
 
 function loopText(loop: readonly string[]): string {

@@ -80,7 +80,7 @@ function faultOf(file: number, views: readonly DataView[]): string | undefined {
   return `the file has ${byteCount} of ${root.pageCount * root.pageBytes} bytes`;
 }
 
-/** Whether all pages in use can be before the end of the file. If not, the file is truncated. */
+/** Whether the file is long enough to contain all pages in use. */
 function isLongEnough(file: number, root: Root, byteCount: number): boolean {
   const { pageBytes, pageCount, free, main } = root;
   if (byteCount >= pageCount * pageBytes) return true;

@@ -1,6 +1,6 @@
 /**
- * Chains: jobs that start after other jobs have completed or caught up (`after`). A waiting job is
- * queued for `AWAITING_SEC`. For each job that it still waits for, a row is stored under the name
+ * Chains: jobs that start after other jobs have completed or caught up (`after`). A waiting job has
+ * the due time `AWAITING_SEC`. For each job that it still waits for, a row is stored under the name
  * of that other job, which need not exist yet. The transaction in which the other job completes or
  * catches up finds these rows and queues a release (`chain-jobs.ts`). The release is a queue job,
  * so that it survives the death of a node, and so that many rows do not delay the transaction. Once

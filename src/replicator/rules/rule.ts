@@ -120,7 +120,7 @@ export function parseRule(members: Members, config: Config): Rule {
     ...parseSecurity(members),
     common: { ...commonMembers(members, config), source: source.others, target: target.others },
   };
-  refuseCircle(rule, sampleReplication(rule, config));
+  refuseCycle(rule, sampleReplication(rule, config));
   return rule;
 }
 
@@ -344,7 +344,7 @@ export function sampleReplication(rule: Rule, config: Config): Replication {
 }
 
 /** Rejects rules whose copies on the same server would be copied again, endlessly. */
-function refuseCircle({ databases, except, target }: Rule, sample: Replication): void {
+function refuseCycle({ databases, except, target }: Rule, sample: Replication): void {
   if (!isSameServer(sample)) return;
   const { glob } = target;
   const isLeftOut = except.some((pattern) => pattern.covers(glob));

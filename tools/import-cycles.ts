@@ -23,15 +23,15 @@ function importsOf(texts: ReadonlyMap<string, string>): Map<string, readonly str
 }
 
 /** Returns an import cycle as the paths of its files in order, if any. */
-export function importCircle(texts: ReadonlyMap<string, string>): readonly string[] | undefined {
-  return circleOf(importsOf(texts));
+export function importCycle(texts: ReadonlyMap<string, string>): readonly string[] | undefined {
+  return cycleOf(importsOf(texts));
 }
 
 /**
  * Returns a cycle between the folders of the layers, such as `api/documents > api/queries`, if any.
  * Files directly in a layer are ignored: they are shared by its folders, or combine them.
  */
-export function folderCircle(texts: ReadonlyMap<string, string>): readonly string[] | undefined {
+export function folderCycle(texts: ReadonlyMap<string, string>): readonly string[] | undefined {
   const imports = new Map<string, string[]>();
   for (const [path, targets] of importsOf(texts)) {
     const folder = folderOf(path);
@@ -40,7 +40,7 @@ export function folderCircle(texts: ReadonlyMap<string, string>): readonly strin
     const known = imports.get(folder) ?? [];
     imports.set(folder, [...known, ...others.filter((other) => other !== folder)]);
   }
-  return circleOf(imports);
+  return cycleOf(imports);
 }
 
 function folderOf(path: string): string | undefined {
@@ -48,7 +48,7 @@ function folderOf(path: string): string | undefined {
   return file === undefined ? undefined : `${layer}/${folder}`;
 }
 
-function circleOf(graph: ReadonlyMap<string, readonly string[]>): readonly string[] | undefined {
+function cycleOf(graph: ReadonlyMap<string, readonly string[]>): readonly string[] | undefined {
   const done = new Set<string>();
   const way: string[] = [];
   const search = (node: string): readonly string[] | undefined => {
@@ -57,16 +57,16 @@ function circleOf(graph: ReadonlyMap<string, readonly string[]>): readonly strin
     if (done.has(node)) return undefined;
     way.push(node);
     for (const target of graph.get(node) ?? []) {
-      const circle = search(target);
-      if (circle !== undefined) return circle;
+      const cycle = search(target);
+      if (cycle !== undefined) return cycle;
     }
     way.pop();
     done.add(node);
     return undefined;
   };
   for (const node of graph.keys()) {
-    const circle = search(node);
-    if (circle !== undefined) return circle;
+    const cycle = search(node);
+    if (cycle !== undefined) return cycle;
   }
   return undefined;
 }
