@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { listenFailure } from "./listen.ts";
 
 test.each([
-  ["EACCES", "CONFIG_INVALID", "port 80 of ::1: this user may not listen on it"],
+  ["EACCES", "CONFIG_INVALID", "port 80 of ::1: this user is not permitted to listen on it"],
   ["EADDRINUSE", "SERVER_PORT_TAKEN", "another port with [ssl] port"],
   ["EADDRNOTAVAIL", "SERVER_ADDRESS_MISSING", "bind address ::1: this machine has no such address"],
   ["EAI_AGAIN", "SERVER_NAME_UNRESOLVED", "bind address ::1: the name cannot be resolved"],

@@ -189,7 +189,7 @@ test("a node runs job types of the caller in its own store", async () => {
   });
   expect(await done.promise).toEqual({ request: { secret: "word" }, data: { to: "a" } });
   const own = node.store.transact((tx) => node.jobs.add(tx, { type: "replication", id: "x" }, {}));
-  await expect(own).rejects.toThrow("belongs to the node");
+  await expect(own).rejects.toThrow("job type replication is reserved for the node");
 });
 
 test("a store of another package is rejected", () => {
