@@ -20,7 +20,9 @@ test.skipIf(!canRecordDisks)(
     const writing = node.call("PUT", "/films/second", { plot: "x".repeat(100_000) });
     const [[code]] = await Promise.all([exited, writing.catch(() => {})]);
     expect(code).toBe(1);
-    expect(node.log()).toContain("tandem: The store is unavailable: LMDB failed to write its root page");
+    expect(node.log()).toContain(
+      "tandem: The store is unavailable: LMDB failed to write its root page",
+    );
     const again = await processes.open({ directory });
     expect(await again.call("GET", "/_up")).toMatchObject({ status: 200 });
     expect(await again.call("GET", "/films/first")).toMatchObject({ status: 200 });
