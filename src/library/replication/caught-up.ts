@@ -66,9 +66,19 @@ export class CaughtUp {
     const { clock, run, source, onChange } = this.#parts;
     const { throughSequence } = run.progress;
     const { quietSinceMs } = run;
-    const pending = await source.pendingChangeCount(throughSequence, signal).catch(() => undefined);
+    const answer = await source.pendingChangeCount(throughSequence, signal).then(
+      (count) => ({ count }),
+      () => undefined,
+    );
     if (signal.aborted) return;
+    const pending = answer?.count;
     this.pendingChangeCount = pending;
+    if (answer === undefined) {
+      // A failed request does not mean that nothing is pending, so it is repeated.
+      await clock.sleep(PENDING_INTERVAL_MS, signal).catch(() => {});
+      this.#progressed.notify();
+      return;
+    }
     const isIdle = (): boolean => !run.hasWork && run.quietSinceMs === quietSinceMs;
     if (isIdle() && pending !== 0 && pending !== undefined) {
       // The pending changes might be ones that the replication does not select.
