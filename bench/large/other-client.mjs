@@ -37,14 +37,15 @@ export async function during(node, work) {
   let isOver = false;
   const writing = writeUntil(node, () => isOver);
   const beganMs = performance.now();
-  let result;
   try {
-    result = await work();
+    const result = await work();
+    const seconds = (performance.now() - beganMs) / 1_000;
+    isOver = true;
+    return { seconds, result, ...(await writing) };
   } finally {
     isOver = true;
+    await writing;
   }
-  const seconds = (performance.now() - beganMs) / 1_000;
-  return { seconds, result, ...(await writing) };
 }
 
 /** The figures of the other client as a line of text. */
