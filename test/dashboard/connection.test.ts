@@ -41,7 +41,10 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
   test("a hidden page closes its connections, and continues with current data when it is visible again", async () => {
     const { page, show } = await visit(browser, node.url, "root");
+    await page.getByText("Live", { exact: true }).waitFor();
+    const opened = page.waitForResponse(FEED);
     await show("/events");
+    await opened;
     await page.getByText("Live", { exact: true }).waitFor();
     const ended = page.waitForEvent("requestfailed", FEED_ENDS);
     await setVisibility(page, "hidden");

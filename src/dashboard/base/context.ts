@@ -98,6 +98,8 @@ function useIsInSight(): boolean {
   useEffect(() => {
     const follow = () => setIsInSight(document.visibilityState === "visible");
     document.addEventListener("visibilitychange", follow);
+    // Effects run after a delay. The page might have been hidden in the meantime.
+    follow();
     return () => document.removeEventListener("visibilitychange", follow);
   }, []);
   return isInSight;
