@@ -1,5 +1,5 @@
 /** Starts, continues, cancels and undoes commands for many jobs (`bulk-command.ts`). */
-import { errorCode, type Runtime, randomHex } from "../../base/index.ts";
+import { errorCode, forEachConcurrent, type Runtime, randomHex } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import {
   type KeyValueStore,
@@ -41,6 +41,12 @@ const BATCH = { min: 1, first: 20, max: 100 };
  * embedded store have to wait for the transaction.
  */
 const BATCH_MS_MAX = 25;
+/**
+ * Actions that change several jobs of a transaction concurrently. Other actions also change
+ * documents, or records that jobs share.
+ */
+const CONCURRENT: ReadonlySet<BulkAction> = new Set(["pause", "resume", "retry", "reset"]);
+const CONCURRENT_MAX = 16;
 /** Limits for the part of a command that is performed before its request is answered with 202. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
 /** Delay after which another node continues a command whose request has not ended. */
@@ -342,13 +348,14 @@ export class BulkCommands {
       const jobIds = stored === undefined ? [] : decodeJobIds(stored);
       const left = command.matched - command.done;
       const batch = jobIds.slice(index, index + Math.min(limit, left));
-      let { failed } = command;
-      const changedIds: string[] = [];
-      for (const jobId of batch) {
-        const outcome = await apply(tx, jobId, command);
-        if (outcome === "done") changedIds.push(jobId);
-        if (outcome === "ended" || outcome === "paused") failed++;
-      }
+      const outcomes = new Map<string, CommandOutcome>();
+      const countMax = CONCURRENT.has(command.action) ? CONCURRENT_MAX : 1;
+      await forEachConcurrent([...new Set(batch)], countMax, async (jobId) => {
+        outcomes.set(jobId, await apply(tx, jobId, command));
+      });
+      const changedIds = [...outcomes.keys()].filter((jobId) => outcomes.get(jobId) === "done");
+      const isFailed = (outcome: CommandOutcome) => outcome === "ended" || outcome === "paused";
+      const failed = command.failed + [...outcomes.values()].filter(isFailed).length;
       const end = index + batch.length;
       const next = end < jobIds.length ? { page, index: end } : { page: page + 1, index: 0 };
       const changed = command.changed + changedIds.length;
