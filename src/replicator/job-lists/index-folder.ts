@@ -31,7 +31,8 @@ export class IndexFolder {
     const { kv, index, events } = this.#parts;
     while (!signal.aborted) {
       // Fold the events that earlier processes have not folded.
-      while (!signal.aborted && (await index.fold(kv, FOLDED_EVENTS_MIN)));
+      let hasMore = await index.fold(kv, FOLDED_EVENTS_MIN);
+      while (hasMore && !signal.aborted) hasMore = await index.fold(kv, 1);
       await events.written.notified(signal).catch(() => {});
     }
   }

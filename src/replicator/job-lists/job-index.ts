@@ -42,8 +42,11 @@ export type HasAllLists = (tx: ReadTransaction) => Promise<boolean>;
 
 /** Number of jobs compared with the index per transaction. */
 const PAGE_ROWS_MAX = 200;
-/** Maximum number of events folded per transaction. */
-const FOLDED_EVENTS_MAX = 1000;
+/**
+ * Maximum number of events folded per transaction, about 25 ms of CPU time. Other requests of the
+ * node have to wait that long.
+ */
+const FOLDED_EVENTS_MAX = 250;
 /**
  * Maximum number of events that a reader holds in memory, about ten megabytes. Nodes usually fold
  * earlier.
@@ -150,7 +153,7 @@ export class JobIndex implements JobObserver {
         const lastId = await this.#events.lastId(tx.snapshot);
         if (foldedId >= lastId) return false;
         // Read one more event than will be folded, to detect whether more remain.
-        const limit = eventCountMax + 1;
+        const limit = Math.max(eventCountMin, eventCountMax + 1);
         const events = await this.#events.statusEvents(tx, foldedId, lastId, limit);
         const folded = events.slice(0, eventCountMax);
         const last = folded.at(-1);

@@ -220,7 +220,7 @@ describe("the index of jobs", () => {
     const fold = node.index.fold.bind(node.index);
     vi.spyOn(node.index, "fold").mockImplementation(async (...asked) => {
       const hasMore = await fold(...asked);
-      folded.resolve();
+      if (!hasMore) folded.resolve();
       return hasMore;
     });
     const running = new IndexFolder(node).run(stopping.signal);
