@@ -11,9 +11,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 500);
 const OUTAGE_MS = 2 * 3_600_000;
 
-/**
- * Opens a server whose databases are empty. All names exist. Requests to it fail while `isAway`.
- */
+/** Opens a server with an empty database of every name. All requests fail while `isAway`. */
 function openServer(time: VirtualTime) {
   const server = {
     isAway: true,
