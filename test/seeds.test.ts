@@ -93,8 +93,8 @@ function isTest(callee: ts.Expression): boolean {
 }
 
 /**
- * Returns a row's references to tests that do not exist. The test with a title is searched in the
- * file named before the title.
+ * Returns a row's references to tests that do not exist. A title is looked up in the file named
+ * before it.
  */
 function testMistakes(cell: string): string[] {
   const found: string[] = [];

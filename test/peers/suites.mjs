@@ -43,8 +43,8 @@ function knownFailures(suite) {
 const print = (line) => process.stdout.write(`${line}\n`);
 
 /**
- * Number of times that a test file with new failures is run at most. Some tests depend on timing,
- * and occasionally fail on CouchDB, too.
+ * Maximum number of runs of a test file that has new failures. Some tests depend on timing, and
+ * occasionally fail on CouchDB, too.
  */
 const FILE_RUNS_MAX = 3;
 

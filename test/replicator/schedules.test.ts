@@ -14,7 +14,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const HOURS = Number(process.env.SCHEDULE_HOURS ?? 4);
-/** Maximum delay of a run's start. */
+/** Maximum accepted delay of a run's start. */
 const LATE_MS_MAX = 2000;
 
 const nodes: Node[] = [];

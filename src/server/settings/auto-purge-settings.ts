@@ -6,7 +6,7 @@ import { compilePattern, PatternError, parseTtl } from "../../protocol/index.ts"
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
 const SECTION = "couch_auto_purge_plugin";
-/** Section whose values are regular expressions and whose keys have no meaning. */
+/** Section whose values are regular expressions. Its keys are arbitrary. */
 export const SKIPPED_DATABASES_SECTION = `${SECTION}.skip_dbs`;
 const ENABLED = { section: "couch_scanner_plugins", key: SECTION };
 

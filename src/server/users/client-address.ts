@@ -14,9 +14,9 @@ export interface ProxySettings {
  * Returns the client's address. An address in `peerHeader` takes precedence. If trusted proxies are
  * configured, this header is read only in requests that come from one of them.
  *
- * Without `peerHeader`, the client is the peer or, if the peer is a trusted proxy, the last address
- * in `X-Forwarded-For` that does not belong to a trusted proxy. Each proxy appends the address of
- * its peer to `X-Forwarded-For`, so earlier addresses might be forged.
+ * Without such an address, the client is the peer or, if the peer is a trusted proxy, the last
+ * address in `X-Forwarded-For` that does not belong to a trusted proxy. Each proxy appends the
+ * address of its peer to `X-Forwarded-For`, so earlier addresses might be forged.
  */
 export function clientAddress(
   { peer, headers }: Pick<ApiRequest, "peer" | "headers">,
