@@ -25,7 +25,7 @@ function mistakes(row: string): string[] {
   const isWithout = /^\s*no counterpart: \S/.test(ours);
   if (paths.length === 0 && !isWithout) found.push(`neither a test nor a reason: ${theirs}`);
   const names = [...theirs.matchAll(/`([^`]+)`/g)].map(([, name]) => String(name));
-  // If the row contains no title, our tests have the same names as CouchDB's tests.
+  // If the row contains no title of our tests, our tests must have the names of CouchDB's tests.
   for (const name of isWithout || titles.length > 0 ? titles : names) {
     if (!texts.some((text) => text.includes(name))) found.push(`not found: ${name}`);
   }

@@ -93,8 +93,8 @@ function isTest(callee: ts.Expression): boolean {
 }
 
 /**
- * Returns the references in a row to tests that do not exist. A title refers to a test in the file
- * named before it.
+ * Returns a row's references to tests that do not exist. A title is looked up in the file named
+ * before it.
  */
 function testMistakes(cell: string): string[] {
   const found: string[] = [];

@@ -22,7 +22,8 @@ const OUTPUT = {
 const OPTIONS = {
   cwd: ROOT,
   external: /^[^./]/,
-  // A command loads only the modules that it uses: none of ours has side effects when it is loaded.
+  // None of our modules has side effects when it is loaded, so a command loads only the modules
+  // that it uses.
   treeshake: { moduleSideEffects: false },
 };
 

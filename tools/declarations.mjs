@@ -12,7 +12,7 @@ import { writeFolder } from "./write-folder.mjs";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const DRAFTS = `${ROOT}dist/declarations`;
 
-/** Declarations that `tsc -b` has written, by the name of the bundled file. */
+/** Declaration files written by `tsc -b`, by the name of the bundle made from each of them. */
 const ENTRIES = {
   index: "dist/library/entries/index.d.ts",
   client: "dist/client/entry.d.ts",
@@ -54,7 +54,7 @@ function bundleDeclarations() {
   );
   const program = ts.createProgram(drafts, OPTIONS);
   for (const file of drafts) writeFileSync(file, withoutSchemas(program, file));
-  // The second pass drops the declarations that only the schemas used.
+  // Bundle again, to drop the declarations that only the schemas used.
   return bundle(drafts).map((text, index) => [`${names[index]}.d.ts`, text]);
 }
 

@@ -19,7 +19,7 @@ function flagBytes(line) {
   return Buffer.byteLength(JSON.parse(line)._attachments["flag.svg"].data, "base64");
 }
 
-/** Returns the documents of a database that `isKept` accepts, compressed. */
+/** Returns those documents of a database for which `isKept` returns true, compressed. */
 function part(database, isKept) {
   const packed = readFileSync(`${ROOT}demo/data/${database}.ndjson.gz`);
   const lines = gunzipSync(packed).toString("utf8").trimEnd().split("\n");

@@ -51,7 +51,7 @@ const POLL_MS = 1_000;
 const OWN_NETWORK = "--publish=127.0.0.1::5984";
 const FOUNDATIONDB_NETWORK = "--network=container:foundationdb";
 
-/** The container that `firstRun` started last. */
+/** The container that `firstRun` started most recently. */
 let running;
 let containerCount = 0;
 
@@ -82,7 +82,7 @@ try {
   for (const [what, isFine, result] of rows) {
     process.stdout.write(`${what.padEnd(width)}  ${isFine ? "ok    " : "FAILED"}  ${result}\n`);
   }
-  // Two rounds: a container can be removed only after the containers that use its network.
+  // Two rounds, because a container can be removed only after the containers that use its network.
   for (let round = 0; round < 2; round += 1) podmanTry("rm", "--all", "--force");
   unmountBelow(work);
   rmSync(work, { recursive: true, force: true });
@@ -90,7 +90,7 @@ try {
 process.exitCode = rows.every(([, isFine]) => isFine) ? 0 : 1;
 
 /**
- * Unmounts everything below `folder`: podman mounts its storage over itself, and can leave mounts
+ * Unmounts everything below `folder`. podman mounts its storage over itself, and can leave mounts
  * of removed containers.
  */
 function unmountBelow(folder) {
@@ -138,7 +138,7 @@ function build(image, context, file = "Dockerfile") {
   return `${Math.round((Date.now() - started) / 1_000)} s`;
 }
 
-/** Creates the base image that the Dockerfile names, with the same kind of contents. */
+/** Creates a stand-in for the base image that the Dockerfile names, with similar contents. */
 function standIn(dockerfile) {
   const [, base, major] = /^FROM (node:(\d+)-slim)/m.exec(dockerfile);
   const context = join(work, "stand-in");
@@ -227,7 +227,10 @@ function stopped() {
   return stop(running.name);
 }
 
-/** Checks that the first run's document exists, and that the first run's job copies another one. */
+/**
+ * Checks that the first run's document exists, and that the first run's job copies another
+ * document.
+ */
 async function secondRun(volume, flags, image = IMAGE) {
   const { name, call } = await start(image, volume, flags);
   const { title } = await call("GET", "/copy/one");
@@ -285,7 +288,9 @@ function foundationDbImage() {
   return /^FROM (\S+) AS client$/m.exec(dockerfile)[1];
 }
 
-/** Creates the base image with FoundationDB, which starts one process as the original does. */
+/**
+ * Creates a stand-in for the FoundationDB image. Like the original image, it starts one process.
+ */
 function standInForFoundationDb(folder) {
   const context = join(work, "foundationdb");
   mkdirSync(context);

@@ -29,7 +29,8 @@ export function importCycle(texts: ReadonlyMap<string, string>): readonly string
 
 /**
  * Returns a cycle between the folders of the layers, such as `api/documents > api/queries`, if any.
- * Files directly in a layer are ignored: they are shared by its folders, or combine them.
+ * Ignores files directly in a layer: the layer's folders share these files, or these files combine
+ * the folders.
  */
 export function folderCycle(texts: ReadonlyMap<string, string>): readonly string[] | undefined {
   const imports = new Map<string, string[]>();

@@ -1,6 +1,6 @@
 /** Rules for the wording of comments. */
 
-/** Layers whose comments follow the rules. */
+/** Layers whose comments must follow the rules in this file. */
 export const PLAIN_LAYERS: ReadonlySet<string> = new Set([
   "api",
   "base",
@@ -26,7 +26,10 @@ export const PLAIN_FOLDERS: readonly string[] = ["bench", "test", "tools"];
 
 const COLUMNS_MAX = 100;
 
-/** Opening words that hide the subject. The noun comes first. */
+/**
+ * Words that must not open a comment, because the subject then comes late. A comment opens with a
+ * noun.
+ */
 const OPENING = /^(Of|So many|So much|Who|Whoever|What)\b/;
 const WORDS = /\b((?:is|are) none|nobody|somebody|anew)\b|undefined:/i;
 
@@ -47,7 +50,7 @@ export function commentProblems(text: string): [line: number, problem: string][]
     }
     const [, begin, words = ""] = match;
     const isFirst = !isInside && (begin === undefined || words.trim() !== "");
-    // The text of a longer block begins on its second line.
+    // In a block of several lines, the text begins on the second line.
     isInside = begin === undefined || words.trim() !== "";
     const report = (problem: string): void => {
       problems.push([index + 1, problem]);

@@ -61,7 +61,7 @@ function commitVersion() {
   writeFileSync(path, dated);
   if (JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).version !== version) {
     run(ROOT, ["npm", "version", version, "--no-git-tag-version"]);
-    // The OpenAPI document contains the version.
+    // Update the OpenAPI document, which contains the version.
     run(ROOT, ["npx", "vitest", "run", "--project", "quick", "test/server/contract.test.ts", "-u"]);
   }
   if (git("status", "--porcelain") !== "") git("commit", "--all", "-m", `release: ${version}`);
@@ -90,7 +90,7 @@ function buildImage(step) {
   }
   const name = `couch-tandem:${version}`;
   const file = join(out, `couch-tandem-${version}.image.tar`);
-  // The format of OCI has no health checks.
+  // The OCI image format has no health checks.
   const format = engine === "docker" ? [] : ["--format", "docker"];
   step(engine, "build", ...format, "--tag", name, ".");
   if (engine === "buildah") step(engine, "push", name, `docker-archive:${file}:${name}`);

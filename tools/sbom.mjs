@@ -1,7 +1,7 @@
 /**
  * `npm run sbom`: prints a bill of materials (CycloneDX) of the production packages. `npm sbom
- * --omit dev` would also omit production packages that development tools depend on, so this script
- * removes the tools itself.
+ * --omit dev` would also omit production packages that development tools depend on. This script
+ * therefore reads the list of all packages, and drops the development packages.
  */
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";

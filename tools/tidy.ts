@@ -73,7 +73,7 @@ export const EDGES: Readonly<Record<string, readonly string[]>> = {
     "host",
     "server",
   ],
-  // These run in browsers, so they may use only the API and its contract.
+  // The client and the dashboard run in browsers, so they may use only the API and its contract.
   client: ["base", "contract"],
   dashboard: ["base", "contract", "client"],
   cli: [
@@ -106,7 +106,7 @@ const CORE_BANS: readonly (readonly [RegExp, string])[] = [
 /** The only callers of `encodeURIComponent` and `decodeURIComponent`, and their declarations. */
 const URI_COMPONENTS = new Set(["protocol/urls.ts", "platform.d.ts"]);
 
-/** Forbidden in `src/`, but not in tests, whose lists are known to be short. */
+/** Patterns that are forbidden in `src/`. They are allowed in tests, where lists are short. */
 const SOURCE_BANS: readonly (readonly [RegExp, string])[] = [
   [
     /\.(push|unshift)\(\.\.\.|Math\.(max|min)\((.*, )?\.\.\./,
@@ -144,7 +144,8 @@ export function checkSource(path: string, text: string): string[] {
     for (const [pattern, what] of BANS) if (pattern.test(line)) report(what);
     if (isTest) continue;
     const [coder] = /\b(en|de)codeURIComponent\b/.exec(line) ?? [];
-    // The client and the dashboard may not import `protocol`, so they call these functions.
+    // The client and the dashboard must not import `protocol`, so they are allowed to call these
+    // functions.
     if (
       coder !== undefined &&
       !["client", "dashboard"].includes(layer) &&

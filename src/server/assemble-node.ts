@@ -100,7 +100,7 @@ export async function assembleNode(
     sandbox,
     functions,
     accounts: await openAccounts(runtime, kv, config, parts.databases),
-    /** External URL of the node's API. The URL can change until the node listens. */
+    /** External URL of the node's API. It can change when the node starts to listen. */
     shown: { url: config.publicUrl ?? ids.serverUrl },
   };
 }

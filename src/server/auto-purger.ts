@@ -20,7 +20,7 @@ import type { AutoPurgeSettings } from "./settings/auto-purge-settings.ts";
 
 /** Interval at which a node checks for work. */
 const LOOK_MS = 60_000;
-/** Background work: after each step it sleeps for this multiple of the step's duration. */
+/** After each step, the purger sleeps for this multiple of the step's duration. */
 const REST_FACTOR = 9;
 const REST_MS_MAX = 5_000;
 const SERVER: WriteContext = { userName: null, roles: ["_admin"], isAdmin: true };
@@ -104,8 +104,8 @@ export class AutoPurger {
   }
 
   /**
-   * Like `#purge`, but only counts the documents. While the node runs, each document is counted
-   * once.
+   * Like `#purge`, but only counts the documents. Continues after the documents that earlier calls
+   * on this node have counted.
    */
   async *#count(name: string, signal: AbortSignal): AsyncGenerator<number> {
     const { kv, databases } = this.#parts;

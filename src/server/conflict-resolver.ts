@@ -101,7 +101,9 @@ export class ConflictResolver {
     });
   }
 
-  /** Resolves the conflict of a document. Returns whether the policy leaves it unresolved. */
+  /**
+   * Resolves the conflict of a document. Returns true if the policy leaves the conflict unresolved.
+   */
   async #leaves(name: string, id: string, signal: AbortSignal): Promise<boolean> {
     for (let step = 0; step < STEPS_MAX && !signal.aborted; step++) {
       const outcome = await this.#resolution.resolve(name, id, signal);

@@ -40,7 +40,7 @@ export const FORMATS: readonly FormatFacts[] = [
   },
 ];
 
-/** The first store format in which nodes write the rows of each feature. */
+/** The first store formats in which nodes write the rows of these features. */
 export const CONFLICTS_FORMAT = 3;
 export const JOB_LISTS_FORMAT = 3;
 export const RULE_ALERTS_FORMAT = 3;
@@ -114,8 +114,8 @@ export class Formats {
     kv.fence({ key: LAYOUT_KEY, check: (value) => checkFormat(value, this.program) });
     const retry = { whenUnknown: "retry" } as const;
     let format = await kv.transact((tx) => this.#joined(tx, []), retry);
-    // The nodes that require the older format might be dead. This node cannot expel them, because
-    // it is not a worker yet.
+    // The nodes that require a format below `min` might be dead. This node cannot expel them,
+    // because it is not a worker yet.
     if (format < min && !(await this.#living(new AbortController().signal))) {
       const dead = this.#others;
       format = await kv.transact((tx) => this.#joined(tx, dead), retry);
@@ -181,7 +181,7 @@ export class Formats {
 
   /**
    * Enables the highest format that all registered nodes support. Throws FORMAT_NOT_ENABLED if a
-   * node runs an older program that supports no higher format than the stored one.
+   * node runs an older program that supports only the stored format.
    */
   enable(): Promise<UpgradeStatus> {
     return this.#enable([]);

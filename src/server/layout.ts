@@ -12,7 +12,7 @@ export const SUBSPACES = {
   replicator: ROOT.subspace(3),
 } as const;
 
-/** The format of the store (`formats.ts`). */
+/** Key of the store's format (`formats.ts`). */
 export const LAYOUT_KEY = SERVER.pack([0]);
 const UUID_KEY = SERVER.pack([1]);
 

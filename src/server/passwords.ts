@@ -36,8 +36,8 @@ export interface PasswordLimits {
 }
 
 /**
- * Longest key, in bytes, that one block of PBKDF2 provides. Each additional block costs all
- * iterations again.
+ * Maximum key length: the number of bytes in one block of PBKDF2. Each additional block would cost
+ * all iterations again.
  */
 const KEY_BYTES_MAX = 64;
 

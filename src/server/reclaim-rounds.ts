@@ -21,7 +21,8 @@ export interface ReclaimRoundsParts {
 interface Round {
   readonly beganMs: number;
   /**
-   * The last database that a node has claimed; "" before the first, undefined when all are claimed.
+   * Name of the database that was claimed last, by any node. It is "" before the first claim, and
+   * undefined when all databases are claimed.
    */
   readonly after?: string | undefined;
 }

@@ -13,7 +13,7 @@ import { forEachDatabase, ReclaimRounds } from "./reclaim-rounds.ts";
 /** Interval at which a node checks for work. */
 const LOOK_MS = 60_000;
 /**
- * Background work: after each pass it sleeps for this multiple of the pass's duration, up to
+ * After each pass, the reclaimer sleeps for this multiple of the pass's duration, up to
  * `REST_MS_MAX`.
  */
 const REST_FACTOR = 9;
@@ -32,7 +32,7 @@ export class Reclaimer implements Compaction {
   readonly name = "server.reclaimer";
   readonly #parts: ReclaimerParts;
   readonly #rounds: ReclaimRounds;
-  /** Databases whose old bodies a request wants to have removed immediately. */
+  /** Databases for which a request asked to remove old bodies immediately. */
   readonly #asked = new Set<string>();
   #compacted: string | undefined;
   #wake: () => void = () => {};

@@ -9,7 +9,7 @@ import type { Service } from "./supervise.ts";
 export interface ChildProcess {
   /** Resolves with a description of how the process ended. */
   readonly ended: Promise<string>;
-  /** Requests the process to stop. Does not wait until it has stopped. */
+  /** Asks the process to stop. Does not wait until it has stopped. */
   stop(): void;
 }
 
@@ -32,7 +32,7 @@ export class ReplicationProcess implements Service {
     this.#start = start;
   }
 
-  /** Throws if the process ends unexpectedly. */
+  /** Runs the process until `signal` aborts. Throws if the process ends unexpectedly. */
   async run(signal: AbortSignal): Promise<void> {
     const child = this.#start();
     const stop = (): void => child.stop();

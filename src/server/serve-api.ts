@@ -20,10 +20,7 @@ import { tagSettings } from "./settings/tag-settings.ts";
 import { hashPasswords } from "./users/user-passwords.ts";
 import { VERSION } from "./version.ts";
 
-/**
- * The built dashboard, two folders up from `src/server` and one from `dist/server` and
- * `dist/program`.
- */
+/** The built dashboard. This module runs from `src/server`, `dist/server` or `dist/program`. */
 const DASHBOARD_DIRECTORY = fileURLToPath(
   new URL(
     import.meta.url.endsWith(".ts") ? "../../dist/dashboard" : "../dashboard",
@@ -99,8 +96,8 @@ function ownRoutes(node: AssembledNode, asking: ReturnType<typeof askingParts>) 
 }
 
 /**
- * Creates the parts that check endpoints when replications and rules are created. A node that runs
- * no jobs lets another node do these checks.
+ * Creates the parts that check endpoints when replications and rules are created. A node that does
+ * not run jobs asks another node to perform these checks.
  */
 export function askingParts(node: AssembledNode, fetch: Fetch) {
   const { parts } = node;

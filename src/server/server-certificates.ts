@@ -53,7 +53,7 @@ export class CertificateRefresher {
   readonly #server: TlsNodeServer;
   #seen: string;
 
-  /** `seen`: the result of `stateOfFiles` before the server's certificates were read. */
+  /** `seen` is what `stateOfFiles` returned before the server's certificates were read. */
   constructor(runtime: Runtime, tls: ServerTls, server: TlsNodeServer, seen: string) {
     this.#runtime = runtime;
     this.#tls = tls;

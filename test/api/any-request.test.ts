@@ -184,7 +184,7 @@ test("every request gets a response", async () => {
       async (verb, target, asked, sent, text) => {
         const search = new URLSearchParams(asked).toString();
         const request = `${verb} ${target}?${search}`;
-        // The requests include no feeds that wait. The same code parses the queries of such feeds.
+        // Feeds that wait are not requested. Their queries are parsed by the same code.
         const answer = await ask(request, { headers: sent, body: text });
         const defects = events.filter(({ name }) => name === "api.request-failed");
         expect(defects, request).toEqual([]);

@@ -81,7 +81,7 @@ export async function openApi({
   });
   const runtime = nowMs === undefined ? system : { ...system, clock: { ...system.clock, nowMs } };
   const kv = new KeyValueStore({ runtime, engine: wrapEngine(new MemoryEngine({ runtime })) });
-  // The API runs without a node that executes jobs, so each query has to build its own index.
+  // No node executes jobs, so `scheduleBuild` does nothing, and each query builds its own index.
   const functions = {
     runtime,
     sandbox: sandboxes(runtime),

@@ -17,8 +17,8 @@ const SECURITY = {
 };
 
 /**
- * Opens the API for requests by `user`. The databases are `films` with alice as a member and bob's
- * role as an admin, `secrets` without a security object, and `open` with an empty one.
+ * Opens the API for requests by `user`. In `films`, alice is a member, and bob's role is an admin
+ * role. `secrets` has no security object, and `open` has an empty one.
  */
 async function openAs(user: User): Promise<OpenApi> {
   let current = ADMIN;

@@ -25,7 +25,7 @@ export interface Row extends AskOptions {
   /** Members that the body must contain. The body can contain others. */
   readonly has?: object;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Expected headers. */
+  /** Expected headers of the response. */
   readonly answers?: Readonly<Record<string, string>>;
   /** Reason why CouchDB 3.5 responds differently. The test checks that its response differs. */
   readonly differs?: string;

@@ -17,7 +17,7 @@ const DESIGN = Array.from({ length: COUNT }, (_, number) => ({ _id: `_design/d${
 const SINGLE = /open_revs=/;
 const WRITTEN_INDIVIDUALLY = /^(_design\/|doc-).*new_edits=false/;
 
-/** Runs a replication, and returns its numbers of bulk reads, single reads, and single writes. */
+/** Runs a replication. Returns the numbers of its bulk reads, single reads, and single writes. */
 async function requestsOf(database: string, docs: readonly object[], more: object) {
   await pair.fill(database, docs);
   pair.reset();

@@ -141,7 +141,7 @@ describe("many_leaves", () => {
     const { body } = await pair.replicate("leaves");
     expect(body.history[0]).toMatchObject({ missing_found: 230, docs_written: 230 });
     expect(await differences("leaves")).toEqual([]);
-    // A successor of each leaf has two attachments.
+    // Each leaf gets a successor with two attachments.
     const docs = branches("many", 210, ATTACHED).map((doc, number) => ({
       ...doc,
       _rev: `3-${hash(number + 1000)}`,
@@ -175,8 +175,8 @@ test("should_replicate_docs_with_missed_att_stubs: a target that refuses attachm
     const { body } = await pair.here.call("GET", `/${database}/doc`);
     await pair.here.call("PUT", `/${database}/doc`, { ...body, number });
   }
-  // Simulates a target that has an ancestor of the document but has lost the ancestor's
-  // attachments: the target responds to a stub as CouchDB would.
+  // The simulated target has an ancestor of the document but has lost the ancestor's attachments.
+  // It responds to a stub as CouchDB would.
   let refused = 0;
   pair.target.intercept(async (request, forward) => {
     const isStub = request.method === "PUT" && request.body.includes('"stub":true');

@@ -13,8 +13,9 @@ export interface Pair {
   /** Node that runs the replications and contains the source databases. */
   readonly here: TandemNode;
   readonly there: TandemNode;
-  /** Proxies in front of `here` (`source`) and `there` (`target`). */
+  /** Proxy in front of `here`. */
   readonly source: HttpProxy;
+  /** Proxy in front of `there`. */
   readonly target: HttpProxy;
   /**
    * Creates a database with these documents on the node `here`, and an empty database of the same

@@ -108,7 +108,7 @@ test("simple replication: each run adds its statistics to those of earlier runs"
   const path = `/${database}/more-3?conflicts=true`;
   const { body: conflict } = await pair.there.call("GET", path);
   expect(conflict._conflicts).toHaveLength(1);
-  // Resolves the conflict by deleting the leaf that the target's own edit created.
+  // Resolve the conflict: delete the leaf that the target's own edit created.
   for (const rev of [conflict._rev, ...conflict._conflicts]) {
     const { body: leaf } = await pair.there.call("GET", `/${database}/more-3?rev=${rev}`);
     if (leaf.side === "there") await pair.there.call("DELETE", `/${database}/more-3?rev=${rev}`);

@@ -19,7 +19,7 @@ import {
   visit,
 } from "./browser.fixture.ts";
 
-/** Numbers of failing jobs in the incident, by cause of failure. */
+/** Numbers of failing jobs in the incident, one constant for each cause. */
 const AWAY_COUNT = 90;
 const REFUSED_COUNT = 70;
 const MISSING_COUNT = 40;
@@ -49,7 +49,7 @@ async function addUser(name: string, roles: readonly string[]) {
 }
 
 /**
- * Distances in the tab order: the number of controls from the previously focused control to the
+ * Two distances in the tab order: the number of controls from the previously focused control to the
  * focused one, and the number of controls after the focused one.
  */
 const STEP = `(() => {
@@ -343,8 +343,8 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
 
     await page.getByRole("button", { name: /^Retry not_found/ }).click();
     await page.getByRole("heading", { name: `Retry ${MISSING_COUNT} jobs?` }).waitFor();
-    // Creates the missing databases after the dialog has shown the number of failing jobs, because
-    // the jobs can then be retried automatically.
+    // Create the missing databases only after the dialog has shown the number of failing jobs:
+    // automatic retries change this number once the databases exist.
     for (let number = 0; number < MISSING_COUNT; number++) {
       await ask("PUT", `/missing-${number}`);
       await ask("PUT", `/missing-${number}/found`, {});

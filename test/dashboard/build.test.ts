@@ -9,7 +9,7 @@ import { expect, test } from "vitest";
 
 const BUILT = fileURLToPath(new URL("../../dist/dashboard", import.meta.url));
 const BYTES_MAX = 96_000;
-/** Matches XML namespaces, which browsers never request, and host names in examples. */
+/** Matches URLs that are never requested: XML namespaces, and host names in examples. */
 const NO_PLACES = /^https?:\/\/(?:www\.w3\.org|\w\.example)\//;
 
 function files(): readonly string[] {

@@ -17,7 +17,7 @@ const MEETS_401 = `window.dispatchEvent(new Event("tandem-unauthorized"))`;
 /** Waits for two animation frames. Afterwards, the effect of a response is visible. */
 const TWO_FRAMES = `new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))`;
 
-/** Simulates that the user switches to another tab, or back to the page. */
+/** Simulates the user switching to another tab, or back to the page. */
 function setVisibility(page: Page, state: "visible" | "hidden") {
   return page.evaluate(`(() => {
     Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });

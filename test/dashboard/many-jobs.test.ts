@@ -10,7 +10,7 @@ import { ask, CHROMIUM, GUARDED, openBrowser, visit } from "./browser.fixture.ts
 const TOTAL = 100_000;
 /** Number of rows that match the filter. */
 const FAILING_TOTAL = 3;
-/** Index of the row for the only real job, which is the only job with events. */
+/** Row index of the only real job, which is the only job with events. */
 const REAL_INDEX = 3;
 const HEAP_BYTES_MAX = 45_000_000;
 

@@ -74,7 +74,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     const { page, show } = await visit(browser, node.url, "root", { viewport });
     await show("/jobs");
     await page.getByRole("link", { name: `_replicator/${LONG}-00002`, exact: true }).waitFor();
-    // The last characters of each name and URL are inside the box that truncates the text.
+    // Names and URLs whose last characters are outside the box that truncates the text.
     const hidden = await page.evaluate(`[...document.querySelectorAll(".ends")].flatMap((ends) => {
       const text = ends.lastElementChild.firstElementChild.firstChild;
       const range = document.createRange();

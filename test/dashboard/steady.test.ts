@@ -63,7 +63,7 @@ interface Place {
 
 /**
  * Moves the pointer to a place. Call this function before you change the mocked groups: a request
- * that was sent before the clock was paused may be answered with the new groups.
+ * that was sent before the clock was paused might still be answered with the new groups.
  */
 function handTo(page: Page, { x, y }: Place): Promise<void> {
   return page.mouse.move(x + 9, y + 9);

@@ -22,8 +22,8 @@ const FOLDER = "/var/lib/tandem";
 /** Long time limits, so that a slow machine does not park jobs or expel nodes. */
 const INI = "[replicator]\npark_after_sec = 3600\nworker_lease_sec = 3600\n";
 /**
- * Number of events after which an example fails if it has not received the documented response. A
- * period without events ends the attempts early.
+ * Maximum number of events during which an example tries to get the documented response. The
+ * attempts end earlier if no event occurs for a while.
  */
 const EVENT_COUNT_MAX = 50;
 

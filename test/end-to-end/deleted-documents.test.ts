@@ -35,8 +35,8 @@ const deletedCount = async (node: TandemProcess): Promise<number> =>
   (await node.call("GET", "/films")).body.doc_del_count;
 
 /**
- * Returns the number of remaining deleted documents after the first step of a purge. The function
- * polls, because a step of a purge logs nothing.
+ * Returns the number of deleted documents that are left after the first step of a purge. The
+ * function polls, because a step of a purge logs nothing.
  */
 async function firstPurge(node: TandemProcess): Promise<number> {
   for (;;) {
@@ -66,7 +66,8 @@ test("old tombstones are purged after kill -9, and documents that are not delete
   expect((await first.call("PUT", "/films/_auto_purge", age)).status).toBe(201);
   expect(await first.stop()).toBe(0);
 
-  // The program records a time. Deletions before this time can be purged one day later.
+  // Three days later, the program records a time. One day after that, deletions before the recorded
+  // time can be purged.
   const second = await open(directory, 3);
   await second.onceAnswered(
     async () => {

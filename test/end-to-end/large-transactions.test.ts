@@ -34,7 +34,10 @@ onSharedStores((openStore) => {
     return answer.body;
   }
 
-  /** Creates a database with an index. The index's design document counts as a document. */
+  /**
+   * Creates a database with an index. The index's design document is one of the database's
+   * documents.
+   */
   async function withIndex(database: string): Promise<void> {
     await must("PUT", `/${database}`);
     await must("POST", `/${database}/_index`, {

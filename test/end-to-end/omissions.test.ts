@@ -14,7 +14,9 @@ const attached = (id: string, length: number) => ({
   _attachments: { file: { content_type: "image/png", data: btoa("x".repeat(length)) } },
 });
 
-/** Options with which documents are read from a source that supports bulk reads. */
+/**
+ * Options that make a job read documents in bulk or individually. The source supports bulk reads.
+ */
 const WAYS: readonly (readonly [string, object])[] = [
   ["in bulk", {}],
   ["alone", { use_bulk_get: false }],

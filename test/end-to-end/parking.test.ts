@@ -55,8 +55,8 @@ test.each([
   await pair.here.call("PUT", "/user-7/late", {});
   await arrives("user-7", "late");
   const requests = pair.source.requests.slice(before);
-  // The watcher might have sent its `_db_updates` request before the change. Only watchers send
-  // this request.
+  // Only watchers send `_db_updates` requests. The watcher might have sent this request before the
+  // change, so all requests are searched for it.
   const asks = asked.test("/_db_updates") ? pair.source.requests : requests;
   expect(asks.some(({ path }) => asked.test(path))).toBe(true);
   const touched = requests.filter(({ path }) => path.includes("_changes"));

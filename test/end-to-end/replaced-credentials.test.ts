@@ -130,8 +130,8 @@ test("a rejected login is listed until an operator replaces the password", async
   const noLogins = { total_rows: 0, logins: [] };
   expect((await here("/_tandem/logins")).json).toEqual(noLogins);
 
-  // An account is no longer listed once its password is corrected in the document of its job. The
-  // account is `eva`, because login attempts for `jan` are spread over a minute.
+  // Once the password is corrected in the job's document, the account is no longer listed. The
+  // account is `eva` rather than `jan`, whose login attempts are spread over a minute.
   const source = (password: string) => `${far.url.replace("://", `://eva:${password}@`)}/films`;
   const copy = { target: "copy", create_target: true };
   await here("/_replicator/typo", "PUT", { source: source("typing-error"), ...copy });

@@ -9,7 +9,7 @@ import { tandem, tandemProcess } from "../support/tandem-command.ts";
 const processes = new Processes();
 const directory = processes.directory();
 
-/** Secrets by the form in which they are stored. Only `password` is valid at the server `there`. */
+/** Secrets by the form in which they are stored. The server in `there` accepts only `password`. */
 const SECRETS = {
   password: "Kw7-there-password",
   basic: "Kw7-auth-basic-pass",
@@ -29,7 +29,9 @@ const SECRETS = {
 const ALL = Object.values(SECRETS);
 const ADMIN_PASSWORD = "admin-of-this-node";
 const INI = `[admins]\nadmin = ${ADMIN_PASSWORD}\n[replicator]\nmin_backoff_penalty_sec = 1\n`;
-/** Number of entries of `sources()`. Each is used by two jobs: with and without a document. */
+/**
+ * Number of entries of `sources()`. Two jobs use each entry: one with a document, and one without.
+ */
 const FORMS = 12;
 
 let here: TandemProcess;
@@ -142,7 +144,7 @@ test("jobs with secrets of every form can run, fail, change and end", async () =
   });
   const isCopied = () => ask(admin, "GET", "/copy/a");
   await here.onceAnswered(isCopied, ({ status }) => status === 200);
-  // Superseded bodies stay in the store: the old body of an edited document, and the last body of
+  // Leave superseded bodies in the store: the old body of an edited document, and the last body of
   // a deleted one.
   const stored = JSON.parse((await ask(admin, "GET", "/_replicator/basic")).text);
   await ask(admin, "PUT", "/_replicator/basic", { ...stored, use_checkpoints: false });
@@ -283,7 +285,7 @@ test("a command changes the password of a user's jobs, without the password in i
 test("documents keep their secrets if their database is replicated by a user who may see them, and lose them otherwise", async () => {
   const team = "/team%2f_replicator";
   const ann = "ann:there";
-  // The other server locks out jan, because jobs used a wrong password for that user.
+  // The server in `there` locks out the user `jan`, because jobs used wrong passwords.
   const other = await processes.open({
     environment: { COUCHDB_USER: "ann", COUCHDB_PASSWORD: "there" },
   });
@@ -305,7 +307,7 @@ test("documents keep their secrets if their database is replicated by a user who
   const whole = await arrived(admin, "whole");
   expect(JSON.parse(whole).source).toEqual(stored);
   expect(await arrived(`sue:${SECRETS.user}`, "stripped")).not.toContain(SECRETS.basic);
-  // Replicates the document again, with a job on this node. The source of the job is local.
+  // A second copy, by a job on this node. Its source is a local database.
   const target = `${other.url.replace("://", `://${ann}@`)}/local`;
   await ask(ann, "PUT", "/local", undefined, other);
   const copy = { source: "team/_replicator", target };

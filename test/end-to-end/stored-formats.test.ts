@@ -98,7 +98,7 @@ async function fill(server: TandemProcess): Promise<void> {
   const words = ["b", "A", "á", "a"].map((word) => ({ _id: `word ${word}`, word }));
   await sendJson("POST /indexed/_bulk_docs", { docs: words });
   await sendJson("POST /indexed/_index", { index: { fields: ["word"] }, ddoc: "d", name: "word" });
-  // The response to this query means that the index is complete.
+  // This query responds only once the index is complete.
   await sendJson("POST /indexed/_find", { selector: { word: "a" } });
   await sendJson("PUT /_users/org.couchdb.user:ann", {
     name: "ann",

@@ -7,8 +7,8 @@ import { Processes, type TandemProcess } from "../support/open-process.ts";
 
 const ROUND_COUNT = 11;
 /**
- * Heartbeat interval that never elapses. A feed can therefore report a write only after it was
- * notified of the write.
+ * Heartbeat interval that never elapses. A feed therefore reports a write only if it is notified of
+ * the write.
  */
 const LONG_MS = 3_600_000;
 

@@ -74,7 +74,7 @@ test("when a server stops, it aborts the handlers of requests, sends their respo
 });
 
 test("chunks that a response yields together are sent immediately, without waiting for later chunks", async () => {
-  // The result of each write to a socket.
+  // Records the results of all writes to sockets.
   const writes = vi.spyOn(
     Socket.prototype as unknown as { _writeGeneric(): void },
     "_writeGeneric",

@@ -281,7 +281,10 @@ describe("a long argument", () => {
    */
   const LONG = "a\u00e9\u20ac\u{1f600}".repeat(40_000);
 
-  /** Returns the value of an expression over `doc`, `old` and `this`, which have these texts. */
+  /**
+   * Evaluates `expression`. Its variables `doc`, `old` and `this` are parsed from `texts`, in this
+   * order.
+   */
   async function shown(expression: string, ...texts: readonly string[]): Promise<unknown> {
     const filter = `function (doc, old) { throw { forbidden: JSON.stringify(${expression}) }; }`;
     const code = codeOf({ lib: { m: "exports.n = 7;" }, long: LONG, validate_doc_update: filter });
@@ -366,7 +369,7 @@ describe("a call sees no state of an earlier call", () => {
     const lib = { state: "var n = 0; exports.next = function () { return ++n; };" };
     const code = codeOf({ lib, filters: { f: source } });
     const call = callOf("", { code });
-    // Modules are precompiled after the first call that needs them.
+    // Several calls, because modules are precompiled only after the first call that needs them.
     for (let count = 0; count < 4; count++) {
       const answer = await run(call, '[{"n":1}]').catch((error: { error: string }) => error.error);
       expect(answer).toEqual(body.includes("throw") ? "Error" : [false]);

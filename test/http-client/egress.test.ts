@@ -58,8 +58,8 @@ function rules({ allow = [], deny = [] }: { allow?: string[]; deny?: string[] })
 }
 
 /**
- * Opens a client that applies these egress rules and resolves every name to the current result of
- * `addresses`.
+ * Opens a client that applies these egress rules. For every name, its resolver returns the current
+ * result of `addresses`.
  */
 function openFetch(egressRules: () => EgressRules, addresses: () => readonly string[] = () => []) {
   const asked: string[] = [];

@@ -169,7 +169,7 @@ test("a build finishes even if its documents are so large that a page holds only
   const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
   expect(await node.indexBuilds.whenReady(database, 1, stopping.signal)).toBe(true);
   expect(await indexed(node)).toHaveLength(count);
-  // The first page has ten documents. All other pages have one document.
+  // The first page has ten documents, and each later page has one document.
   expect(pageCount).toBeGreaterThan(count - 10);
 });
 

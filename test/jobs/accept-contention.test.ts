@@ -7,7 +7,7 @@ import { createSystemRuntime } from "../../src/host/index.ts";
 import { AcceptContention } from "../../src/jobs/accept-contention.ts";
 import type { Transaction } from "../../src/kv/index.ts";
 
-/** A fake transaction. Without a call of `commit`, it counts as conflicted. */
+/** A fake transaction. It counts as conflicted unless `commit` is called. */
 class Choice {
   readonly #effects: (() => void)[] = [];
   readonly transaction = {

@@ -21,14 +21,13 @@ import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts
 
 const TYPE = "test";
 /**
- * Number of acceptances per measurement. The number is large enough to include acceptances that try
- * jobs of groups first. After an attempt that found no jobs in groups, one acceptance in eight does
- * this.
+ * Number of acceptances per measurement. Some of them must try grouped jobs first: after an attempt
+ * that found no grouped jobs, only one acceptance in eight does so.
  */
 const ACCEPT_COUNT = 80;
 /**
- * Minimum number of jobs that `add` creates; further jobs are written as rows. Equals the size of
- * the smallest queue.
+ * Minimum number of jobs created with `add`, and the size of the smallest queue. All other jobs are
+ * written as rows.
  */
 const ADDED_COUNT = 100;
 /** Number of jobs written per commit. */
@@ -63,8 +62,8 @@ function jobRows(
 }
 
 /**
- * Returns the maximum numbers of keys that an acceptance reads and writes. If `groupCount` is 0,
- * the jobs have no group.
+ * Returns the largest numbers of keys that an acceptance has read and written. If `groupCount` is
+ * 0, the jobs have no group.
  */
 async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
   const runtime = createSystemRuntime();
@@ -86,8 +85,7 @@ async function cost(jobCount: number, groupCount: number): Promise<KeyCounts> {
     storage.commit(jobRows(jobKeys(subspace), start, end, group), runtime.clock.monotonicMs());
   }
   const accept = () => kv.transact((tx) => jobs.accept(tx, TYPE, { dueBySec: 1, countMax: 1 }));
-  // The first acceptances move groups whose jobs have just become due into the index of ready
-  // groups.
+  // Move all groups into the index of ready groups: each acceptance moves eight groups.
   const settledCount = groupCount / 8 + 1;
   for (let count = 0; count < settledCount; count++) await accept();
   const most = { readCount: 0, writtenCount: 0 };
@@ -120,7 +118,7 @@ test("an acceptance reads and writes the same number of keys with 8 and with 10â
   const one = await cost(20_000, 1);
   const eight = await cost(20_000, 8);
   expect(await cost(20_000, 10_000)).toEqual(eight);
-  // If enough groups are ready, an acceptor reads eight rows of the index of groups.
+  // If enough groups are ready, an acceptor reads eight rows of the index of groups instead of one.
   expect(eight.readCount - one.readCount).toBe(7);
   expect(eight.writtenCount).toBe(one.writtenCount);
 });

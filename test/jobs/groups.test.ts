@@ -27,7 +27,8 @@ beforeEach(async () => {
 });
 
 /**
- * Runs a transaction while virtual time advances, because each retry after a conflict waits first.
+ * Runs a transaction while virtual time advances. A transaction that conflicts pauses before each
+ * retry.
  */
 const transact = <T>(body: (tx: Transaction) => Promise<T>): Promise<T> =>
   world.until(kv.transact(body));
@@ -331,7 +332,7 @@ test("the longest wait is that of the job with the earliest due time in all grou
   await add("old", "b", now - 50);
   await add("older", "a", now - 40);
   expect(await longest()).toBe(now - 50);
-  // The acceptor accepts one of the two jobs, and marks both groups as ready.
+  // The acceptor accepts the job `old` or `older`, and marks both groups as ready.
   const job = await accept(now);
   expect(await longest()).toBe(job?.id === "old" ? now - 40 : now - 50);
 });
@@ -348,8 +349,8 @@ test("the longest wait is found even if its job is in the last of many groups", 
         await jobs.add(tx, { type: TYPE, id: `${group}-${id}` }, {}, plan);
     }
   });
-  // Each acceptance marks several groups with due jobs as ready, but accepts jobs from fewer
-  // groups.
+  // Each acceptance marks several groups with due jobs as ready, but accepts jobs from only some of
+  // them.
   for (let count = 0; count < groups.length / 4; count++) await accept(now);
   expect(await jobs.groups.longestDueSec(kv, TYPE)).toBe(now - 99);
 });
@@ -466,7 +467,7 @@ test("a group with a limit runs at most that many jobs at a time, and does not d
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["a1", "a2"]);
   expect((await acceptSome(10, nowDue)).jobs.map(({ id }) => id)).toEqual(["b1"]);
   expect((await acceptSome(10, nowDue)).jobs).toEqual([]);
-  // Acceptors do not poll for jobs of a group that has reached its limit.
+  // Acceptors do not poll for the due jobs, because their group has reached its limit.
   expect(await firstDueSec()).toBeGreaterThan(nowDue);
 });
 
@@ -546,8 +547,8 @@ test("a group whose limit is lowered reports its excess jobs even if no other jo
     await setLimit("a", limit);
     expect((await crowded()).get("a")).toBe(count);
   }
-  // One worker holds one of the jobs, the other worker holds two. Each worker stops its share of
-  // the excess, rounded up.
+  // Each worker stops its share of the excess, rounded up. One worker holds one of the jobs, and
+  // the other worker holds two.
   expect((await crowded(1)).get("a")).toBe(1);
   expect((await crowded(2)).get("a")).toBe(2);
   await add("a4", "a");

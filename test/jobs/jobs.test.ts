@@ -212,8 +212,8 @@ test("a worker is notified of changes to its job, but not of its own heartbeats"
       fired = true;
     });
     await transact((tx) => jobs.update(tx, held, { alive: true }));
-    // Watches fire in commit order. An event of the first job would therefore arrive before this
-    // watch fires.
+    // Watches fire in commit order. If the first job had an event, its watch would fire before this
+    // one.
     const other = await transact(async (tx) => jobs.watch(tx, J2));
     await transact((tx) => jobs.add(tx, J2, {}));
     await other.fired();

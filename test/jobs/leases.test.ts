@@ -85,7 +85,7 @@ test.each(["KV_CONFLICT", "KV_TOO_OLD", "KV_UNAVAILABLE"] as const)(
   "a lease is kept if some of its renewals fail with %s and others succeed",
   async (code) => {
     const lease = await keep();
-    // Two of every three renewals fail.
+    // Counts the renewals. Two of every three fail.
     let count = 0;
     store.trouble = () => (count++ % 3 === 2 ? Promise.resolve() : fail(code)());
     await pass(20 * LEASE_MS);

@@ -276,7 +276,8 @@ test("an acceptance costs the same with thousands of other sets of labels", asyn
         ),
       );
     for (let count = 0; count < 4; count++) await accept();
-    // The maximum, because acceptances that try jobs without a group first cost more.
+    // The maximum is measured, because an acceptance costs more if it first tries jobs without a
+    // group.
     const most = { readCount: 0, writtenCount: 0 };
     for (let count = 0; count < 15; count++) {
       const { readCount, writtenCount } = counts;

@@ -68,7 +68,7 @@ test("a job's request is kept without being rewritten when the job changes", asy
   await add({ n: 1 }, LARGE);
   const { held } = await accept();
   const update = () => transact((tx) => jobs.update(tx, held, { n: 2 }));
-  // An update writes the job's record, its row in the activity order, and its data.
+  // An update writes the job's record and data, and moves the job's row in the activity order.
   expect(await cost(update)).toMatchObject({ writtenCount: 4 });
   expect(await get()).toMatchObject({ state: "running", data: { n: 2 }, request: LARGE });
   await transact(async (tx) => {

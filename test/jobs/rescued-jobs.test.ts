@@ -68,7 +68,7 @@ describe.each(ENDS)("a run that ended %s", (_, end) => {
     await end(held);
     const next = { state: "pending", scheduledAtSec: 17, group: "g", data: { n: 2 } };
     expect(await stored()).toMatchObject(next);
-    // Only one run uses the data that was set for the next run.
+    // Data that was set for the next run is used by that run only.
     const again = await accept();
     await transact(async (tx) => {
       await jobs.resubmit(tx, again, 20);

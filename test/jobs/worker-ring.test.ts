@@ -85,8 +85,8 @@ test("a worker whose neighbour is silent also watches the workers after it", asy
   expect(await living()).toEqual(others);
   await check(0.2);
   expect(await living()).toEqual(others.slice(1));
-  // Each worker in the ring is watched as soon as the previous one has missed two renewals, even if
-  // the previous one has not been expelled yet.
+  // Each worker in the ring is watched once the worker before it has missed two renewals, even if
+  // that worker has not been expelled yet.
   for (const left of [others.slice(2), []]) {
     for (let count = 0; count < 2; count++) await check(0.2);
     expect(await living()).toEqual(left);

@@ -33,8 +33,8 @@ async function openFoundationDb(file: string): Promise<OpenedEngines> {
     engine,
     peer: await open(),
     async passReadVersionAge() {
-      // The cluster has its own clock, and a storage server drops old versions only when it
-      // receives new ones.
+      // Real time has to pass, because the cluster has its own clock. The writes are necessary,
+      // because a storage server drops old versions only when it receives new ones.
       for (let passedMs = 0; passedMs < READ_VERSION_AGE_MS_MAX + 2_000; passedMs += 500) {
         await runtime.clock.sleep(500);
         const attempt = engine.begin();

@@ -117,7 +117,9 @@ test("a commit is completed from a redo record in an older format", async () => 
   });
 });
 
-/** Returns a record in the format before `LOG_IS_CUT`: its log row contains all keys. */
+/**
+ * Returns a record in the format that was used before `LOG_IS_CUT`. Its log row contains all keys.
+ */
 function wholeRecord(version: number, rows: readonly (readonly [Buffer, Buffer])[]): Buffer {
   const parts = rows.flatMap(([key, value]) => {
     const head = Buffer.alloc(6);

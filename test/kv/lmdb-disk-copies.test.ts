@@ -1,7 +1,7 @@
 /**
- * Content of the disk when a commit is acknowledged. The file system is an image file on another
- * file system. A copy of the image lacks everything that the operating system only has in memory.
- * The writer is paused during the copy.
+ * Checks the content of the disk when a commit is acknowledged. The store is in an image of a file
+ * system. A copy of the image lacks everything that is only in the operating system's memory. The
+ * writer is paused during the copy.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

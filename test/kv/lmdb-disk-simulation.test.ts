@@ -27,8 +27,8 @@ const WRITER_COUNT_MAX = 3;
 /** Number of simulated disks per run. */
 const DISK_COUNT = 5;
 /**
- * Fraction of the recorded disk operations after which the test simulates a machine failure and
- * checks the file.
+ * Fraction of the recorded disk operations that are followed by a simulated machine failure and a
+ * check of the file.
  */
 const IMAGE_RATIO = 0.15;
 /** Fraction of the transactions before which a fault is injected. */

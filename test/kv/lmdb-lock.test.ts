@@ -1,6 +1,6 @@
 /**
- * Commits wait for LMDB's lock, and are not woken when it is released:
- * docs/decisions/0174-locks-of-dead-processes.md.
+ * Commits wait for LMDB's lock, and are not woken when it is released
+ * (docs/decisions/0174-locks-of-dead-processes.md).
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

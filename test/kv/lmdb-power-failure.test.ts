@@ -1,8 +1,10 @@
 /**
- * LMDB's file after a failure of the machine. It has everything written before the last sync, and
- * any part of later writes. The test combines such files from copies taken between the commits. The
- * root of a small commit is not synced, so the file may lack it, along with any part of the next
- * commit, which was not acknowledged.
+ * LMDB's file after a failure of the machine. The file contains everything written before the last
+ * sync, and an arbitrary part of later writes. The test combines such files from copies taken
+ * between the commits.
+ *
+ * The root of a small commit is not synced, so the file might lack the root. It might also contain
+ * a part of the next commit, which was not acknowledged.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -24,17 +26,16 @@ const RUN_COUNT = Number(process.env.TANDEM_POWER_FAILURES ?? 8);
 
 const DATA_FILE = "data.mdb";
 /**
- * Size of the pieces into which a write can be torn. It divides the sector size of any disk, which
- * is at least 512 bytes.
+ * Size of the pieces into which a write can be torn. It is a divisor of the sector size of every
+ * disk, which is at least 512 bytes.
  */
 const PIECE_BYTES = 64;
 /**
- * Offsets of LMDB's two roots. Each root is at the start of one of the first two pages, and is
- * smaller than a sector.
+ * Offsets of LMDB's two roots: the starts of the first two pages. A root is smaller than a sector.
  */
 const ROOT_PLACES = [0, 8_192];
 const ROOT_BYTES = 512;
-/** Minimum size of commits that also sync their root. */
+/** Commits of at least this size also sync their root. */
 const LARGE_BYTES = 6_000;
 
 const runtime = createSystemRuntime();
@@ -68,7 +69,7 @@ const transactions = fc.array(fc.array(operation, { minLength: 1, maxLength: 5, 
   size: "max",
 });
 
-/** The file and the content of the store after a commit. */
+/** State after a commit: the contents of the file and of the store. */
 interface Stage {
   readonly file: Buffer;
   readonly content: string;
@@ -168,8 +169,8 @@ function isRoot(place: number): boolean {
 }
 
 /**
- * Combines two files: where they differ, the result has the pieces of `after` if `isWritten`, and
- * otherwise the pieces of `before`.
+ * Combines two files. Where they differ, the result has the piece of `after` if `isWritten` returns
+ * true for the place, and otherwise the piece of `before`.
  */
 function mixed(before: Buffer, after: Buffer, isWritten: (place: number) => boolean): Buffer {
   const file = Buffer.alloc(after.length);

@@ -1,6 +1,6 @@
 /**
- * Several processes on one LMDB store. Run the stress test when you upgrade lmdb: with lmdb 3.x,
- * two writing processes corrupt the store within seconds (docs/decisions/0010-lmdb-2.md).
+ * Several processes on one LMDB store. Run the stress test after each upgrade of lmdb: with lmdb
+ * 3.x, two writing processes corrupt the store within seconds (docs/decisions/0010-lmdb-2.md).
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

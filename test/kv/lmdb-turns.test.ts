@@ -1,6 +1,6 @@
 /**
- * Reads of LMDB are synchronous, so a long series of awaited reads yields to the event loop. Small
- * commits overtake large transactions.
+ * Reads of LMDB are synchronous, but a long series of awaited reads must yield to the event loop.
+ * Small commits must overtake large transactions.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -16,7 +16,7 @@ afterEach(() => {
 });
 
 test("a commit of another process wakes a watch without polling", async () => {
-  // With fake timers, the polling interval never elapses.
+  // Fakes the timers and never advances them, so that the store does not poll.
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   await withDirectory(async (directory) => {
     const kv = await openStore(directory);

@@ -172,7 +172,7 @@ test.each(["cluster", "folder"])(
       const put = target.put.bind(target);
       target.put = async (rows) => {
         await put(rows);
-        // Overwrites a row of the first page. The new value has the same length.
+        // Overwrites a row of the first page, without changing the length of its value.
         const value = new Uint8Array(100).fill(rows.length);
         await source.transact(async (tx) => tx.set(bytes("row-0-1"), value));
       };

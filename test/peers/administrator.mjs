@@ -1,4 +1,4 @@
-/** Administrator of the node under test. */
+/** Name and password of the administrator of the node under test. */
 export const ADMIN = { name: "adm", password: "pass" };
 
 /** Settings of CouchDB's own test runs. */

@@ -1,5 +1,5 @@
 /**
- * `@cloudant/couchbackup` as a client. A backup of a database that is restored into another
+ * `@cloudant/couchbackup` as a client. After a backup is restored into another database, this
  * database is complete.
  */
 import { execFile } from "node:child_process";

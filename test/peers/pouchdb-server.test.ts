@@ -22,7 +22,7 @@ import { load, sampleLines } from "../support/sample-data.ts";
 
 const SERVER = fileURLToPath(new URL("../support/pouchdb-server.cjs", import.meta.url));
 const ROUNDS = 3;
-/** Number of requests after which the first session expires. */
+/** Number of requests after which the first session expires. Later sessions do not expire. */
 const SESSION_REQUEST_COUNT = 40;
 
 const processes = new Processes();
@@ -95,7 +95,7 @@ describe.each(["pulled", "pushed"])("a database %s despite faults", (way) => {
     expect([ended.state, ended.info.doc_write_failures]).toEqual(["completed", 0]);
     const struck = [...faults.counts.values()].reduce((sum, count) => sum + count, 0);
     expect([struck, sessions.expiredCount() > 0]).toEqual([faultCount, true]);
-    // If a run is aborted, the next run reads and counts its documents again, but each document is
+    // After an aborted run, the next run reads and counts documents again, but each document is
     // written once.
     const { docs_read: read, docs_written: written } = ended.info;
     expect([read >= written, written <= films.length + 3]).toEqual([true, true]);

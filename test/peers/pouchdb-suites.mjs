@@ -10,8 +10,8 @@ const TEST_FILE = /^test\..*\.js$/;
 const DOWN_SERVER_PORT = "3010";
 const TEST_TIMEOUT_MS = "20000";
 /**
- * Maximum number of runs per test file. A failed hook ends a run early; the file is then run again
- * without the test that failed.
+ * Maximum number of runs per test file. A failed hook ends a run early. The file is then run again
+ * without the test whose hook failed.
  */
 const RUNS_OF_FILE_MAX = 40;
 

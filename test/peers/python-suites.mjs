@@ -68,7 +68,10 @@ function suite(name, checkout, { environment, files }) {
   };
 }
 
-/** A URL without credentials is the URL of our own node. */
+/**
+ * Returns the parts of a URL. A URL without credentials belongs to our own node, and gets the
+ * credentials of its administrator.
+ */
 function addressOf(url) {
   const { origin, protocol, host, username, password } = new URL(url);
   const isOurs = username === "";

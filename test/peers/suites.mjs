@@ -6,7 +6,7 @@
  *
  * CONTRIBUTING.md lists the suites, the variable that names each checkout, and how to build it.
  * Suites without a checkout are skipped. With `COUCHDB_URL=http://user:password@host:port` the same
- * tests also run against that CouchDB, and each that passes there and fails here is marked.
+ * tests also run against that CouchDB. Tests that pass there and fail here are marked.
  * `PEERS_VERBOSE=1` prints the suites' own output.
  *
  * `known-failures.json` lists the failing tests of each suite by reason. The exit code is 1 if any
@@ -31,7 +31,7 @@ const nameParts = process.argv.slice(2);
 const known = JSON.parse(readFileSync(new URL("known-failures.json", import.meta.url), "utf8"));
 
 /**
- * Returns the names of a suite's known failures: `all` of them, and those that may pass `byChance`.
+ * Returns the names of a suite's known failures: `all`, and those that sometimes pass (`byChance`).
  */
 function knownFailures(suite) {
   const reasons = Object.entries(known[suite] ?? {});
@@ -43,7 +43,7 @@ function knownFailures(suite) {
 const print = (line) => process.stdout.write(`${line}\n`);
 
 /**
- * Maximum number of runs of a test file with new failures. Some tests depend on timing and
+ * Maximum number of runs of a test file that has new failures. Some tests depend on timing, and
  * occasionally fail on CouchDB, too.
  */
 const FILE_RUNS_MAX = 3;
@@ -71,7 +71,7 @@ function runSuite({ files, runFile }, url, expected) {
     print(`  ${file}: ${result.passed.size} passed, ${result.failed.size} failed`);
     for (const title of result.failed) print(`    ${title}`);
   }
-  // Several tests may have the same name.
+  // If several tests have the same name and one of them failed, the name counts as failed.
   for (const title of failed) passed.delete(title);
   return { passed, failed };
 }

@@ -206,7 +206,8 @@ test("a waiting job still waits after a pause, a resume and a reset, and its rem
   await node.world.until(commands.startFrom(jobId, 0, OPERATOR));
   await pass(60_000);
   expect((await find("second"))?.data.lastStartMs).toBe(0);
-  // If the first job completes while the second one is paused, the second one starts when resumed.
+  // The first job completes while the second one is paused. The second one starts when it is
+  // resumed.
   await node.world.until(commands.pause(jobId, OPERATOR));
   await put("first", copy("b"));
   await node.document("first", ({ state }) => state === "completed");

@@ -42,8 +42,8 @@ test.each([
     const node = await openNode({ fetch: undici.fetch });
     await node.kv.transact((tx) => node.databases.create(tx, "d"));
     const options = { continuous: true, retries_per_request: 0 };
-    // Over plain HTTP, a 503 can come from the server rather than the proxy, so this case uses only
-    // TLS.
+    // Over plain HTTP, a 503 can come from the server rather than the proxy, so a 503 is tested
+    // only over TLS.
     const schemes = answer === 503 ? ["https"] : ["http", "https"];
     const ids = new Map<string, string[]>([
       ["source", []],

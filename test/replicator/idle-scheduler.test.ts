@@ -1,6 +1,6 @@
 /**
- * The requests of a node with free slots to its store, and the events that make it poll the queue.
- * In virtual time.
+ * Requests that a node with free slots sends to its store, and events that make the node poll the
+ * queue. In virtual time.
  */
 import { expect, test } from "vitest";
 import { usageSec } from "../../src/jobs/index.ts";

@@ -31,8 +31,8 @@ test.each([
     const id = await world.until(node.replicator.start(parseReplication(body), JOE));
     await world.until(node.replicator.started(id, FOREVER));
     await world.time.run(world.time.nowMs + 100_000);
-    // The other node has the new timeout, which applies to all nodes. Its monitor has not seen the
-    // earlier timeout.
+    // The second node has the new timeout, which then applies to all nodes. The second node's
+    // monitor has not seen the earlier timeout.
     const other = openVirtualNode({ world, config: { activityTimeoutSec: to } });
     await other.start();
     const fresh = new AbortController();
@@ -85,7 +85,7 @@ test("shortening the scheduler cycle takes effect immediately", async () => {
   expect(node.names).not.toContain("replication.rotated");
   values.intervalSec = 10;
   const isRotated = (): boolean => node.names.includes("replication.rotated");
-  // The first check finds waiting jobs, and the next cycle preempts a job.
+  // Within 30 s, a check finds waiting jobs, and the next cycle preempts a job.
   expect(await world.time.run(world.time.nowMs + 30_000, isRotated)).toBe(true);
   await node.stop();
 });

@@ -11,7 +11,7 @@ import { openVirtualNode } from "../support/virtual-node.ts";
 const JOB_COUNT = Number(process.env.TANDEM_JOBS ?? 500);
 const OUTAGE_MS = 2 * 3_600_000;
 
-/** Opens a server with any number of empty databases. No request reaches it during the outage. */
+/** Opens a server with an empty database of every name. Requests fail while `isAway` is set. */
 function openServer(time: VirtualTime) {
   const server = {
     isAway: true,
@@ -83,8 +83,8 @@ test(`95 % of ${JOB_COUNT} jobs run within 60 s of a server's first response aft
   const first = server.firstAnswerMs ?? Number.NaN;
   const delays = [...server.askedMs.values()].map((ms) => ms - first).sort((a, b) => a - b);
   expect(delays[Math.ceil(JOB_COUNT * 0.95) - 1]).toBeLessThan(60_000);
-  // The requests are spread over time: at most a tenth of the jobs send their first request in the
-  // same second.
+  // Number of jobs that send their first request in each second. It must not exceed a tenth of all
+  // jobs.
   const perSecond = new Map<number, number>();
   for (const ms of delays) {
     const second = Math.floor(ms / 1000);

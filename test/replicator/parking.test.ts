@@ -145,7 +145,8 @@ test("jobs park after one second without changes while all slots are taken", asy
     await startJob(node, `d${number}`);
   }
   const beginMs = world.time.nowMs;
-  // The last job parks later, because no other job waits for its slot.
+  // Nineteen jobs park early, because other jobs wait for their slots. No job waits for the slot of
+  // the last one.
   await onceParked(node, 19);
   expect(world.time.nowMs - beginMs).toBeLessThan(40_000);
   await onceParked(node, 20);
@@ -241,8 +242,8 @@ test("a parked job is listed as failing if its source is unreachable for minutes
   const id = await world.until(node.replicator.start(parseReplication(asked), JOE));
   await onceParked(node, 1);
   await world.time.run(world.time.nowMs + 5_000);
-  // The list of recently parked jobs is empty, because a watcher that compares all databases does
-  // not need it.
+  // A watcher that compares all databases does not need the list of recently parked jobs, so the
+  // list is empty.
   const left = SUBSPACES.replicator.range([NEWLY_PARKED]);
   expect((await world.until(node.kv.read((tx) => tx.getRangePage(left)))).entries).toEqual([]);
   server.isAway = true;

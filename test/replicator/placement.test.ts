@@ -82,7 +82,7 @@ test("a job reports that no running node has the labels in its `run_on`", async 
   expect(await shown(id)).toMatchObject(unplaced);
   const worker = await register(["site:a", "site:b"]);
   expect(await shown(id)).toEqual({ state: "pending", heldBackBy: "slot", error: undefined });
-  // A draining node accepts no jobs.
+  // The only node with both labels is draining, so it accepts no jobs.
   const store = new NodeStore(SUBSPACES.replicator);
   await node.kv.transact(async (tx) => {
     store.report(tx, "p", {

@@ -58,7 +58,7 @@ test("a question fails immediately if no node can answer it, or as soon as the l
   worker.simulated.crash();
   const { found, tookMs } = await planned;
   expect(found).toMatchObject(refused);
-  // Without the crash, listing the source could take a minute.
+  // The question ends because of the crash. Listing the source could take a minute.
   expect(tookMs).toBeLessThan(15_000);
   const left = await world.until(
     frontend.kv.read((tx) => frontend.jobs.list(tx, "question", { limit: 10 })),

@@ -68,8 +68,8 @@ async function open(server: Partial<ListedServer>) {
 }
 
 /**
- * Situations by name. Each function returns methods of a source. One of these calls `lose`, so that
- * the follower has lost its job before it makes the change that the response requires.
+ * Situations by name. Each function returns methods of a source, one of which calls `lose`. The
+ * follower then loses its job before it makes the change that the method's response requires.
  */
 const SITUATIONS: Readonly<
   Record<string, (lose: () => Promise<void>, isLater: () => boolean) => Partial<ListedServer>>

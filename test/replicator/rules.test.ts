@@ -1,6 +1,6 @@
 /**
- * Rules. A rule has a job for each database of a server whose name matches, as long as the database
- * exists and matches. In virtual time.
+ * Rules, in virtual time. A rule has a job for each database whose name matches, as long as the
+ * database exists and matches.
  */
 import { afterEach, expect, test } from "vitest";
 import type { ReadTransaction } from "../../src/kv/index.ts";
@@ -382,8 +382,8 @@ test("a rule runs at most the configured number of jobs, and jobs that are alway
   for (const number of numbers) await onceCopied(node, `copy-a${number}`, "one");
   await once(node, { parkedCount: 8 });
   expect(runningMax).toBe(2);
-  // Three jobs are always busy, and two jobs can run at a time. Other jobs still copy their
-  // changes.
+  // Three jobs are always busy, but only two jobs can run at a time. The other jobs must
+  // nevertheless copy their changes.
   for (let second = 0; second < 60; second++) {
     for (const busy of [0, 1, 2]) await node.put(`user-a${busy}`, `busy-${second}`, {});
     if (second === 10) await node.put("user-a7", "two", {});

@@ -14,7 +14,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 const HOURS = Number(process.env.SCHEDULE_HOURS ?? 4);
-/** Maximum delay of a run's start in milliseconds. */
+/** Maximum accepted delay of a run's start. */
 const LATE_MS_MAX = 2000;
 
 const nodes: Node[] = [];
@@ -72,7 +72,8 @@ test(`in ${HOURS} hours of schedules, each run begins on time, and none is skipp
   expect(Math.max(...pauses)).toBeLessThanOrEqual(15 * MINUTE_MS + LATE_MS_MAX);
   const onTheHour = times.get(hourly) ?? [];
   expect(onTheHour).toHaveLength(HOURS);
-  // Virtual time is a sum of many pauses. A node's clock rounds this sum, so the test does, too.
+  // Virtual time is a sum of many pauses. A node's clock rounds this sum, so the test rounds it as
+  // well.
   for (const time of onTheHour) expect(Math.round(time) % HOUR_MS).toBeLessThanOrEqual(LATE_MS_MAX);
   expect(await find(node, quarterly)).toMatchObject({ state: "pending", data: { errorCount: 0 } });
 });
@@ -222,7 +223,7 @@ test("a job that gets no slot in its daily time window waits for the next window
   expect(entry).toMatchObject({ state: "pending", data: { errorCount: 0 } });
   expect(((entry?.scheduledAtSec ?? 0) * 1000) % DAY_MS).toBe(opensMs % DAY_MS);
   expect(began).toEqual([]);
-  // An operator may start the job outside its time window.
+  // An operator is allowed to start a job outside its time window.
   const { commands } = node.replicator;
   expect(await world.until(commands.retry(id, { userName: "joe" }))).toBe("done");
   await pass(node, MINUTE_MS);

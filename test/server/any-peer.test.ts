@@ -29,8 +29,8 @@ const FIRST = Number(process.env.FUZZ_FIRST ?? 0);
 const WORLD_RUNS = 100;
 const RUNS_AT_ONCE = 12;
 /**
- * Upper bound for the bytes of one body that a client reads before it aborts: the client's limit
- * plus the data in flight.
+ * Upper bound for the bytes of a body that are sent to a client before it aborts: the client's
+ * limit plus the data in flight.
  */
 const BODY_BYTES_MAX = 96 * 1024 * 1024;
 const REASON_LENGTH_MAX = 4_000;

@@ -19,8 +19,8 @@ import { openApiNode, openWholeApi } from "./whole-api.fixture.ts";
 const COUNT = Number(process.env.FUZZ_COUNT ?? 5_000);
 const SEED = Number(process.env.FUZZ_SEED ?? 1);
 /**
- * Number of requests per world. The number is limited because requests change the world. Some
- * settings, for example, make the node refuse all further requests.
+ * Number of requests before the test opens a new world. Requests change the world: some settings,
+ * for example, make the node refuse all further requests.
  */
 const WORLD_REQUESTS = 250;
 /**
@@ -81,8 +81,8 @@ const USERS: readonly User[] = [
 ];
 
 /**
- * Request bodies, each with a pattern of the routes that expect it. Any route sometimes gets one of
- * the other bodies.
+ * Request bodies, each with a pattern for the routes that expect it. One request in eight gets any
+ * of the bodies.
  */
 const BODIES: readonly (readonly [RegExp, unknown])[] = [
   [/_bulk_docs$/, { docs: [DOCUMENT, { _id: "b", _rev: REVISION }] }],

@@ -199,14 +199,14 @@ describe("documents are purged by age", () => {
 
 const TTL_MS = 6 * HOUR_MS;
 /**
- * Time after which a deleted document must have been purged. This is longer than the time to live,
- * because the entries of a database's time table are up to a fifth of their age apart. A database
- * that a crashed node has claimed waits for the next round.
+ * Time after which a deleted document must have been purged. This is longer than the time to live
+ * for two reasons. The entries of a database's time table are up to a fifth of their age apart. A
+ * database claimed by a node that crashed waits for the next round.
  */
 const PURGED_AFTER_MS = 1.25 * TTL_MS + HOUR_MS;
 
 interface Expected {
-  /** Start of the last deletion, or `undefined` if a leaf of the document is not deleted. */
+  /** Start of the last deletion; undefined while the document has a leaf that is not deleted. */
   deletedAtMs: number | undefined;
   generation: number;
 }

@@ -195,7 +195,7 @@ test("an unresolved conflict is tried again after an hour, or when the policy ch
   await resolving.setPolicy({ resolve: "longest_history" });
   await resolving.pass(MINUTE_MS);
   expect(resolving.left.length).toBe(3);
-  // The delay of an hour does not apply to new conflicts.
+  // A new conflict does not have to wait for an hour.
   await resolving.conflict("c", [1, 2]);
   await resolving.pass(2 * MINUTE_MS);
   expect(await resolving.live("c")).toEqual(['{"at":2}']);
@@ -240,7 +240,7 @@ test("an undo that takes several calls visits each resolution once", async () =>
   for (const id of ["a", "b"]) await resolving.conflict(id, [1, 2]);
   resolving.open();
   await resolving.pass(MINUTE_MS);
-  // Adds newer entries to the log. An undo keeps these entries, because their documents do not
+  // Adds newer entries to the log. An undo leaves them in the log, because their documents do not
   // exist.
   const record = { resolve: LAST_WRITE.resolve, kept: "1-a", result: "1-a", removed: [] };
   await resolving.write(async (tx, { resolutions }) => {

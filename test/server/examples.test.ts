@@ -37,8 +37,8 @@ function metricsOf(expression: string): string[] {
 }
 
 /**
- * Aggregations and operators. They are excluded by name, because no parenthesis needs to follow
- * them.
+ * Aggregations and operators. They are excluded by name, because they can occur without a
+ * parenthesis.
  */
 const AGGREGATIONS = new Set(["max", "sum", "min", "avg", "count", "and", "or", "unless", "bool"]);
 

@@ -19,11 +19,11 @@ export interface PeerAnswer {
  *
  *   whole      with the correct length
  *   chunked    complete, in chunks
- *   length     with a length that is wrong by `off` bytes
+ *   length     with a Content-Length that is wrong by `off` bytes
  *   cut        `byteCount` bytes, then a reset of the connection
  *   stall      `byteCount` bytes, then nothing
- *   endless    the body, then `filler` while the client reads, up to a limit, and then a reset
- *   raw        only the body is sent: it contains status line and headers
+ *   endless    the body, then up to `byteCountMax` bytes of `filler`, then a reset
+ *   raw        a body that contains the status line and headers; nothing else is sent
  */
 export type Framing =
   | { readonly kind: "whole" | "chunked" | "raw" }
@@ -49,8 +49,8 @@ type Mutation = (answer: PeerAnswer, asked: Asked, random: SeededRandom) => Peer
 /** Length of a body that exceeds all limits for responses. */
 const ENDLESS_BYTES = 160 * 1024 * 1024;
 /**
- * Total length of the rows or heartbeats of a feed. The length is bounded here, because the client
- * has no limit that would end such a feed.
+ * Total length of the rows or heartbeats of an endless feed. The server ends the feed after this
+ * length, because the client has no limit that would end it.
  */
 const LIVELY_BYTES = 262_144;
 
@@ -316,7 +316,7 @@ const RAW_VALUES: readonly string[] = [
   `"${"x".repeat(2_000_000)}"`,
   `[${"1,".repeat(200_000)}1]`,
 ];
-/** Rows and documents that the client has not requested. */
+/** Rows and documents, as JSON texts, that the client has not requested. */
 const STRAY_VALUES: readonly string[] = [
   '{"id":"stray","rev":"1-abc","error":"forbidden","reason":"no"}',
   '{"_id":"stray","_rev":"1-abc","_revisions":{"start":1,"ids":["abc"]}}',

@@ -112,7 +112,7 @@ export async function openHostilePeer(seed: string): Promise<HostilePeer> {
   };
 }
 
-/** Callers that wait for the next long poll. `tell` wakes all of them. */
+/** Callers that wait for the visitor's next long poll. `tell` wakes all of them. */
 class Polled {
   #waiting: (() => void)[] = [];
 
@@ -125,7 +125,7 @@ class Polled {
   }
 }
 
-/** Maximum length of the bodies that are kept. Longer bodies contain no documents. */
+/** Number of bytes kept of each body sent. Bodies that are longer contain no documents. */
 const KEPT_BYTES_MAX = 4_000_000;
 
 async function soundAnswer(

@@ -182,7 +182,7 @@ test("the nodes together scan each database once per round, and a round starts t
   expect(await takeAll()).toEqual([]);
   nowMs += 1;
   expect(await takeAll()).toEqual(all);
-  // If the clock is set back far, the reclaimer must not wait until the clock has caught up.
+  // Set the clock back far. The reclaimer must not wait until the clock has caught up.
   nowMs -= 24 * KEEP_MS;
   expect(await takeAll()).toEqual(all);
 });

@@ -28,7 +28,7 @@ interface Options {
   readonly source?: KeySource;
   readonly isSharedStore?: boolean;
   readonly onPause?: () => void | Promise<void>;
-  /** Reseals values outside documents and jobs in each pass, and returns their number. */
+  /** Called in each pass. Reseals values outside documents and jobs, and returns their number. */
   readonly renewOthers?: () => Promise<number>;
 }
 
@@ -129,7 +129,8 @@ async function shown({ kv, databases, replicator }: Node) {
 }
 
 /**
- * Returns the ids of all keys used in sealed values, and whether a secret is stored in plain text.
+ * Returns the ids of all keys used in sealed values, and whether any secret is stored in plain
+ * text.
  */
 async function stored({ kv, ring }: Node) {
   const page = await kv.read((tx) =>

@@ -1,6 +1,6 @@
 /**
- * Access rights: every user requests every route of the server, with every way to log in. The table
- * is compared with the existing routes, so that a new route cannot be forgotten here.
+ * Access rights: every user requests every route of the server, after every kind of login. The
+ * table is compared with the existing routes, so that a new route cannot be forgotten here.
  */
 import { pbkdf2Sync } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
@@ -38,7 +38,7 @@ const basic = ({ name }: Person): Headers => ({
   Authorization: `Basic ${Buffer.from(`${name}:${PASSWORD}`).toString("base64")}`,
 });
 
-/** Returns the headers that log a user in, for each way to log in. */
+/** Kinds of login. Each function returns the headers that authenticate the person. */
 const WAYS: Readonly<Record<string, (person: Person, world: OpenApi) => Promise<Headers>>> = {
   basic: async (person) => basic(person),
   cookie: async ({ name }, { ask }) => {
@@ -102,8 +102,8 @@ const OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: "in" };
 const CHANGES_OF_OPERATIONS: Outcomes = { ...SERVER_ADMIN, reader: 403 };
 
 /**
- * Routes by the rights that they require. `ANY` stands for all methods. It is used for resources
- * that Tandem does not have.
+ * Routes by the rights that they require. `ANY` stands for all methods, in routes of resources that
+ * Tandem does not have.
  */
 const TABLE: readonly (readonly [Outcomes, readonly string[]])[] = [
   [
@@ -338,8 +338,8 @@ const FORM = ["--x", 'Content-Disposition: form-data; name="_rev"', "", REVISION
 );
 
 /**
- * Bodies, headers and queries that let a request pass the checks that precede the authorization of
- * its route. Requests for all other routes have no body.
+ * Bodies, headers and queries with which a request passes the checks that precede the authorization
+ * of its route. Requests for routes that are not listed here have no body.
  */
 const REQUESTS: Readonly<Record<string, AskOptions & { readonly query?: string }>> = {
   "POST /_session": { body: { name: "root", password: "secret" } },
@@ -376,7 +376,7 @@ const PLACES: Readonly<Record<string, string>> = {
 };
 
 function placed(path: string): string {
-  // Jobs are identified by their document.
+  // Outside a database's routes, the placeholder stands for a job that has a document.
   const id = path.startsWith("/{database}") ? "one" : "_replicator%2Fjob";
   return path.replace(/\{[^}]*\}/g, (place) => PLACES[place] ?? id);
 }

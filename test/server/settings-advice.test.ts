@@ -18,7 +18,7 @@ const opened = (given: string): Configuration =>
   new Configuration({ given: [parseIni(given)], localFile: undefined, settings: SETTINGS });
 
 /**
- * Returns the advice about a configuration. Advice about later changes is appended to the returned
+ * Returns the advice about a configuration. Advice about later changes is added to the returned
  * list.
  */
 function announcedOf(configuration: Configuration): string[] {

@@ -1,4 +1,4 @@
-/** The start of a node, a copy and a backup check the whole store. */
+/** Starting a node, copying a store and backing it up each check the whole store. */
 import { expect, test } from "vitest";
 import { utf8Encode } from "../../src/base/index.ts";
 import { ClusterCopyTarget, createSystemRuntime } from "../../src/host/index.ts";

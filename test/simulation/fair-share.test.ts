@@ -80,7 +80,7 @@ test("groups compete only for slots of nodes that can run their jobs, and the us
   const [any = 0, small = 0, large = 0] = ["any", "small", "large"].map((group) =>
     cluster.ranSec.get(group),
   );
-  // `any` uses only the 20 slots of the first node, because they are more than its share of all 40
+  // The 20 slots of the first node are more than the fair share of `any`, so `any` uses only these
   // slots.
   expect(Math.abs(any / (small + large) - 1)).toBeLessThan(0.05);
   expect(Math.abs(large / (3 * small) - 1)).toBeLessThan(0.08);
@@ -167,8 +167,8 @@ test("RFC 017's proposed decay, applied in each cycle, misses the shares, but Co
 });
 
 /**
- * Returns the documented upper bound for the wait of a group with this usage and these shares
- * (docs/spec/jobs.md).
+ * Returns the upper bound (docs/spec/jobs.md) for the wait of a group with the usage `usage` and
+ * with `shares` shares.
  */
 function longestWaitSec(
   usage: number,
@@ -221,8 +221,8 @@ test.each(seeds)(
     const limits = {
       sharesMax: 1000,
       otherCount: groups.length - 1,
-      // Slots are reassigned only at cycles, and each cycle reassigns at most ten of the twenty
-      // slots.
+      // Two more cycles, because slots are reassigned only once per cycle, and at most ten of the
+      // twenty slots at a time.
       runSecMax: Math.max(oneShotSecMax, SLOTS.minRunSec + SLOTS.cycleSec) + 2 * SLOTS.cycleSec,
     };
     expect(cluster.turns.length).toBeGreaterThan(100);

@@ -6,8 +6,9 @@
 import { expect, test } from "vitest";
 import { type FarRun, replicateFar } from "./distance/replicate-far.ts";
 
-/** Round-trip times. */
+/** Round-trip time to a near server. */
 const NEAR_MS = 0.5;
+/** Round-trip times to distant servers. */
 const FAR_MS = [100, 300];
 const FARTHEST_MS = 300;
 const MEBIBYTE = 1024 * 1024;
@@ -101,8 +102,8 @@ test.each([100, 300])(
       { continuous: true },
       20_000,
     );
-    // The last documents can still be in flight at the end: those that were written to the source
-    // within the last four round trips.
+    // One document is written every 10 ms. Documents that were written within the last four round
+    // trips can still be in flight.
     expect(servers.writtenCount).toBeGreaterThan(2000 - (4 * roundTripMs) / 10);
   },
 );
@@ -144,8 +145,8 @@ test("distant servers get fewer concurrent requests for single documents once th
   });
   expect(far.servers.writtenCount).toBe(1600);
   expect(most.before).toBeGreaterThan(60);
-  // Twenty concurrent requests, and eight that the servers had answered but whose responses were
-  // still on their way.
+  // Twenty concurrent requests, and eight more that the servers had processed but whose responses
+  // had not arrived.
   expect(most.after).toBeLessThanOrEqual(28);
 });
 

@@ -163,7 +163,7 @@ test.each([
 
 const claim = ReplicationOwnership.prototype.claim;
 
-/** Claims a replication even if the job that owns it is waiting. */
+/** Claims a replication. Takes it from its owner if the owner is waiting. */
 async function claimOfWaiting(
   this: ReplicationOwnership,
   ...[tx, replicationId, job]: Parameters<ReplicationOwnership["claim"]>
@@ -206,8 +206,8 @@ const IDLE: [
   [
     "a check of ownership that skips waiting jobs",
     / lost its replication to another/,
-    // In one seed of forty, this workload makes a waiting job lose a replication that it is about
-    // to run.
+    // In one seed of forty, a waiting job of this workload loses a replication that the job is
+    // about to run.
     ["removals"],
     () => vi.spyOn(ReplicationOwnership.prototype, "claim").mockImplementation(claimOfWaiting),
     30,

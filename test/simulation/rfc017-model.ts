@@ -4,9 +4,9 @@
  * is that of CouchDB 3's scheduler.
  *
  * The RFC does not define how often its three steps run. In this model, they run once per cycle, as
- * in CouchDB 3.2. With the RFC's K2 of 0.75, a priority is then forgotten within a few cycles.
- * CouchDB's K2 is 0.98, which amounts to 0.75 in fourteen cycles. As in CouchDB, "pending(Db)"
- * means all jobs of a database.
+ * in CouchDB 3.2. With the RFC's K2 of 0.75, a priority is then forgotten within a few cycles. With
+ * CouchDB's K2 of 0.98, it takes fourteen cycles to decay as much as in one cycle with 0.75. As in
+ * CouchDB, "pending(Db)" means all jobs of a database.
  */
 import type { SeededRandom } from "./kernel/seeded-random.ts";
 
@@ -36,8 +36,9 @@ export interface ModelOutcome {
 
 /** K1 of the RFC. */
 const USAGE_COEFFICIENT = 0.5;
-/** K2 as proposed by the RFC, and K2 of CouchDB since 3.2. */
+/** K2 as proposed by the RFC. */
 export const RFC_PRIORITY_COEFFICIENT = 0.75;
+/** K2 of CouchDB since 3.2. */
 export const COUCHDB_PRIORITY_COEFFICIENT = 0.98;
 
 interface ModelJob {

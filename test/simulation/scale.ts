@@ -1,7 +1,8 @@
 /**
- * A very large cluster on the real queue under virtual time. Like the scheduler of a node, every
- * node charges, accepts and preempts jobs, concurrently with the others, over a store some
- * milliseconds away. Nothing is copied: the jobs are continuous, and always have changes.
+ * A very large cluster on the real queue under virtual time. Like a node's scheduler, each
+ * simulated node charges, accepts and preempts jobs, concurrently with the others. Each access to
+ * the store takes some milliseconds. Nothing is copied: the jobs are continuous, and always have
+ * changes.
  */
 import { EMPTY_BYTES } from "../../src/base/index.ts";
 import { type HeldJob, type Job, Jobs, RunMeter } from "../../src/jobs/index.ts";

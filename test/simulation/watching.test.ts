@@ -1,7 +1,7 @@
 /**
- * If a watcher died, or if a server does not announce a change, the change waits at most the audit
- * interval. Otherwise it waits only seconds, except if the server lies. `SEEDS=1000-2999 npx vitest
- * run test/simulation/watching.test.ts` tests other seeds.
+ * A change waits at most for the audit interval, even if a watcher died or a server does not
+ * announce the change. Otherwise it waits only for seconds, unless the server sends false
+ * responses. `SEEDS=1000-2999 npx vitest run test/simulation/watching.test.ts` tests other seeds.
  */
 import { expect, test, vi } from "vitest";
 import { ParkedJobs } from "../../src/replicator/index.ts";
@@ -50,8 +50,8 @@ test("a seed leads to the same run each time", async () => {
 });
 
 /**
- * Each row has a disabled part of the program, and how the part is disabled. At least one of the
- * seeds from `firstSeed` on detects this.
+ * Parts of the program, each with a way to disable it. At least one seed from `firstSeed` on must
+ * detect that the part is disabled.
  */
 const IDLE: [
   name: string,

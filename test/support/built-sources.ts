@@ -1,7 +1,7 @@
 /**
- * Redirects imports of sources to the modules in `dist`. Vitest would otherwise transform each
- * source again in every process. The code that it generates is also slower, because each use of an
- * import becomes a property look-up.
+ * Redirects imports of sources to the modules in `dist`. Otherwise, Vitest would transform each
+ * source again in every process. Vitest's output is also slower, because each use of an import is a
+ * property look-up.
  */
 import { dirname, join, relative, resolve, sep } from "node:path";
 import { fileURLToPath } from "node:url";

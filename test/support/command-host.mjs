@@ -8,7 +8,7 @@ const MAIN = new URL("../../dist/program/main.js", import.meta.url);
 /** Thrown by `process.exit`, which must not return. */
 const EXITED = Symbol("exited");
 
-/** Ends the running command with an exit code; undefined between commands. */
+/** Function that ends the running command with an exit code; undefined between commands. */
 let end;
 let count = 0;
 
@@ -52,7 +52,7 @@ function crash(error) {
   end?.(1);
 }
 
-/** Appends the stream's text to members of `ran` until the command has ended. */
+/** Appends the stream's text to `ran[name]` while a command is running. */
 function capture(stream, ran, name) {
   stream.write = (chunk, ...more) => {
     if (end !== undefined) ran[name] += String(chunk);

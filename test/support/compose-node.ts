@@ -71,7 +71,7 @@ export function composeNode({
 }: NodeParts) {
   // A getter must remain a getter, because settings are read at each use.
   const settings: ReplicatorConfig = Object.defineProperties(
-    // Parking is disabled by default, because most tests of running jobs need the jobs to keep
+    // `parkAfterSec: 0` disables parking, because most tests of running jobs need the jobs to keep
     // running.
     { ...REPLICATOR_CONFIG_DEFAULT, penaltySecMin: 1, parkAfterSec: 0 },
     Object.getOwnPropertyDescriptors(config),

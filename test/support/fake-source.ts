@@ -113,7 +113,7 @@ async function respond(
   }
   const [first = "", ...names] = rest;
   const id = decodeURIComponent(first);
-  // Any attachment that is not sent with its document has this content.
+  // All attachments that are not sent with their documents have this content.
   if (names.length > 0) return send({ body: NOTE, headers: { "content-type": "image/png" } });
   const revisions: string[] = JSON.parse(new URLSearchParams(query).get("open_revs") ?? "[]");
   const found = database.documents.filter((it) => it._id === id && revisions.includes(it._rev));

@@ -1,7 +1,7 @@
 /**
- * Fauxton, as CouchDB serves it. Its package is not a dependency, because it depends on over a
- * thousand build tools. npm downloads only the package's archive. The archive is verified by
- * checksum, and kept next to the installed packages.
+ * Fauxton, as CouchDB serves it. Fauxton's npm package is not a dependency of this project, because
+ * the package depends on over a thousand build tools. npm downloads only the package's archive. The
+ * archive is verified by checksum, and kept next to the installed packages.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -39,7 +39,8 @@ function fetchInto(folder: string): boolean {
     renameSync(staging, folder);
     return true;
   } catch (error) {
-    // The rename fails if another process has created the folder in the meantime.
+    // If another process has created the folder in the meantime, the rename has failed, but the
+    // folder is complete.
     if (existsSync(folder)) return true;
     throw error;
   } finally {

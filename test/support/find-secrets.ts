@@ -8,7 +8,7 @@ import { join } from "node:path";
 export function tracesOf(secret: string): string[] {
   const bases = [0, 1, 2].map((before) => {
     const encoded = Buffer.concat([Buffer.alloc(before), Buffer.from(secret)]).toString("base64");
-    // The first and last base64 digits also depend on the bytes next to the secret.
+    // Omit the first and last base64 digits, which also depend on the bytes next to the secret.
     return encoded
       .slice(before === 0 ? 0 : 4)
       .replace(/=+$/, "")

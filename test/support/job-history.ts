@@ -64,8 +64,8 @@ export const JOB_STEP: fc.Arbitrary<Step> = fc.record({
 });
 
 /**
- * Returns the time at which the source responded. It is before or after all other events, depending
- * on the class of the failure.
+ * Returns the time at which the source responded. Depending on the class of the failure, this time
+ * is before or after all other events.
  */
 export function answeredMs(failure: FailureClass): number {
   return FAILURE_CLASSES.indexOf(failure) % 4 < 2 ? 20 : 2 ** 43;

@@ -1,6 +1,6 @@
 /**
- * The program of an earlier commit, built from git. The commit is the last tag before the current
- * commit or, without tags, the last commit whose stores have format 2.
+ * The program of an earlier commit, built from git. This commit is the last tag before the current
+ * commit. If there are no tags, it is the last commit whose stores have format 2.
  */
 import { execFileSync, spawnSync } from "node:child_process";
 import { symlinkSync } from "node:fs";

@@ -29,7 +29,7 @@ export async function restoreStore(text: string, directory: string): Promise<voi
   await store.transaction(() => {
     for (const line of text.trimEnd().split("\n")) {
       const [key = "", value = ""] = line.split(" ");
-      // The write is part of a transaction that is awaited.
+      // The transaction that contains this write is awaited.
       void store.put(Buffer.from(key, "base64"), Buffer.from(value, "base64"));
     }
   });

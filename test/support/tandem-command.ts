@@ -26,8 +26,8 @@ export interface CommandOptions {
 const idle: ChildProcess[] = [];
 
 /**
- * Runs a command to its end, without input, in a process that has run other commands. The Node.js
- * options of this process cannot be changed.
+ * Runs a command to its end, without input. The process might have run other commands before, so
+ * its Node.js options cannot be changed.
  */
 export async function tandem(flags: readonly string[], options: CommandOptions = {}): Promise<Ran> {
   const host = idle.pop() ?? openHost();

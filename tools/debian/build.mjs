@@ -4,8 +4,8 @@
  *
  *   node tools/debian/build.mjs [--tarball FILE] [--version VERSION] [--output FOLDER]
  *
- * Debian's architecture is "all" although LMDB is a native module: the package has LMDB's binaries
- * for each architecture in `LMDB_BINARIES`, and `preinst` refuses others.
+ * The package's architecture is "all", although LMDB is a native module: the package has LMDB's
+ * binaries for each architecture in `LMDB_BINARIES`, and `preinst` refuses all other architectures.
  */
 import { execFileSync } from "node:child_process";
 import {
@@ -33,7 +33,7 @@ const PROGRAM = "usr/lib/couch-tandem";
 /** Packages with LMDB's binaries, by Debian's name of the architecture. */
 const LMDB_BINARIES = { amd64: "@lmdb/lmdb-linux-x64", arm64: "@lmdb/lmdb-linux-arm64" };
 const UNITS = ["tandem.service", "tandem-backup.service", "tandem-backup.timer"];
-/** Files of packages that only developers use. */
+/** Matches files that only developers need. */
 const DEVELOPMENT = /\.(map|[cm]?ts)$/;
 
 const { values: options } = parseArgs({
@@ -77,7 +77,7 @@ function unpackProgram(program) {
   const tarball = options.tarball === undefined ? packed() : resolve(options.tarball);
   run("tar", ["-xzf", tarball, "--strip-components=1", "-C", program]);
   copyFileSync(join(ROOT, "package-lock.json"), join(program, "package-lock.json"));
-  // npm would install the optional packages, which are binaries, only for this machine.
+  // The optional packages are binaries. npm would install only those for this machine.
   const flags = ["--omit=dev", "--omit=optional", "--ignore-scripts", "--prefer-offline"];
   run("npm", ["ci", ...flags, "--no-audit"], program);
   for (const path of ["package-lock.json", "node_modules/.package-lock.json"]) {
@@ -131,7 +131,7 @@ function writeSystemFiles(write, tandem) {
  */
 function ownUnit(text) {
   const withoutHeader = text.replace(/^(#.*\n)+/, "");
-  // A dynamic user would make systemd move the store to /var/lib/private.
+  // Remove `DynamicUser`, which would make systemd move the store to /var/lib/private.
   const unit = withoutHeader.replace(
     /^(#.*\n)?DynamicUser=yes\n/m,
     "RestrictSUIDSGID=yes\nRemoveIPC=yes\n",
@@ -190,7 +190,7 @@ function pack(tree, deb) {
   for (const entry of readdirSync(tree, { recursive: true, withFileTypes: true })) {
     const path = join(entry.parentPath, entry.name);
     lutimesSync(path, epoch, epoch);
-    // npm creates files with the modes of its caller's umask.
+    // The modes of files created by npm depend on the caller's umask.
     if (entry.isDirectory()) chmodSync(path, 0o755);
     else if (entry.isFile() && path.includes(`/${PROGRAM}/`)) {
       chmodSync(path, path.endsWith("/bin/tandem.mjs") ? 0o755 : 0o644);

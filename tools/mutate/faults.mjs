@@ -4,7 +4,7 @@ import ts from "typescript";
 
 const { SyntaxKind } = ts;
 
-/** Operators and their typical confusions. */
+/** Operators, each with the operator that is most easily confused with it. */
 const OPERATORS = new Map([
   [SyntaxKind.LessThanToken, "<="],
   [SyntaxKind.LessThanEqualsToken, "<"],
@@ -23,8 +23,8 @@ const METHODS = new Map([
   ["startsWith", "endsWith"],
 ]);
 /**
- * Statements whose effect tests should not check: messages, measurements, assertions, size
- * estimates, and the release of timers and listeners that would end with their owner.
+ * Statements whose effects need no tests: messages, measurements, assertions, size estimates, and
+ * the release of timers and listeners that would end with their owner anyway.
  */
 const UNCHECKED =
   /\b(trace\.event|assert\w*|stderr\.write|log\.\w+|metrics|span|learn|unref|watch\.cancel|clearTimeout|clearInterval|removeEventListener|yielder|markResourceTiming)\b/;
@@ -113,9 +113,9 @@ function effect(expression) {
 }
 
 /**
- * Selects `count` faults, from each folder in proportion to the square root of its number of
- * faults. A fault's rank depends only on the seed and its own text, so that changes elsewhere do
- * not affect the selection.
+ * Selects `count` faults. Each folder contributes faults in proportion to the square root of its
+ * number of faults. The order within a folder is that of a hash of the seed and the fault itself,
+ * so that changes elsewhere do not affect the selection.
  */
 export function drawFaults(faults, count, seed) {
   const folders = groups(faults);

@@ -46,7 +46,10 @@ const IN_VAIN = "(waits in vain)";
 /** Usual time of a test that was not surveyed. */
 const UNSURVEYED_MS = 5_000;
 const STATEMENT_LINES_MAX = 10;
-/** Test files of the fault's layer run first, unless they take this many times longer. */
+/**
+ * Test files of the fault's layer run before other files, unless they take more than this many
+ * times as long.
+ */
 const NEIGHBOURS_FACTOR = 4;
 const CONFIG = "tools/mutate/vitest.config.ts";
 
@@ -81,8 +84,8 @@ const unreliable = await failingWithoutFault();
 report();
 
 /**
- * Prints the figures. Faults noticed by a wait that reached its limit are also counted separately,
- * because the machine might have been slow.
+ * Prints the figures. Faults that were noticed because a wait reached its limit are also counted
+ * separately, because the machine might have been slow.
  */
 function report() {
   const isUnreliable = ({ noticedBy }) =>
@@ -117,7 +120,10 @@ function explanationOf({ path, from, to, replacement }) {
   return EXPLAINED_FAULTS.find((each) => each.path === path && isSame(each))?.reason;
 }
 
-/** Repeats the tests that noticed faults, in a tree without a fault. */
+/**
+ * Repeats the tests that noticed faults, in a tree without a fault. Returns those that fail there,
+ * too.
+ */
 async function failingWithoutFault() {
   const names = outcomes.map(({ noticedBy }) => /^(\S+\.ts) > /.exec(noticedBy ?? "")?.[1]);
   const files = [...new Set(names.filter((name) => name !== undefined))];
@@ -155,7 +161,7 @@ function textOf(path) {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** Returns the faults whose rule or place contains the text. */
+/** Returns the faults whose rule or path contains `part`. */
 function namedFaults(part) {
   const named = NAMED_FAULTS.filter(({ rule, path }) => `${path} ${rule}`.includes(part));
   return named.map(({ path, text, replacement, rule, tests }) => {
@@ -192,7 +198,7 @@ async function plantInTurn() {
 
 /**
  * Plants a fault, and resolves with the first test that notices it. Tests that start programs come
- * last: they need a bundle.
+ * last, because only they need a bundle.
  */
 async function plant(tree, fault) {
   const files = fault.files ?? filesFor(fault);
@@ -234,9 +240,10 @@ function startsPrograms(file, seen = new Set()) {
 }
 
 /**
- * Returns the test files that run the line, within the time limit: first those named after its file
- * in the same folder, then those named after it elsewhere, then the fastest. For a line added since
- * the survey: test files that run any line of its file.
+ * Returns the test files that run the line of the fault, up to the time limit. Files named after
+ * the faulty source come first, beginning with those in the same folder. The fastest of the other
+ * files follow. If the line was added after the survey, test files that run any line of the source
+ * count.
  */
 function filesFor(fault) {
   const { path } = fault;
@@ -267,8 +274,8 @@ function filesFor(fault) {
 }
 
 /**
- * Returns the line of the enclosing statement: the line itself, or the last one before it that a
- * test ran. Built files have fewer lines.
+ * Returns `line` if a test ran it, and otherwise the last line before it that a test ran. A
+ * statement of several lines can be a single line in a built file.
  */
 function statementLine(path, line) {
   if (line === undefined) return undefined;
@@ -278,8 +285,8 @@ function statementLine(path, line) {
 }
 
 /**
- * Returns the line number of a fault at the time of the survey: of the lines with the same text,
- * the one with the most similar neighbours.
+ * Returns the line number of a fault at the time of the survey. If several lines had the same text,
+ * returns the one with the most similar neighbours.
  */
 function surveyedLine({ path, line }) {
   const before = sources[path]?.split("\n") ?? [];
@@ -357,7 +364,10 @@ function copyTree() {
   return tree;
 }
 
-/** Builds a tree or one of its sources, without the bundle. Throws if it is invalid. */
+/**
+ * Builds a tree. If `path` is set, builds only this source, without the bundle. Throws if the
+ * source is invalid.
+ */
 function build(tree, path) {
   if (path === undefined) {
     for (const tool of ["transpile", "bundle", "dashboard"]) run(tree, [`tools/${tool}.mjs`]);

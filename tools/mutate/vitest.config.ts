@@ -1,4 +1,4 @@
-/** Runs the tests without a build first, in a tree with a planted fault or for the survey. */
+/** Runs the tests without building first: in a tree with a planted fault, or for the survey. */
 import { fileURLToPath } from "node:url";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type Reporter, type TestCase, type TestModule } from "vitest/node";
@@ -8,7 +8,7 @@ import config from "../../vitest.config.ts";
 const ORDER = (process.env.MUTATE_FILES ?? "").split(",");
 const { globalSetup: _, sequence, ...test } = config.test ?? {};
 
-/** Runs the longest files last, so that an interrupted survey is useful. */
+/** Runs the longest files last, so that an interrupted survey covers most files. */
 class LongestLast extends LongestFirst {
   override async sort(files: Parameters<BaseSequencer["sort"]>[0]) {
     return (await super.sort(files)).reverse();

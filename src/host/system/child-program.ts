@@ -4,7 +4,7 @@ import { fork } from "node:child_process";
 export interface ChildProgram {
   /** Resolves with a description of how the child ended, or why it could not be started. */
   readonly ended: Promise<string>;
-  /** Requests the child to stop. Has no effect after the child has ended. */
+  /** Asks the child to stop. Has no effect after the child has ended. */
   stop(): void;
 }
 

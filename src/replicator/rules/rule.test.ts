@@ -11,8 +11,8 @@ const USERS = {
 };
 
 /**
- * Returns the target of a database, or why it cannot be copied; undefined if the rule does not
- * match.
+ * Returns the URL of the database's target, or the reason why the database cannot be copied.
+ * Returns undefined if the rule does not match.
  */
 function targetOf(members: Members, name: string): string | undefined {
   const match = matchRule(parseRule(members, CONFIG), name);

@@ -33,7 +33,7 @@ const PATTERN_LENGTH_MAX = 238;
 /** Selector that excludes design documents: no other ids begin with an underscore. */
 const NO_DESIGN_DOCUMENTS = { _id: { $regex: "^[^_]" } };
 /**
- * Members of `options` that are not options of a replication, but separate members: the schedule
+ * Members of `options` that a replication takes as separate members, not as options: the schedule
  * and omissions.
  */
 const CHOSEN = ["schedule", ...OMISSION_MEMBERS];
@@ -83,8 +83,8 @@ export interface Rule {
   /** Labels that a node must have to run the jobs, and to list the databases of a remote source. */
   readonly runOn: Labels;
   /**
-   * Names of jobs for which each job waits before its first run; `{db}` stands for the job's
-   * database. Undefined for none.
+   * Names of jobs that each job of the rule waits for before its first run; `{db}` stands for the
+   * waiting job's database. Undefined for none.
    */
   readonly after: After | undefined;
   /** Members shared by all replications, including the endpoints without their URLs. */
@@ -144,7 +144,10 @@ export function matchRule({ databases, except, target }: Rule, name: string): Ru
   return { kind: "none" };
 }
 
-/** Returns the replication of a database to `targetUrl`, which `matchRule` has returned. */
+/**
+ * Returns the replication of the database `name`. `targetUrl` is the target returned by
+ * `matchRule`.
+ */
 export function ruleReplication(
   rule: Rule,
   name: string,
@@ -343,7 +346,7 @@ export function sampleReplication(rule: Rule, config: Config): Replication {
   return ruleReplication(rule, SAMPLE_DATABASE, targetUrl, config);
 }
 
-/** Rejects rules whose copies on the same server would be copied again, endlessly. */
+/** Rejects a rule that would copy its own targets on the same server, endlessly. */
 function refuseCycle({ databases, except, target }: Rule, sample: Replication): void {
   if (!isSameServer(sample)) return;
   const { glob } = target;

@@ -96,7 +96,7 @@ export class Rules {
     });
   }
 
-  /** Returns the failures of the rules that cannot list their source, by name of the rule. */
+  /** Returns the failures of the rules whose source cannot be listed, by rule name. */
   failures(): Promise<ReadonlyMap<string, RuleFailure>> {
     return this.#parts.kv.read((tx) => this.#summaries.failures(tx));
   }
@@ -184,9 +184,9 @@ export class Rules {
   }
 
   /**
-   * Replaces the members of a rule by the result of `change`, keeping its owner. `change` is called
-   * with the members and an example replication; it returns undefined to leave the rule unchanged.
-   * Returns false if the rule is unchanged, missing or unreadable.
+   * Replaces the members of a rule by the result of `change`, keeping the rule's owner. If `change`
+   * returns undefined, the rule stays unchanged. Returns false if the rule is unchanged, missing or
+   * unreadable.
    */
   async amend(
     name: string,

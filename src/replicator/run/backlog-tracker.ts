@@ -10,7 +10,7 @@ export class BacklogTracker {
     return this.#stored;
   }
 
-  /** Whether this run has measured that all known changes have arrived at the target. */
+  /** Whether this run has found that all known changes have arrived at the target. */
   get isCaughtUp(): boolean {
     return this.#measured !== undefined && this.#measured.sinceMs === undefined;
   }

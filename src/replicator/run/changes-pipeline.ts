@@ -16,8 +16,7 @@ import { changeCount, readChanges } from "./read-changes.ts";
 const QUEUE_BYTES_PER_COPIER = 102_400;
 /**
  * Whether batches are read while others are written, by kind of source. This is not worthwhile for
- * our own store: its reads are so fast that the limit on concurrent writes also limits the number
- * of batches.
+ * our own store, because its reads are fast.
  */
 const READS_AHEAD = { http: true, local: false };
 

@@ -22,8 +22,8 @@ export class HazardRecord {
   }
 
   /**
-   * Loads the stored record. `decision` is the number of the last operator's decision; if it
-   * differs from the number in the record, the decision has cleared the record.
+   * Loads the stored record. `decision` is the number of the latest decision by an operator. If it
+   * differs from the number in the record, that decision has cleared the record.
    */
   load(stored: Hazard, decision: number): void {
     this.#hazard = stored.decision === decision ? stored : { ...NO_HAZARD, decision };

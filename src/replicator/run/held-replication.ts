@@ -206,7 +206,7 @@ export class HeldReplication {
     this.#control = control;
     this.hazards.load(hazard, control.decision);
     this.#backlog.noteStored(isUnread(backlog, this.#data.failing) ? undefined : backlog);
-    // Use the stored number of pending changes only if it was determined after the last run.
+    // Ignore a number of pending changes that was determined before the end of the last run.
     if (backlog !== undefined && backlog.seenMs >= this.#data.lastUpdatedMs) {
       this.noteChangesPending(backlog.pending);
     }
@@ -261,9 +261,9 @@ export class HeldReplication {
   }
 
   /**
-   * Records the start of the run, unless another job owns one of its replications. If `isShort`,
-   * the start is not recorded until the next write, usually at the end of the run. Returns
-   * `halting` while a run of a removed job is still copying for one of these replications.
+   * Records that the run has started, unless another job owns one of the job's replications. If
+   * `isShort`, the start is stored only with the next write, usually at the end of the run. Returns
+   * `halting` while a run of a removed job is still copying one of the job's replications.
    */
   async begin(
     runIds: RunIds,
@@ -316,8 +316,8 @@ export class HeldReplication {
   }
 
   /**
-   * Removes the job if its database or rule was deleted. The removal confirms that the run has
-   * ended.
+   * Removes the job if its database or rule was deleted. The removal shows other nodes that the run
+   * has ended.
    */
   async removeIfDoomed(): Promise<void> {
     await this.parts.removedDatabases.removeHalted(this.held).catch((error: unknown) => {
@@ -362,8 +362,8 @@ export class HeldReplication {
   }
 
   /**
-   * Whether the job created its target. A change is stored with the next update of the job, or
-   * immediately if the job copies the security object.
+   * Whether the job created its target. A value changed by `note` is stored with the next update of
+   * the job, or immediately if the job copies the security object.
    */
   get targetOrigin(): TargetOrigin {
     const isCreatedHere = (): boolean => this.#data.hasCreatedTarget === true;
@@ -495,8 +495,8 @@ export class HeldReplication {
   }
 
   /**
-   * Returns the stored backlog if the job has caught up and the jobs that wait for this job might
-   * not have been woken yet.
+   * If the job has caught up but might not yet have woken the jobs that wait for it, returns its
+   * stored backlog.
    */
   #caughtUp(backlog: Backlog | undefined): Backlog | undefined {
     if (backlog !== undefined) return backlog.sinceMs === undefined ? backlog : undefined;

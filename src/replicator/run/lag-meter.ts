@@ -1,14 +1,14 @@
 /**
  * Measures how long the oldest pending change has been known to a run. Changes are counted in feed
  * order from the start of the run. A mark records the number of changes known at a certain time.
- * The first mark above the number of arrived changes determines the lag. Pure.
+ * The first mark whose number exceeds the number of arrived changes determines the lag. Pure.
  */
 
 /** Changes discovered within this time share a mark. */
 const MARK_MS_MIN = 1000;
 /**
- * Maximum number of marks. Above it, every other mark is dropped, so that a long lag is accurate to
- * one thirtieth.
+ * Maximum number of marks. When it is exceeded, every second mark is dropped. The error of a long
+ * lag is then at most one thirtieth of the lag.
  */
 const MARKS_MAX = 64;
 /** Number of marks below which the interval between marks is halved. */

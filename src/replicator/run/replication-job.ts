@@ -6,8 +6,10 @@
  * without another write.
  *
  * This class determines how the run ended. `decide.ts` then decides what happens to the job, and
- * `HeldReplication` applies the decision. An ended job runs again if a retry of its failures is
- * requested. This run only retries the failures, and the job keeps its state.
+ * `HeldReplication` applies the decision.
+ *
+ * An ended job runs again if a retry of its failures is requested. Such a run only retries the
+ * failures and does not change the job's state.
  */
 import {
   allTogether,
@@ -179,7 +181,7 @@ export class ReplicationJob {
   ): Promise<RunEnding> {
     const { replication, refusal } = before;
     const control = await this.#job.readControl();
-    // An ended job keeps its state, even if its failures cannot be retried.
+    // A run that only retries the failures of an ended job does not change the job's state.
     const stopped = { kind: hasEnded(before.state) ? "list-stopped" : "stopped" } as const;
     if (control.isPaused) return stopped;
     if (replication === undefined) return { kind: "malformed", failure: refusal };
@@ -219,8 +221,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the reason for a failure: the error thrown or, if the run ended only to be parked, the
-   * error of its last checkpoint.
+   * Returns the reason for a failure: usually the error thrown. If the run ended in order to park
+   * the job, returns the error of the run's last checkpoint.
    */
   #causeOf(thrown: unknown): unknown {
     if (this.#lostCheckpoint === undefined || this.#ownEnding?.kind !== "caught-up") return thrown;
@@ -319,8 +321,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Starts the run, after any halted runs of its replications have ended. If another job owns one
-   * of the replications, returns the ending.
+   * Waits until halted runs of the job's replications have ended, and starts the run. If another
+   * job owns one of the replications, does not start the run but returns how it ended.
    */
   async #begin(isShort: boolean, signal: AbortSignal): Promise<RunEnding | undefined> {
     const [id = "", reverseId] = this.#directions.map(({ ids }) => ids.id);
@@ -336,8 +338,9 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the ending of a run whose replication is owned by another job. If the other job belongs
-   * to another user, its credentials might fail, so this job is not ended permanently.
+   * Returns the ending of a run whose replication is owned by another job. This job is not ended
+   * permanently if the other job belongs to another user, because that user's credentials might
+   * fail.
    */
   #collision(claim: Claim & { kind: "duplicate" }): Collision {
     const { otherName, otherState, otherIsPersistent, rival } = claim;
@@ -350,8 +353,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Returns the ending if the schedule requires more pending changes. Returns undefined if the run
-   * may copy.
+   * Returns how the run ends if fewer changes are pending than the schedule requires. Returns
+   * undefined if the run is allowed to copy.
    */
   async #tooEarly(signal: AbortSignal): Promise<RunEnding | undefined> {
     const { runtime, config } = this.#job.parts;
@@ -368,8 +371,7 @@ export class ReplicationJob {
   }
 
   /**
-   * Copies in all directions, until the run of each direction has ended by itself or one of them
-   * has failed.
+   * Copies in all directions, until all runs have ended by themselves or one of them has failed.
    */
   async #copy(
     before: ReplicationJobData,
@@ -507,8 +509,8 @@ export class ReplicationJob {
   }
 
   /**
-   * Resolves when the background tasks of a short run should start. The more jobs run on the node,
-   * the later they start.
+   * Resolves when the background tasks of a short run should start. The delay grows with the number
+   * of jobs on the node.
    */
   async #unwatched(ended: AbortSignal): Promise<void> {
     const { clock } = this.#job.parts.runtime;

@@ -42,14 +42,16 @@ import { isSameSecurity } from "./same-security.ts";
 /** Maximum time for the last checkpoint of a stopped run. */
 export const LAST_CHECKPOINT_MS_MAX = 5000;
 
-/** Delay of background tasks in a run that ends by itself. */
+/** Delay before background tasks start, in a run that ends by itself. */
 const BESIDE_MS = 1000;
 
 /**
  * Abort reason for an orderly stop, which includes a last checkpoint. Any other abort reason ends
- * the run without a checkpoint. `awaitsWrites` is set for an operator's decision, because the
- * response to a cancellation waits until the run has ended. A node that stops or needs the slot
- * waits only a few seconds for writes.
+ * the run without a checkpoint.
+ *
+ * The run waits a few seconds for its writes; if `awaitsWrites`, it waits until they have ended.
+ * `awaitsWrites` is set for an operator's decision, because the response to a cancellation waits
+ * for the end of the run.
  */
 export class StopRequest extends OperationalError {
   override readonly name = "StopRequest";
@@ -197,8 +199,8 @@ export class ReplicationRun {
   }
 
   /**
-   * Runs until the replication has completed or is stopped. Rejects with the first failure, or with
-   * an abort reason that is not a StopRequest.
+   * Runs until the replication has completed or `signal` aborts. Rejects with the first failure.
+   * Also rejects with the abort reason, unless it is a StopRequest.
    */
   run(signal: AbortSignal): Promise<ReplicationEnding> {
     const { runtime, source, target, ids } = this.#parts;
@@ -224,16 +226,15 @@ export class ReplicationRun {
   }
 
   /**
-   * Resumes at the parked position without reading the logs, which the next checkpoint verifies.
-   * Returns false if the run cannot resume or the databases have changed. The run then starts over,
-   * and documents already written stay on the target.
+   * Resumes at the parked position without reading the logs; the next checkpoint verifies them.
+   * Returns false if the run cannot resume or the databases have changed. The caller then starts
+   * the run over. Documents already written stay on the target.
    */
   async #runFromParked(signal: AbortSignal): Promise<boolean> {
     const { parkedAt, endsCaughtUp, restartAt, ownCheckpoint } = this.#parts;
     if (parkedAt === undefined || endsCaughtUp !== true || restartAt !== undefined) return false;
-    // A local copy of the log exists only if the source is read-only. In this case, the logs must
-    // be read: the next checkpoint is not written to the source, so it cannot verify the source's
-    // log.
+    // A local copy of the log exists only if the source is read-only. The logs must then be read:
+    // the next checkpoint is not written to the source, so it would not verify the source's log.
     if ((await ownCheckpoint.read()) !== undefined) return false;
     try {
       await this.#changes.begin(parkedAt.sequence, signal);
@@ -259,8 +260,8 @@ export class ReplicationRun {
     const found = (await this.#resume(signal)) ?? (await this.#open(signal));
     await this.#parts.mayCopy?.();
     const { sequence, history } = found.ancestry;
-    // Use the statistics of the checkpoint instead of the job's statistics, because changes after
-    // the checkpoint are copied and counted again.
+    // On a restart, use the statistics of the checkpoint instead of the job's statistics, because
+    // changes after the checkpoint are copied and counted again.
     const isRestart = this.#parts.restartAt !== undefined;
     const statistics = isRestart ? this.#statistics : recordedStatistics(history);
     this.#begin(this.#startAfter(sequence), found, statistics);
@@ -292,8 +293,7 @@ export class ReplicationRun {
   }
 
   /**
-   * Resolves when background tasks should start. Most runs that end by themselves have ended by
-   * this time.
+   * Resolves when background tasks may start. Most runs that end by themselves have ended earlier.
    */
   async #undisturbed(copied: AbortSignal): Promise<void> {
     const { runtime, replication, endsCaughtUp = false } = this.#parts;
@@ -305,8 +305,8 @@ export class ReplicationRun {
   /** Resumes at the parked position if both sides still have the job's checkpoint. */
   async #resume(signal: AbortSignal): Promise<Checkpoints | undefined> {
     const { parkedAt, endsCaughtUp } = this.#parts;
-    // A run that ends when caught up has already tried this in `#runFromParked`, unless its source
-    // is read-only.
+    // Unless its source is read-only, a run that ends when caught up has already tried to resume in
+    // `#runFromParked`.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
     await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
     const ownCopy = await this.#parts.ownCheckpoint.read();
@@ -347,9 +347,9 @@ export class ReplicationRun {
   }
 
   /**
-   * Copies the source's security object if the replication asks for it, and if the job created the
-   * target or may replace the target's security object. Called before the first document is
-   * written, so that the target never has more readers than intended.
+   * Copies the source's security object if the replication asks for it. The job must have created
+   * the target or be allowed to replace the target's security object. Called before the first
+   * document is written, so that the target never has more readers than intended.
    */
   async copySecurity(
     signal: AbortSignal,
@@ -388,8 +388,8 @@ export class ReplicationRun {
   async #lookBack(batchCopier: BatchCopier, signal: AbortSignal): Promise<void> {
     const { failures, restartAt } = this.#parts;
     const { checkpoints } = this.#checkpoints;
-    // A run that resumes a parked job has not read the logs. When it writes a checkpoint, it checks
-    // whether failed documents are missing from the list.
+    // A run that resumes a parked job has not read the logs, so `checkpoints` is undefined. This
+    // run checks the list of failures when it writes a checkpoint.
     if (checkpoints === undefined || restartAt !== undefined) return;
     const { ancestry, passedFailures } = checkpoints;
     if (!passedFailures || ancestry.sequence === 0) return;
@@ -489,7 +489,7 @@ export class ReplicationRun {
     const { runtime, failures, replication } = this.#parts;
     const { clock } = runtime;
     const intervalMs = replication.options.failureRetrySec * 1000;
-    // The interval starts at the last retry by any run, since a run can be shorter than the
+    // The interval starts at the last retry by any run, because a run can be shorter than the
     // interval.
     const waitedMs = clock.nowMs() - (failures.waitsSinceMs ?? clock.nowMs());
     let pauseMs = Math.min(intervalMs, Math.max(0, intervalMs - waitedMs));

@@ -12,8 +12,8 @@ import type { ReplicationEnding, ReplicationRun } from "./replication-run.ts";
 export const RATE_LIMITED = "max_backoff";
 
 /**
- * Returns the `caught-up` ending of a job. For each direction, `runs` contains the run and the
- * update sequence up to which it has copied all changes.
+ * Returns the ending `caught-up`. For each direction, `runs` contains the run and the update
+ * sequence up to which the run has copied all changes.
  */
 export function quietAt(
   runs: readonly (readonly [run: ReplicationRun, updateSequence: SourceSequence])[],

@@ -10,8 +10,8 @@ export function isSameSecurity(left: JsonText, right: JsonText): boolean {
 }
 
 /**
- * Returns a digest of a security object. Two digests are equal if and only if `isSameSecurity` is
- * true for the objects.
+ * Returns a digest of a security object. Two security objects have equal digests if and only if
+ * `isSameSecurity` is true for them.
  */
 export function securityDigest(digests: Digests, text: JsonText): string {
   return digests.md5Hex(utf8Encode(canonicalJson(text)));

@@ -28,8 +28,9 @@ export function scheduledEnding(
 }
 
 /**
- * Returns the ending of a job that was due within its scheduled hours but is now outside of them.
- * Returns undefined if the job may run. A job that an operator scheduled outside its hours may run.
+ * Returns the ending of a run that was due within the job's scheduled hours but starts outside of
+ * them. Returns undefined if the run is allowed to copy. If an operator scheduled the job outside
+ * its hours, the run is allowed to copy.
  */
 export function missedHours(
   replication: Replication,

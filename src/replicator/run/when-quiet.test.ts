@@ -11,7 +11,7 @@ test("does not report a run as idle if it copied a change while its source was q
   const source = {
     info: async () => {
       askedAtMs.push(clock.monotonicMs() - startMs);
-      // A change arrives and is copied during the first query of the source.
+      // Simulates a change that arrives and is copied during the first query of the source.
       if (askedAtMs.length === 1) run.quietSinceMs = clock.monotonicMs();
       return { updateSequence: askedAtMs.length };
     },

@@ -15,13 +15,14 @@ const LOOK_MS_MIN = 1000;
 /** Maximum required idle time while all slots of the node are in use. */
 const QUIET_MS_CROWDED = 1000;
 /**
- * Maximum polling interval of an idle run, so that the run soon detects when all slots are in use.
+ * Maximum polling interval of an idle run. It is short, so that the run soon notices that all slots
+ * are in use.
  */
 const LOOK_MS_MAX = 2000;
 /**
  * If a job is woken within this time after it was parked, its source is busy. Waking a job takes
- * six to eight requests. In a slot, each change takes three requests, and one more for the next
- * page of the feed.
+ * six to eight requests. A job that keeps its slot needs only three requests for a change, and one
+ * for the next page of the feed.
  */
 const BUSY_MS = 5000;
 /** Polling interval while parking is disabled. */
@@ -45,16 +46,16 @@ export function canPark(digests: Digests, replication: Replication): boolean {
 }
 
 /**
- * Whether the run of a woken job parks the job as soon as it has caught up, without waiting until
- * the source is idle.
+ * Whether a woken job is parked again as soon as it has caught up, without waiting until its source
+ * is idle.
  */
 export function parksCaughtUp(
   { lastUpdatedMs: parkedAtMs }: Pick<ReplicationJobData, "lastUpdatedMs">,
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,
   nowMs: number,
 ): boolean {
-  // A job that was woken earlier has a busy source. It keeps its slot, where it receives changes
-  // without delay.
+  // If the job was woken within `busyMs`, its source is busy. The job then keeps its slot, where it
+  // receives changes without delay.
   const busyMs = Math.min(BUSY_MS, parkAfterSec * 1000);
   return parkAfterSec > 0 && nowMs - parkedAtMs >= busyMs;
 }

@@ -118,7 +118,7 @@ test.each<
   const slots = { ...SLOTS, ...differing };
   const stops = chooseStops(running, slots, waiting);
   expect(stops.map(({ name }) => name)).toEqual(expected);
-  // Capping the count at the maximum useful count does not change the stops.
+  // No count above `waitingCountMax` changes the result.
   const count = Math.min(waiting.count, waitingCountMax(running, slots));
   expect(chooseStops(running, slots, { ...waiting, count })).toEqual(stops);
 });
@@ -195,8 +195,8 @@ test("stops jobs if the node exceeds its share by more than a tenth, except one-
   expect(surplus(6)).toEqual(["old-8", "old-7"]);
   expect(surplus(0)).toEqual(["old-8", "old-7", "old-6"]);
   expect(cycle([{ slots: 0, runningCount: 0, labels: [] }])).toEqual([[], []]);
-  // Jobs of one rule might constantly yield to each other. This must not prevent nodes from sharing
-  // the load evenly.
+  // A node without jobs. Jobs of one rule might constantly yield to each other (second argument of
+  // `cycle`). This must not prevent nodes from sharing the load evenly.
   const idle = [{ slots: 100, runningCount: 0, labels: [] }];
   expect(cycle(idle, new Map([["a", 1]]))).toEqual([["old-8"], ["old-7", "old-6"]]);
   expect(cycle(idle, new Map([["a", 5]]))).toEqual([["old-8", "old-7", "old-6"], []]);

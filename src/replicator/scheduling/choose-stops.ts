@@ -5,10 +5,10 @@
  * If more jobs are running than there are slots, for example after `max_jobs` was lowered, the
  * surplus jobs stop, continuous jobs first. If all slots are in use and jobs are waiting, up to
  * `max_churn` continuous jobs stop after their full time slice. One-shot jobs do not stop for other
- * jobs, because half a snapshot is useless. While slots are free, no job stops for waiting jobs.
+ * jobs, because a partial snapshot is useless. While slots are free, no job stops for waiting jobs.
  *
- * Stops are spread over the length of a time slice. Otherwise all jobs would finish their time
- * slices together, and a job that arrives in between would have to wait for that moment.
+ * Stops are spread over the length of a time slice. Otherwise all time slices would end together,
+ * and a job that arrives in between would have to wait until then.
  */
 import { hasLabels, type Labels } from "../../jobs/index.ts";
 
@@ -37,11 +37,11 @@ export interface Slots {
 
 /** Jobs waiting for slots. */
 export interface Waiting {
-  /** Number of jobs waiting for slots (`waitingCount`). */
+  /** Result of `waitingCount`. */
   readonly count: number;
   /**
-   * Groups whose jobs yield, highest standing first: all groups whose standing is not lower than
-   * that of the next group with waiting jobs.
+   * Groups in which jobs stop for the next waiting group, highest standing first: all running
+   * groups whose standing is not lower than that of the next group.
    */
   readonly givingWay: readonly string[];
 }
@@ -56,16 +56,16 @@ export function waitingCountMax(running: readonly RunningJob[], slots: Slots): n
 /** Jobs that one check of the queue found due but not running. */
 export interface DueJobs {
   readonly ids: ReadonlySet<string>;
-  /** Whether more jobs might be due than the check has found. */
+  /** Whether the check might have found only some of the due jobs. */
   readonly isPart: boolean;
 }
 
 export const NOBODY: DueJobs = { ids: new Set(), isPart: false };
 
 /**
- * Counts the jobs due at both checks. Jobs due at only one check have been or will be accepted by
- * other nodes, so no job has to stop for them here. If the first check was incomplete, counts all
- * jobs due at the second check.
+ * Counts the jobs that were due at both checks. Other nodes have accepted or will accept jobs that
+ * were due at only one check. If the first check was incomplete, counts all jobs due at the second
+ * check.
  */
 export function waitingCount(before: DueJobs, now: DueJobs): number {
   if (before.isPart) return now.ids.size;
@@ -101,10 +101,10 @@ export function chooseStops<Job extends RunningJob>(
 }
 
 /**
- * Chooses jobs of groups that exceed their limit, or that have reached it and have waiting jobs.
- * Only continuous jobs that have run for their full time slice are chosen, longest running first.
- * `crowded` contains the number of jobs to stop per group. `stopCount` is the number of jobs
- * already chosen in this cycle, which count towards `max_churn`.
+ * Chooses jobs of groups that exceed their limit, and of groups that have reached their limit and
+ * have waiting jobs. Only continuous jobs that have run for their full time slice are chosen,
+ * longest running first. `crowded` contains the number of jobs to stop per group. `stopCount` is
+ * the number of jobs already chosen in this cycle, which count towards `max_churn`.
  */
 function chooseTurns<Job extends RunningJob>(
   running: readonly Job[],
@@ -132,7 +132,7 @@ export interface OtherNode {
   readonly labels: Labels;
 }
 
-/** A node yields jobs if it exceeds its fair share by more than this fraction. */
+/** A node yields jobs if it exceeds its fair share by more than this fraction of the share. */
 const SURPLUS_RATIO = 0.1;
 
 /** Returns the node's share of all running jobs, in proportion to its slots. */
@@ -162,10 +162,10 @@ function totalOf(jobsMax: number, runningCount: number, others: readonly OtherNo
 }
 
 /**
- * Chooses the jobs that less busy nodes, such as a new node, should run instead: continuous jobs
- * that have run for their full time slice, longest running first. Excludes jobs that none of these
- * nodes may run. `stopping` contains the jobs already chosen to stop in this cycle, whose slots go
- * to waiting jobs.
+ * Chooses the jobs that less busy nodes, such as a new node, should take over: continuous jobs that
+ * have run for their full time slice, longest running first. Excludes jobs that none of these nodes
+ * is allowed to run. `stopping` contains the jobs that were already chosen in this cycle. Their
+ * slots go to waiting jobs.
  */
 function chooseSurplus<Job extends RunningJob>(
   running: readonly Job[],
@@ -186,8 +186,7 @@ function chooseSurplus<Job extends RunningJob>(
 }
 
 /**
- * The jobs that stop in a cycle. There are at most `max_churn`, unless the node has fewer slots
- * than jobs.
+ * Jobs that stop in a cycle: at most `max_churn`, unless the node runs more jobs than it has slots.
  */
 export interface Cycle<Job> {
   /** Jobs that stop so that waiting jobs get their slots. */

@@ -98,8 +98,7 @@ export class RunningJobs {
   }
 
   /**
-   * Requests the runs to stop. Each run writes a last checkpoint, and its job is due again
-   * immediately.
+   * Asks the runs to stop. Each run writes a last checkpoint, and its job is due again immediately.
    */
   stop(runs: Iterable<Run>): void {
     for (const run of runs) {
@@ -117,7 +116,9 @@ export class RunningJobs {
     }
   }
 
-  /** Ends the run with this lock without further writes. Settles when it has ended. */
+  /**
+   * Aborts the run that holds `lock`; the run writes nothing more. Resolves when the run has ended.
+   */
   async haltRun({ jobId, lock }: { readonly jobId: string; readonly lock: string }): Promise<void> {
     for (const [held, run] of this.#runs) {
       if (held.id !== jobId || held.lock !== lock) continue;

@@ -41,9 +41,9 @@ import {
 import { type OpenJob, RunningJobs } from "./running-jobs.ts";
 
 /**
- * Number of jobs accepted per transaction. It is low so that nearly full nodes share new jobs. With
- * many free slots it is higher, because a dead node can leave hundreds of jobs, and each
- * transaction is a round trip.
+ * Limits for the number of jobs accepted per transaction. A nearly full node accepts few, so that
+ * other nodes get a share of new jobs. A node with many free slots accepts more, because a dead
+ * node can leave hundreds of jobs, and each transaction is a round trip.
  */
 const ACCEPT_ROWS = { min: 20, max: 100, partOfRoom: 0.1 };
 /**
@@ -56,8 +56,8 @@ const CHARGE_MS_MIN = 1000;
  */
 const CYCLE_JITTER = 1 / 3;
 /**
- * On a full node: time between the two checks for waiting jobs at the end of a cycle, as a fraction
- * of the cycle. Only jobs waiting at both checks count, because no node had a free slot for them.
+ * Time between the two checks for waiting jobs at the end of a full node's cycle, as a fraction of
+ * the cycle. Only jobs that wait at both checks count: no node had a free slot for them.
  */
 const LOOK_AHEAD = 1 / 3;
 
@@ -83,7 +83,7 @@ export interface SchedulerParts {
   readonly config: ReplicatorConfig;
 }
 
-/** A service that runs jobs outside the slots, under the scheduler's registration as a worker. */
+/** A service that runs jobs without slots. It uses the scheduler's registration as a worker. */
 export interface SlotlessJobsRunner {
   /** Runs the jobs. Settles when the signal aborts or the worker is expelled. */
   run(membership: Membership, signal: AbortSignal): Promise<void>;
@@ -116,7 +116,7 @@ export class Scheduler {
    * nodes.
    */
   #yielding = { untilMs: 0, jobsMax: 0 };
-  /** Result of the last check of the queue, while no job is known to be due. */
+  /** Result of the last check if it found no due job; undefined once a job might be due. */
   #empty: EmptyQueue | undefined;
 
   constructor(
@@ -380,9 +380,8 @@ export class Scheduler {
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
-    // Yield to the event loop between jobs: starting many jobs can take long, because their
-    // requests are processed. If the worker is expelled meanwhile, all jobs are halted after the
-    // loop.
+    // Starting many jobs can block the event loop for a long time, so yield between jobs. If the
+    // worker is expelled meanwhile, all jobs are halted after the loop.
     const yielder = new Yielder(this.#runtime.clock);
     for (const [index, held] of acceptance.held.entries()) {
       this.#running.start(held, acceptance.jobs[index] as Job);
@@ -418,7 +417,7 @@ export class Scheduler {
         const acceptDelayMs = this.#jobs.acceptDelayMs();
         if (acceptDelayMs > 0) await this.#runtime.clock.sleep(acceptDelayMs, over);
       } finally {
-        // The watch has fired or is broken, so the queue has to be read.
+        // The watch has fired or is broken, so jobs might be due again.
         if (!over.aborted) this.#forgetEmpty();
       }
     };

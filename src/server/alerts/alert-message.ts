@@ -24,7 +24,9 @@ export interface AlertedJobs {
   readonly rule: string | null;
 }
 
-/** Returns the rules that the alerts concern, as if they were jobs whose ids are the names. */
+/**
+ * Returns the rules that the alerts concern, as if they were jobs. The rules' names serve as ids.
+ */
 export function alertedRules(alerts: readonly Alert[]): AlertedJobs {
   const names = alerts.map(({ jobId: rule }) => rule);
   const [rule = null, ...others] = names;

@@ -23,9 +23,7 @@ import { post, type WebhookParts } from "./webhook.ts";
 const TICK_MS = 1000;
 /** Interval for checking lags and rules, which can exceed their limits without an event. */
 const SILENT_MS = 5000;
-/**
- * Time that is added to the request timeout. The sum is the length of a node's turn as the sender.
- */
+/** The request timeout plus this time is the length of a node's turn as the sender of alerts. */
 const TURN_MS_MORE = 10_000;
 const PAUSE_MS = { min: 1000, max: 5 * 60_000 };
 /** Age after which an unsent alert is dropped. */
@@ -169,8 +167,8 @@ export class AlertSender implements Service {
   }
 
   /**
-   * Returns the names of the jobs. Also returns the first job in the format of the job list,
-   * without secrets.
+   * Returns the names of the jobs that the alerts concern, and the first of these jobs in the
+   * format of the job list, without secrets.
    */
   async #jobsOf(alerts: readonly Alert[]): Promise<AlertedJobs> {
     const { jobs } = this.#parts;

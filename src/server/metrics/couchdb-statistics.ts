@@ -13,7 +13,7 @@ export interface FixedStatistic {
   readonly prometheus?: { readonly name: string; readonly label: string };
 }
 
-/** CouchDB's descriptions of counters, by path. */
+/** Counters that Tandem does not count, with CouchDB's descriptions, by path. */
 const COUNTED_ELSEWHERE: Readonly<Record<string, string>> = {
   "couchdb.auth_cache_hits": "number of authentication cache hits",
   "couchdb.auth_cache_misses": "number of authentication cache misses",

@@ -23,7 +23,7 @@ export interface GaugeRow {
 }
 
 export interface GaugeSample {
-  /** Values of the gauge's labels, in order. No two samples of a gauge have the same values. */
+  /** Values of the gauge's labels, in order. They are unique among the samples of a gauge. */
   readonly labels: readonly string[];
   readonly value: number;
 }
@@ -32,7 +32,10 @@ export interface GaugeSample {
 const FAILING_PAIRS_MAX = 50;
 /** Maximum number of values of a tag that have their own samples. */
 export const TAG_VALUES_MAX = 100;
-/** Label value for the hosts, and the values of a tag, that have no samples of their own. */
+/**
+ * Label value that stands for all hosts without their own samples, or for all values of a tag
+ * without their own samples.
+ */
 const OTHER = "other";
 /** Label value for a local database, and for failures without a server. */
 const NO_HOST = "none";

@@ -188,8 +188,8 @@ interface MetricsParts {
 }
 
 /**
- * Statistics that are shown even before their first event, such as requests by method and by
- * status.
+ * Statistics that are shown with the value 0 before their first event. These include requests by
+ * method and by status.
  */
 const NEVER_MISSING: readonly FixedStatistic[] = [
   ...FIXED_STATISTICS,

@@ -41,7 +41,9 @@ export class KeyFollower {
     }
   }
 
-  /** Reads the record once, and uses its sealing key if the key has changed. */
+  /**
+   * Reads the key record once. If its sealing key differs from the current one, uses the new one.
+   */
   async follow(): Promise<void> {
     const record = await this.#kv.read(readKeyRecord);
     if (record === undefined || record.sealingId === this.#ring.sealingId) return;

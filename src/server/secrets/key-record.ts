@@ -30,7 +30,9 @@ export function writeKeyRecord(tx: Transaction, { sealingId, inUse }: KeyRecord)
   tx.set(KEY_RECORD_KEY, utf8Encode(JSON.stringify({ format: FORMAT, sealingId, inUse })));
 }
 
-/** Returns a watch that fires when the sealing key changes, or when a key is no longer needed. */
+/**
+ * Returns a watch that fires when the sealing key changes, or when an old key is no longer needed.
+ */
 export function watchKeyRecord(tx: Transaction): Watch {
   return tx.watch(KEY_RECORD_KEY);
 }

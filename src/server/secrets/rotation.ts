@@ -30,7 +30,7 @@ const PAGE_ROWS_MAX = 200;
 /** Maximum number of documents and jobs resealed concurrently, each in its own transactions. */
 const AT_ONCE_MAX = 16;
 /**
- * Time to wait until all nodes use the new key. Longer than a node needs to notice the change and
+ * Time to wait until all nodes use the new key: longer than a node needs to notice the change and
  * to finish its last transaction with the old key.
  */
 const NODES_FOLLOW_MS = 2 * FOLLOW_INTERVAL_MS + 5_000;
@@ -149,8 +149,8 @@ export class Rotation {
   }
 
   /**
-   * Returns the id of the next sealing key: a newer key of the source, the key of an interrupted
-   * rotation, or a new key.
+   * Returns the id of the next sealing key: the newest key in the ring if it is not the sealing key
+   * yet, the key of an interrupted rotation, or a key created here.
    */
   #targetId({ sealingId, inUse }: KeyRecord): string {
     const { runtime, ring, source, isSharedStore } = this.#parts;

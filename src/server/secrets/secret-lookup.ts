@@ -25,8 +25,7 @@ type Found = ReturnType<SecretLookup>;
 
 /**
  * Returns a function that resolves secret references. `released` lists the permitted references; a
- * final `*` is a wildcard. Jobs may use each of `identities`, but only for the servers of that
- * identity.
+ * final `*` is a wildcard. Jobs are allowed to use all `identities`, each only for its own servers.
  */
 export function secretLookup(
   environment: Readonly<Record<string, string | undefined>>,

@@ -6,7 +6,7 @@ import { compilePattern, PatternError, parseTtl } from "../../protocol/index.ts"
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
 const SECTION = "couch_auto_purge_plugin";
-/** Section with regular expressions. Users choose its keys. */
+/** Section whose values are regular expressions. Its keys are arbitrary. */
 export const SKIPPED_DATABASES_SECTION = `${SECTION}.skip_dbs`;
 const ENABLED = { section: "couch_scanner_plugins", key: SECTION };
 
@@ -36,8 +36,8 @@ export const AUTO_PURGE_SETTINGS = {
 
 export interface AutoPurgeSettings extends Values<typeof AUTO_PURGE_SETTINGS> {
   /**
-   * Whether the database is skipped, because a pattern of `[couch_auto_purge_plugin.skip_dbs]`
-   * matches its name or is invalid.
+   * Whether the database is skipped. This is the case if a pattern of
+   * `[couch_auto_purge_plugin.skip_dbs]` matches its name, or if any of these patterns is invalid.
    */
   readonly skips: (database: string) => boolean;
   /** Registers a function that is called after `isEnabled` has changed. */

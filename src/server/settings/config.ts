@@ -363,7 +363,10 @@ export function readConfig(options: ServeOptions, given: Environment): ServerCon
   return config;
 }
 
-/** Throws a ConfigError if every client that can reach the address would be an administrator. */
+/**
+ * Throws a ConfigError if other machines can reach the address and there is no administrator. In
+ * this case, every client would have the rights of an administrator.
+ */
 export function checkBindAddress({ bindAddress, configuration }: ServerConfig): void {
   if (isLoopback(bindAddress) || configuration.section("admins").size > 0) return;
   throw new ConfigError(
@@ -398,8 +401,8 @@ function openKeys(
     isLasting: store !== "memory",
   });
   const ring = new KeyRing({ random, readKeys: () => readKeys(source) });
-  // References and identities are not read from `local.ini` either. A server administrator can
-  // change that file, but need not be an administrator of the machine.
+  // Like the key file, references and identities are not read from `local.ini`. A server
+  // administrator can change that file, but need not be an administrator of the machine.
   const released = SECRET_REFERENCES.read(file.get("secrets")?.get("references"));
   const files = [
     source.kind === "file" ? source.path : undefined,

@@ -415,8 +415,8 @@ function checkWritable(section: string, key: string, text: string): void {
   if (!isReadAsWritten("section", "key", text.trim())) {
     throw new ConfigError("Invalid configuration value");
   }
-  // A key that contains an equals sign can be read back only if ` = ` follows the key. With an
-  // empty value, the space after the equals sign is lost.
+  // A key that contains an equals sign cannot have an empty value: the line would be read back with
+  // a different key.
   if (!isReadAsWritten(section, key, text.trim())) {
     throw new ConfigError("Invalid configuration key");
   }

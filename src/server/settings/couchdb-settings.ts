@@ -1,8 +1,7 @@
 /**
- * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. Settings
- * that this program supports do have an effect, even if their whole section is listed. If an
- * ineffective setting is set, a warning names it (`settings-advice.ts`). All other settings of
- * CouchDB are supported under the same name.
+ * CouchDB's settings (`default.ini` of 3.5) that have no effect here, with the reasons. If such a
+ * setting is set, a warning names it (`settings-advice.ts`). All other settings of CouchDB are
+ * supported under the same name. They have an effect even if the list contains their whole section.
  *
  * The reasons are part of the code, because a warning, the dashboard and `tandem config` show them
  * to operators who migrate from CouchDB. The list in docs/configuration.md is generated from them.
@@ -22,8 +21,9 @@ export interface IneffectiveSettings {
 const NO_SHARDS = "databases have no shards";
 
 /**
- * Reasons, each with the settings that it applies to. Keys follow the section and a colon; without
- * keys, the whole section is meant. A final `*` matches all sections with this prefix.
+ * Settings without effect by reason, in the form `SECTION: KEY KEY; SECTION`. A section without
+ * keys stands for all its keys. A section with a final `*` stands for all sections with this
+ * prefix.
  */
 const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   [

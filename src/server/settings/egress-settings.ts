@@ -1,5 +1,6 @@
 /**
- * The servers to which replications are allowed to connect, and the addresses that they connect to.
+ * The servers to which replications are allowed to connect, and the addresses used for these
+ * servers.
  */
 import {
   type ConnectTo,
@@ -55,7 +56,7 @@ export function connectTo(texts: SettingTexts): () => readonly ConnectTo[] {
   );
 }
 
-/** Memoizes `make` for the last texts. */
+/** Memoizes `make` for the most recently read texts. */
 function derived<T>(
   read: () => readonly (string | undefined)[],
   make: (texts: readonly (string | undefined)[]) => T,

@@ -16,8 +16,8 @@ export function nearestName(misspelt: string, names: Iterable<string>): string |
 }
 
 /**
- * Returns the number of typing errors that turn one text into the other: an extra, missing or wrong
- * letter, or two swapped letters (optimal string alignment distance).
+ * Returns the smallest number of typing errors that turn one text into the other: an extra, missing
+ * or wrong letter, or two swapped letters (optimal string alignment distance).
  */
 function slipCount(left: string, right: string): number {
   let beforeLast: number[] = [];

@@ -5,7 +5,7 @@
 
 export interface PasswordRequirement {
   readonly pattern: RegExp;
-  /** Message for a password that does not match the pattern; may be empty. */
+  /** Message for a password that does not match the pattern. The message can be empty. */
   readonly reason: string;
 }
 

@@ -3,7 +3,7 @@ import { PSEUDO_RANDOM_FUNCTIONS } from "../passwords.ts";
 import { type PasswordRequirement, parseRequirements } from "./password-requirements.ts";
 import { liveSettings, type SettingTexts, sectionOf, type Values } from "./settings.ts";
 
-/** Upper bound of the iterations, and CouchDB's default of `max_iterations`. */
+/** Upper bound of the iterations. Equal to CouchDB's default of `max_iterations`. */
 const ITERATIONS_MAX = 1_000_000_000;
 
 const { choice, integer, parsed } = sectionOf("chttpd_auth", { former: "couch_httpd_auth" });

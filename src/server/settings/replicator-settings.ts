@@ -156,9 +156,8 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
     meaning: "time limit for a complete request, except `_changes`",
   }),
   /**
-   * Whether `session` is the first plugin. The plugins are tried in order, but only the first one
-   * matters: `noop` sends the password with each request, and `session` does the same if the server
-   * has no sessions.
+   * Whether `session` is the first plugin. Only the first plugin matters: `noop` sends the password
+   * with each request, and `session` falls back to this if the server has no sessions.
    */
   usesSessions: parsed("auth_plugins", {
     default: CLIENT_DEFAULT.usesSessions,
@@ -257,11 +256,11 @@ const PRIORITY_COEFFICIENT = coefficient("priority_coeff", 0.98, {
   meaning: "no effect",
 });
 
-/** An alias of a setting, used if the setting itself is not set. */
+/** An alias of a setting, read if the setting itself is not set. */
 interface OtherName {
   readonly name: Setting<number>;
   readonly of: Setting<number>;
-  /** Number by which a value of the setting is multiplied to get the alias's value. Default: 1. */
+  /** Number of units of the alias that make up one unit of the setting. Default: 1. */
   readonly perUnit?: number;
 }
 

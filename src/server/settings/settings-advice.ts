@@ -13,8 +13,8 @@ import type { Place } from "./settings.ts";
 
 /**
  * Traces an event for each setting that is set but has no effect, and again whenever that setting
- * changes. Also traces changes of `fileSettings`, because these settings are read only from the
- * file.
+ * changes. Also traces changes of `fileSettings`: they have no effect, because these settings are
+ * read only from the file.
  */
 export function announceIneffectiveSettings(
   configuration: Configuration,

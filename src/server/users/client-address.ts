@@ -6,18 +6,17 @@ const FORWARDED_FOR = "x-forwarded-for";
 
 export interface ProxySettings {
   readonly trustedProxies: BlockList;
-  /** Header in which the proxies send the client's address, in lower case. */
+  /** Lower-case name of the header in which the proxies send the client's address. */
   readonly peerHeader: string | undefined;
 }
 
 /**
- * Returns the client's address. An address in `peerHeader` takes precedence; if trusted proxies are
- * configured, the header is read only in requests that come from one of them.
+ * Returns the client's address. An address in `peerHeader` takes precedence. If trusted proxies are
+ * configured, this header is read only in requests that come from one of them.
  *
- * Without that header, returns the peer's address, unless the peer is a trusted proxy. For a
- * trusted proxy, returns the last address in `X-Forwarded-For` that does not belong to a trusted
- * proxy. Each proxy appends the address of its peer to `X-Forwarded-For`, so earlier addresses may
- * be forged.
+ * Without such an address, the client is the peer or, if the peer is a trusted proxy, the last
+ * address in `X-Forwarded-For` that does not belong to a trusted proxy. Each proxy appends the
+ * address of its peer to `X-Forwarded-For`, so earlier addresses might be forged.
  */
 export function clientAddress(
   { peer, headers }: Pick<ApiRequest, "peer" | "headers">,

@@ -1,7 +1,7 @@
 /**
- * Protection against DNS rebinding. If the name `evil.example` suddenly resolves to this machine,
- * pages from that name can send requests to this server. However, the `Host` header of these
- * requests is still `evil.example`.
+ * Protection against DNS rebinding. An attacker can make the name `evil.example` resolve to this
+ * machine, so that pages from that name can send requests to this server. Such a request is
+ * rejected because its `Host` header is still `evil.example`.
  */
 import { BlockList } from "node:net";
 import type { ApiRequest } from "../../api/index.ts";
@@ -12,8 +12,9 @@ LOOPBACK.addAddress("::1", "ipv6");
 LOOPBACK.addSubnet("::ffff:127.0.0.0", 104, "ipv6");
 
 /**
- * Whether the client used a loopback address or `localhost` as the host. A host that a proxy
- * forwards is checked too. HTTP/1.0 clients, which are not browsers, may omit the host.
+ * Whether the client used a loopback address or `localhost` as the host. A host forwarded by a
+ * proxy must be one of these, too. A request without a host is accepted: only HTTP/1.0 clients,
+ * which are not browsers, omit it.
  */
 export function asksLoopbackHost({ headers }: Pick<ApiRequest, "headers">): boolean {
   const hosts = [headers.get("host"), headers.get("x-forwarded-host")].flatMap(

@@ -14,7 +14,7 @@ import {
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
 import type { Configuration } from "../settings/configuration.ts";
 
-/** Limits of the stored record. If there are more secrets, the newest ones are kept. */
+/** Maximum number of secrets in the stored record. If there are more, the newest ones are kept. */
 const SECRET_COUNT_MAX = 8;
 const SECRET_LENGTH_MAX = 4_096;
 

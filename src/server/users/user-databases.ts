@@ -169,7 +169,7 @@ function withName(names: readonly unknown[], userName: string): readonly unknown
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Applies `change` to the names of the database's administrators, and to those of its members.
+ * Applies `change` to the list of administrators' names and to the list of members' names.
  * Everything else in the security object is kept.
  */
 async function changeSecurity(

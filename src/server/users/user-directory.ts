@@ -73,9 +73,11 @@ export class UserDirectory {
 
   /**
    * Returns the current rights of a user of this directory, or `undefined` for an unknown name.
-   * Throws like `find`. A server without administrators does not authenticate its clients. It
-   * resolves `null`, which stands for any client, to an administrator, and an unknown name to a
-   * user without roles.
+   * Throws like `find`.
+   *
+   * A server without administrators does not authenticate its clients. On such a server, `null`
+   * stands for any client and gets the rights of an administrator, and an unknown name gets the
+   * rights of a user without roles.
    */
   async resolve(userName: string | null): Promise<SecuritySubject | undefined> {
     const admins = this.#parts.configuration.section("admins");

@@ -24,8 +24,8 @@ type Members = Readonly<Record<string, unknown>>;
 
 /**
  * Replaces passwords by hashes. Computes one hash at a time, so that a request never occupies more
- * than one place in the queue for hashing. Throws a ProtocolError 400 for a password that is not
- * permitted, and 403 for one that is not a string.
+ * than one place in the queue for hashing. Throws a ProtocolError: 400 for a password that is not
+ * permitted, 403 for one that is not a string.
  */
 export async function hashPasswords(
   edits: readonly DocumentEdit[],

@@ -74,9 +74,10 @@ function hasName(id: string, { userName }: SecuritySubject): boolean {
 }
 
 /**
- * Returns the reason why an edit is forbidden because of a conflict, or `undefined` if it is not.
- * Only administrators may cause or change a conflict. Only server administrators may delete a leaf
- * of a conflict, because the roles and password of the next winner then take effect.
+ * Returns the reason why an edit is forbidden because of a conflict, or `undefined` if the edit is
+ * allowed. Only administrators are allowed to cause or change a conflict. Only server
+ * administrators are allowed to delete a leaf of a conflict, because the roles and password of the
+ * next winner then take effect.
  */
 function conflictFault(
   edit: DocumentEdit,
@@ -208,7 +209,8 @@ function roleFault(
 ): string | undefined {
   const added = roles as readonly string[];
   if (old === undefined) return added.length > 0 ? "Only _admin may set roles" : undefined;
-  // Anonymous users, and users identified by a token or a proxy, own no document.
+  // Anonymous users have no user document. A user identified by a token or a proxy does not own the
+  // user document of the same name.
   if (vouchedBy !== undefined || userName !== name) {
     return "You may only update your own user document.";
   }

@@ -140,8 +140,8 @@ test("an eventsource feed writes an event per update", async () => {
 test("concurrent writers to one database do not conflict, and their update rows are reduced to one", async () => {
   const { ask } = await openFilms();
   const rowCount = async () => (await ask("GET /_db_updates")).json.results.length;
-  // Writers remove superseded rows at random. A round rarely leaves a superseded row, so the rounds
-  // repeat until one remains.
+  // Writers remove superseded rows at random. A round rarely leaves a superseded row, so it is
+  // repeated until there is such a row.
   for (let round = 0; round < 20 && (await rowCount()) <= 2; round++) {
     const write = (n: number) => ask(`PUT /films/${round}-${n}`, { body: {} });
     await Promise.all(Array.from({ length: 20 }, (_, n) => write(n)));

@@ -231,7 +231,7 @@ describe("an index", () => {
     const first = await find(api, query);
     expect(first.ids).toEqual(["d18", "d28", "d38", "d19"]);
     expect(first.warning).toBeUndefined();
-    // Deletes the document named by the bookmark.
+    // Delete the document named by the bookmark.
     const { json } = await api.ask("GET /films/d19");
     await api.ask(`DELETE /films/d19?rev=${json._rev}`);
     const second = await find(api, { ...query, bookmark: first.bookmark });

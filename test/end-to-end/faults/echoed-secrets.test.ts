@@ -125,7 +125,10 @@ async function ask(method: string, path: string, body?: unknown) {
 
 const KINDS = [...Object.keys(ECHOES), "changes", "documents", ...SEQUENCES];
 
-/** Returns endpoints by the form of their credentials. `kind` is how the server echoes requests. */
+/**
+ * Returns one endpoint for each form of credentials, by name of the form. `kind` selects how the
+ * server echoes requests.
+ */
 function endpoints(kind: string): Record<string, unknown> {
   const url = `http://${origin}/${kind}/db`;
   return {

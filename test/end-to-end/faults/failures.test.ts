@@ -136,7 +136,7 @@ test("the failure list names exactly the 7 of 10,000 documents that were refused
     [415, 1],
   ]);
 
-  // While the cause persists, a retry reports the failure.
+  // The cause persists, so each retry fails again.
   const inVain = await here.call("POST", `${path}/_retry`, {});
   expect(inVain).toEqual({ status: 200, body: { ok: true, tried: 7, total_rows: 7 } });
   const { body: again } = await here.call("GET", path);
@@ -268,7 +268,7 @@ test.each(["hold", "crash"])("a job with the policy %s never skips a document", 
   );
   const { body: changes } = await here.call("GET", `/${database}/_changes`);
   expect(changes.results.map(({ id }: { id: string }) => id)).toEqual(["good", "bad"]);
-  // The checkpoint can already include `good`, but not `bad`.
+  // The checkpoint can be past `good`, but must not be past `bad`.
   if (policy === "hold") expect(job.info.checkpointed_source_seq).not.toBe(changes.last_seq);
   else expect(job.info.error).toMatch(/document_failed: 1-.* of bad: forbidden: closed/);
   gate.isClosed = false;

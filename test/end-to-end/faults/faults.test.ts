@@ -31,7 +31,8 @@ const ROUNDS = 3;
 describe.each(["pulled", "pushed"])("%s through faults", (way) => {
   test.each([
     ["films", sampleLines("films").slice(0, 600), {}],
-    // The flags of the countries are so small that bulk reads would need only a few requests.
+    // Read individually, because the flags of the countries are so small that bulk reads would need
+    // only a few requests.
     ["countries", sampleLines("countries").slice(0, 60), { use_bulk_get: false }],
   ])("%s arrive complete", async (name, lines, options) => {
     const database = `${name}-${way}`;

@@ -273,8 +273,7 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
     side: "source",
     intercept: (id) => async (request, forward) => {
       if (request.path.includes(`/${id}/note`)) return BROKEN;
-      // With this Accept header, the response is the same as from a server that does not support
-      // multipart.
+      // This Accept header makes the server respond like one that does not support multipart.
       if (!request.path.includes("open_revs")) return forward(request);
       return forward({ ...request, headers: { ...request.headers, accept: "application/json" } });
     },

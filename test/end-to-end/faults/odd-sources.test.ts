@@ -58,9 +58,11 @@ const HISTORIES = {
 
 interface Part {
   readonly attachment: Readonly<Record<string, unknown>>;
-  /** Headers and bytes of three parts: the document, its attachment, and the enclosing part. */
+  /** Coding of the part with the document. */
   readonly document?: Coded;
+  /** Coding of the part with the attachment. */
   readonly content: Coded;
+  /** Coding of the part that encloses the other two. */
   readonly whole?: Coded;
   readonly listed?: string;
 }

@@ -15,8 +15,8 @@ beforeAll(async () => {
   [here, there] = await Promise.all([
     processes.openHere({
       environment: { TANDEM_LOG_LEVEL: "debug" },
-      // An interval in which the node does not renew a session before the server has forgotten it.
-      // On a slow machine, the default interval is too short for this.
+      // The interval is long, so that the session is not renewed before the server has forgotten
+      // it. The default interval can elapse on a slow machine.
       ini: "[replicator]\nsession_min_update_interval = 3600\n",
     }),
     processes.openHere({ environment: { COUCHDB_USER: "jan", COUCHDB_PASSWORD: PASSWORD } }),

@@ -96,7 +96,7 @@ test("a list that filters by name or server ends with exit code 1 if no job matc
   });
   const { code, output } = await list(...unknown, "--json");
   expect([code, JSON.parse(output).jobs]).toEqual([1, []]);
-  // The exit code is 0, because an empty list of jobs in a bad state is good news.
+  // The exit code is 0, because it is good news that no job is in a bad state.
   const stalled = await list("--stalled", "--no-left-behind");
   expect(stalled).toMatchObject({ code: 0, output: "no jobs match --no-left-behind --stalled\n" });
   expect(await list("--source", "a")).toMatchObject({ code: 0 });
@@ -131,7 +131,8 @@ test("settings and errors fit into the width of the output", async () => {
   };
   const settings = await lines("config", "list");
   expect(settings).toContain("[replicator]");
-  // A word is not broken, so that it can be copied.
+  // Whether a line should have been wrapped. A single long word is not wrapped, so that it can be
+  // copied.
   const isBroken = (line: string) => line.length > 60 && line.trim().includes(" ");
   expect(settings.filter(isBroken)).toEqual([]);
   const error = await lines("jobs", "pause", "--failing", "--why", "x".repeat(2_000), "--yes");
@@ -336,8 +337,8 @@ test("job events are shown as they occur, even after the server was temporarily 
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   const errors = createInterface({ input: child.stderr })[Symbol.asyncIterator]();
   const decide = (command: string) => ask("POST", `/_tandem/jobs/_replicator%2Ffollow/_${command}`);
-  // Skips the events of the running job: its stops and starts occur in any order relative to the
-  // awaited changes.
+  // Resolves when `change` is reported. Skips other events of the running job, because its stops
+  // and starts can be reported before or after `change`.
   const reported = async (change: string): Promise<void> => {
     const { value, done } = await lines.next();
     expect(done, "the command goes on").toBe(false);

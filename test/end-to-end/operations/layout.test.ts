@@ -1,4 +1,4 @@
-/** An older program does not change a store written by a newer one. */
+/** A store written by a newer program is not changed by an older one. */
 import { once } from "node:events";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";

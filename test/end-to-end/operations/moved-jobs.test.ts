@@ -1,4 +1,4 @@
-/** A replication that a CouchDB of any version began resumes on a node from the checkpoint. */
+/** A replication begun by any version of CouchDB resumes on a node from the checkpoint. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { parseReplication, replicationId } from "../../../src/replicator/index.ts";

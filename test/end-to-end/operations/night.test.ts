@@ -1,6 +1,6 @@
 /**
- * An incident at night: jobs fail in eighteen ways, next to healthy jobs. The failing jobs are
- * found with their causes and reported in groups. One command fixes each group.
+ * An incident at night: jobs fail in eighteen ways, while other jobs are healthy. The causes of the
+ * failures are found, and the failing jobs are reported in groups. One command fixes each group.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -332,7 +332,7 @@ async function atPeer(method: string, path: string, body?: unknown, user = ADMIN
   return { status: response.status, body: await response.json() };
 }
 
-/** Makes a user of this server a member of a database. */
+/** Adds the user `name` to the members of a database. */
 function openTo(database: string, name: string): Promise<unknown> {
   const members = { names: [name], roles: [] };
   return atPeer("PUT", `/${database}/_security`, { members });
@@ -473,8 +473,8 @@ test("every failing job is found with its cause, and one command fixes each grou
 });
 
 /**
- * Fixes the cause of a fault. Then fixes the group with one command, which must find exactly the
- * jobs of the group.
+ * Removes the cause of a fault. Then runs the one command for the group of failing jobs, which must
+ * find exactly these jobs.
  */
 async function fix(fault: Fault): Promise<void> {
   await fault.heal();

@@ -82,7 +82,7 @@ test("the commands of docs/per-user-databases.md create, show and repair the job
   await node.call("PUT", "/tenants%2F_replicator");
   expect((await node.call("POST", "/tenants%2F_replicator/_bulk_docs", body)).status).toBe(201);
   await onceParked("database=tenants/_replicator", 1);
-  // The source of the additional job also matches the rule.
+  // The source of the job in `tenants/_replicator` also matches the rule.
   await onceParked("rule=users", COUNT + 1);
   for (const output of await run(own)) expect(output).not.toBe("");
 

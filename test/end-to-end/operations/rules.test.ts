@@ -1,7 +1,7 @@
 /**
- * Rules between servers, with every command of docs/whole-servers.md. In the meantime, databases
- * are created and deleted, security objects change, and nodes are killed. `TANDEM_DATABASES=500`
- * runs a larger test.
+ * Rules between servers, with every command of docs/whole-servers.md. Meanwhile, databases are
+ * created and deleted, security objects change, and nodes are killed. `TANDEM_DATABASES=500` runs a
+ * larger test.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -173,8 +173,8 @@ test("verify reports each of several differing databases, and verify --repair re
   );
   expect(output).toContain("shop-gone: only at the target");
   const repaired = await tandem(["verify", ...chosen, "--repair"]);
-  // Missing databases are created and filled. The security object of an existing database is not
-  // changed.
+  // Missing databases are created and filled. The remaining difference is the security object of a
+  // database that already existed: it is not changed.
   expect(repaired.output).toContain("3 databases compared: 1 differs");
   expect((await ask(target, "GET", "/shop-c/first")).body).toMatchObject({ of: "shop-c" });
   const copied = { databases: 3, docs_written: 0 };

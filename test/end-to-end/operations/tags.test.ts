@@ -123,7 +123,7 @@ test("a rule passes its tags to its jobs, and changes them without a restart", a
     () => ask("GET", "/_tandem/jobs?tag=team:ops"),
     ({ body }) => body.jobs.length === 1,
   );
-  // The history shows the start of the run later than the job's state does.
+  // The start of a run appears in the job's history after it appears in the job's state.
   const { body: before } = await once("a", (job) => startsOf(job).length === 2, "copies");
   expect((await ask("GET", "/_tandem/rules/copies")).body.tags).toEqual({ team: "ops" });
   await ask("PUT", "/_tandem/rules/copies", { ...rule, tags: { team: "dev" } });

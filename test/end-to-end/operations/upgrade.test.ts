@@ -62,8 +62,8 @@ onSharedStores((openStore) => {
   }
 
   /**
-   * Returns the jobs once `passes` accepts all of them. Repeats the request only after some events
-   * of the remaining jobs, because a response about all jobs is expensive.
+   * Returns the jobs once `passes` accepts all of them. Waits for several events between two
+   * requests, because a response about all jobs is expensive.
    */
   async function allOnce(passes: (job: DocumentView) => boolean): Promise<readonly DocumentView[]> {
     for (;;) {
@@ -106,7 +106,7 @@ onSharedStores((openStore) => {
     }
   }
 
-  /** Checks the length of pauses by the timestamps in the jobs' histories. */
+  /** Checks by the timestamps in the jobs' histories that pauses are short. */
   async function expectShortPauses(): Promise<void> {
     const { body } = await ask("GET", `/_scheduler/jobs?limit=${JOB_COUNT}`);
     const pauses = (body.jobs as readonly JobView[]).flatMap(({ history }) => {

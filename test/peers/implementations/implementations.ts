@@ -97,7 +97,7 @@ function couchDb2(): Intercept {
   });
 }
 
-/** Number of requests of a class between two requests that exceed the limit. */
+/** Number of accepted requests of a class between two requests that exceed the limit. */
 const RATE = 5;
 
 /**
@@ -204,7 +204,9 @@ async function numberedChanges(
   return json(200, { results, last_seq: String(changes.last) });
 }
 
-/** Converts a bulk read's response to multipart/mixed, the only format of Sync Gateway. */
+/**
+ * Converts a bulk read's response to multipart/mixed, the only format that Sync Gateway supports.
+ */
 function inParts(answer: ProxiedAnswer): ProxiedAnswer {
   if (answer.status !== 200) return answer;
   const { results } = parsed(answer) as {
@@ -224,7 +226,8 @@ interface Written {
 
 /**
  * Writes documents, except those with ids that Sync Gateway reserves. The response has a row for
- * each document. CouchDB would omit the rows of written documents if `new_edits` is false.
+ * each document. If `new_edits` is false, CouchDB's response would have no rows for documents that
+ * were written.
  */
 async function written(request: ProxiedRequest, forward: Forward): Promise<ProxiedAnswer> {
   const { docs, ...rest } = parsed(request) as Written;

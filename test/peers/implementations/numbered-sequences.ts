@@ -10,7 +10,7 @@ interface ChangesAnswer {
 
 /** Update sequences of one database. A sequence's number is its place in the changes feed. */
 export class NumberedSequences {
-  /** The sequence with the number 1 is the first. */
+  /** The sequence with the number 1 has the index 0. */
   readonly #sequences: string[] = [];
 
   /** Assigns numbers to all changes so far, and returns the last number. */

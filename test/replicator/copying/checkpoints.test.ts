@@ -103,7 +103,10 @@ test("a run that has lost its job writes no checkpoint, even if it has copied do
   expect(await localsOf(far)).toEqual([]);
 });
 
-/** Returns a function that wraps a runtime, so that sleeps of these durations end immediately. */
+/**
+ * Returns a function that wraps a runtime. In the wrapped runtime, sleeps of the durations
+ * `durationsMs` end immediately.
+ */
 const hurried =
   (...durationsMs: readonly number[]) =>
   (system: Runtime): Runtime => {

@@ -23,7 +23,10 @@ type Step =
       /** Index of the leaf to edit. */
       readonly leaf: number;
       readonly deleted: boolean;
-      /** Content of the document. The same edit in two databases creates the same revision. */
+      /**
+       * Content of the document. Edits with the same content create the same revision in two
+       * databases.
+       */
       readonly n: number;
     }
   | { readonly kind: "replicate"; readonly source: number; readonly target: number };
@@ -88,8 +91,8 @@ async function edit(node: Node, models: readonly Model[], step: Step): Promise<v
   const leaves = leavesOf(model)[id] ?? [];
   const [winner] = leaves;
   const isGone = winner !== undefined && model.get(id)?.get(winner)?.deleted === true;
-  // A deleted document is not deleted again. An edit re-creates it with its tombstone as the
-  // parent.
+  // Deleting a deleted document changes nothing. Any other edit re-creates the document with the
+  // tombstone as the parent.
   if (isGone && deleted) return;
   const parent = isGone ? winner : leaves[step.leaf % Math.max(1, leaves.length)];
   const outcome = await node.kv.transact(async (tx) => {

@@ -163,7 +163,7 @@ describe("a reference to a node's secret", () => {
 describe("an identity", () => {
   const INI = "/tokens/couch https://couch.example https://*.b.example:6984 http://127.0.0.1:5984";
 
-  /** Looks up an identity whose file has this content. */
+  /** Looks up an identity. `content` is the content of its file. */
   const found = (url: string, isDirect = true, content = "token\n") =>
     withDirectory(async (directory) => {
       const file = join(directory, "token");

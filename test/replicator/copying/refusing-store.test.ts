@@ -33,7 +33,7 @@ test("a job stores the reason of its failure once the store accepts writes, and 
   await until("replication.copied");
   names.length = 0;
   isFull = true;
-  // The store refuses a few times to record the end of the run.
+  // The store rejects the first three attempts to record the end of the run.
   const finish = vi.spyOn(jobs, "finish");
   for (let times = 0; times < 3; times++) finish.mockRejectedValueOnce(FULL);
   await node.put("films", "b", {});

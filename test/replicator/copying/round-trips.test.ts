@@ -346,7 +346,8 @@ test.each(
     const distant = await openDistant(server);
     await distant.replicate();
     await distant.put("a", more(IDS));
-    // The run has read the checkpoint from the old database. The new database answers `GET /db`.
+    // Re-creates the database after the run has read the checkpoint from it. The new database
+    // answers `GET /db`.
     distant.before.set(`GET /${name}/`, async () => {
       await distant.world.time.sleep(1);
       await distant.remake(name);

@@ -73,7 +73,7 @@ test("the feed of a cluster that encodes the same sequence differently each time
       return responseOf(await server.serve(request));
     }
     feedCount++;
-    // If the run polled without pauses, this loop would never end.
+    // If the run polls without pauses, this ends the polling, so that the test can fail.
     if (feedCount > 1_000) await world.time.sleep(Number.POSITIVE_INFINITY, request.signal);
     const last_seq = `5-g1AAAA${feedCount}`;
     const bytes = new TextEncoder().encode(JSON.stringify({ results: [], last_seq, pending: 0 }));

@@ -17,8 +17,8 @@ import { ADMIN } from "../../support/open-node.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 
 /**
- * Number of other jobs. With this many jobs on a node, the statistics of each job are stored every
- * five seconds.
+ * Number of jobs besides the one under test. With this many jobs on a node, the statistics of each
+ * job are stored every five seconds.
  */
 const OTHERS_COUNT = 500;
 const DOCUMENT_COUNT = 400;
@@ -106,7 +106,7 @@ async function openBusyNode(othersCount = OTHERS_COUNT, writeMs = WRITE_MS) {
     const ready = () => writes.length >= count;
     expect(await world.time.run(world.time.nowMs + 60_000, ready)).toBe(true);
   };
-  /** Checks that no write is in progress, and that the target receives no more writes. */
+  /** Checks that no write is in progress, and that no further write follows. */
   const rests = async (): Promise<void> => {
     const { length } = writes;
     const nowMs = world.time.nowMs;

@@ -37,7 +37,7 @@ test("a continuous job is charged to its group while it runs", async () => {
     const standing = await node.jobs.groups.standing(tx, REPLICATION_JOB_TYPE, job?.group ?? "");
     return usageSec(standing, clock.nowMs() / 1000);
   });
-  // The last prepayment might not have been made yet, and usage decays slightly.
+  // The last prepayment of run time might not have been charged yet, and usage decays slightly.
   expect(used).toBeGreaterThan(RUN_SEC * 0.75);
   expect(used).toBeLessThan(RUN_SEC + 15);
 });

@@ -23,8 +23,8 @@ test("one node cleans up for all nodes, and another node takes over when the fir
   // In a new store, the first clean-up is due after one interval.
   await world.time.run(world.time.nowMs + INTERVAL_MS - 1000);
   expect(sum()).toBe(0);
-  // Each check can be up to a second late and then delays the next check. One or two of the
-  // clean-ups can therefore be missing.
+  // Each check can be up to a second late, which also delays all later checks. After twenty
+  // intervals, one or two clean-ups can therefore be missing.
   await world.time.run(world.time.nowMs + 20 * INTERVAL_MS);
   expect(sum()).toBeLessThanOrEqual(20);
   expect(sum()).toBeGreaterThanOrEqual(18);

@@ -122,7 +122,7 @@ test("if two users request the same replication concurrently, both requests comp
   const found = async (userName: string | null) =>
     (await world.until(replicator.find(replicationId, { userName })))?.jobId;
   expect([await found("joe"), await found("ann"), await found("eve")]).toEqual([joes, anns, anns]);
-  // When the job that owned the replication is gone, the replication id refers to the other job.
+  // Cancels the job that owned the replication. The replication id then refers to the other job.
   await world.until(replicator.commands.cancel(anns, { userName: null }));
   expect([await found("joe"), await found("ann")]).toEqual([joes, joes]);
   await node.stop();

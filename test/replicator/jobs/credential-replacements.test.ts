@@ -271,8 +271,8 @@ describe("the jobs of other users", () => {
         }),
       );
     /**
-     * Returns the result for each document's job after the user `ops` has replaced the credentials
-     * of all jobs.
+     * Replaces the credentials of all jobs, as the user `ops`. Returns the result for the job of
+     * each document.
      */
     const replaceAll = async (members: object = {}) => {
       await world.time.run(world.time.nowMs + 20_000);

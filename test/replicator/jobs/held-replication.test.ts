@@ -45,7 +45,7 @@ let store: RacedStore;
 let job: HeldReplication;
 /** Accepts the next due job, and returns it. */
 let accept: () => Promise<HeldReplication>;
-/** The same job. Its parts report that its database has been deleted. */
+/** The same job as `job`, with parts that report that the job's database has been deleted. */
 let doomed: HeldReplication;
 
 beforeEach(async () => {

@@ -181,8 +181,8 @@ test("deleting a _replicator database ends all of its jobs, including running jo
   }
   await node.event("replication.started", ({ jobId }) => jobId !== other);
   await node.kv.transact((tx) => node.databases.remove(tx, "x/_replicator"));
-  // The count includes only jobs that the deletion removed itself. Jobs that a node accepted in the
-  // meantime have removed themselves.
+  // The count does not include jobs that a node accepted in the meantime, because such jobs remove
+  // themselves.
   const { removedCount } = await node.event("replication.database-removed");
   expect(removedCount).toBeLessThanOrEqual(120);
   const left: string[] = [];

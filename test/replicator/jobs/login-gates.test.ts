@@ -7,7 +7,7 @@ import { parseReplacement } from "../../../src/replicator/index.ts";
 import { World } from "../../simulation/kernel/world.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 
-/** CouchDB's default threshold and lifetime for `[chttpd_auth_lockout]`. */
+/** CouchDB's defaults for `[chttpd_auth_lockout]`. */
 const THRESHOLD = 5;
 const LIFETIME_MS = 300_000;
 const RIGHT = "right-password";
@@ -106,10 +106,7 @@ async function openCluster(hasSessions: boolean) {
   };
 }
 
-/**
- * Returns the largest number of failures within any period as long as the lifetime of a lockout
- * counter.
- */
+/** Returns the largest number of failures in any period of `LIFETIME_MS`. */
 function mostFailures(failures: readonly number[]): number {
   const counts = failures.map(
     (first) => failures.filter((time) => time >= first && time < first + LIFETIME_MS).length,

@@ -215,7 +215,7 @@ test("the number of conflicting revisions and the length of revisions of a repli
   const refused = { kind: "rejected", reason: expect.stringContaining("50 conflicting") };
   expect(await write(leaf(50))).toMatchObject(refused);
   expect(await write(leaf(50), ADMIN)).toMatchObject(refused);
-  // Extending a leaf adds no leaf. Deleting a leaf makes room for another one.
+  // Extending a leaf adds no leaf. A deleted leaf does not count, so there is room for another.
   const following = { start: 3, hashes: [hash(90), hash(0)] };
   expect(await write({ body, revisions: following })).toMatchObject({ kind: "written" });
   const deletion = { start: 3, hashes: [hash(91), hash(1)] };

@@ -38,7 +38,10 @@ const accept = () =>
     return acceptance.held[0] as HeldJob;
   });
 
-/** Starts the owner's run. Ends the run in this state, unless the state is `running`. */
+/**
+ * Starts the owner's run. Unless `state` is `running`, also ends the run, so that the job gets this
+ * state.
+ */
 async function bringOwnerTo(state: ReplicationState | "parked"): Promise<void> {
   const held = await accept();
   const data = { ...(await node.kv.read((tx) => node.jobs.get(tx, held)))?.data, state };

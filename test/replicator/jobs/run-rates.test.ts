@@ -92,8 +92,8 @@ test("the hour includes the counts of all processes, even stopped ones, and drop
   expect(rows).toHaveLength(60);
   expect(rows[0]?.counts).toBeUndefined();
 
-  // After a minute, the counts belong to the previous minute. After an hour, they are dropped and
-  // removed from the store.
+  // After a minute, the counts belong to the previous minute. After an hour, the clean-up removes
+  // them from the store.
   await world.time.run(world.time.nowMs + 60_000);
   expect((await hour()).at(-2)).toMatchObject({ counts: counts(5, 3, 111) });
   await world.time.run(world.time.nowMs + 3_600_000);

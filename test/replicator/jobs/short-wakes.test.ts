@@ -76,8 +76,8 @@ async function openParked(
   /** Request whose next response is lost after the server has executed the request. */
   let lost: string | undefined;
   /**
-   * Write whose response was lost. If the write is repeated, the server responds with a conflict,
-   * as CouchDB does.
+   * Write (method and path) whose response was lost. If the write is repeated, the server responds
+   * with a conflict, as CouchDB does.
    */
   let written: string | undefined;
   const unknown = new Set<string>();
@@ -144,12 +144,12 @@ async function openParked(
       await world.until(write);
     },
     /**
-     * Writes a document to the source. Returns the requests to the servers until the job is parked
-     * again.
+     * Writes a document to the source. Returns the requests that the servers receive until the job
+     * is parked again.
      */
     async wake(name: string): Promise<readonly string[]> {
-      // Sessions are renewed after nine tenths of their lifetime. Here, the watcher's requests
-      // renew the session.
+      // Sessions are renewed after nine tenths of their lifetime. During this minute, the watcher's
+      // requests renew the session if necessary.
       await world.time.run(world.time.nowMs + 60_000);
       asked.splice(0);
       await node.put("a", name, {});
@@ -191,7 +191,7 @@ async function openParked(
 const count = (asked: readonly string[], request: string): number =>
   asked.filter((each) => each === request).length;
 
-/** Requests that copy one changed document, sorted. */
+/** Sorted list of the requests that copy one changed document. */
 const FOR_ONE_CHANGE = [
   "GET /a/_changes",
   "GET /a/_local/ID",
@@ -203,7 +203,7 @@ const FOR_ONE_CHANGE = [
   "PUT /b/_local/ID",
 ];
 
-/** Requests that copy one changed document between two Tandem servers, sorted. */
+/** Sorted list of the requests that copy one changed document between two Tandem servers. */
 const FOR_ONE_CHANGE_OF_TANDEMS = [
   "GET /a/_changes",
   "POST /a/_bulk_get",
@@ -563,7 +563,7 @@ test.each([COUCHDB, TANDEM])(
     await node.putTogether("a", ["second", "third"]);
     await node.onceParked();
     expect(await node.has("b", "third")).toBe(true);
-    // Restores a backup of the target, which lacks the third document and has the previous
+    // Restores the target from a backup. The backup lacks the third document, and has the previous
     // checkpoint of the same session.
     await node.remake("b");
     await world.until(
@@ -586,7 +586,8 @@ test("a run that starts again and reads all changes has only one entry in the hi
   let writes = 0;
   const slow = async (): Promise<void> => {
     node.before.set("POST /b/_bulk_docs", slow);
-    // After the first checkpoint, the server refuses the second write once.
+    // The first checkpoint is written before the second write. The server refuses the second write
+    // once.
     if (++writes === 2) {
       await world.time.sleep(5000);
       node.refuse("POST /b/_bulk_docs");

@@ -64,7 +64,8 @@ test("retry requests are merged, and become a request for the whole list if they
   const ask = (request: string, ids?: readonly string[]) =>
     kv.transact((tx) => lists.askRetry(tx, BASE_ID, { request, ids }));
   const asked = () => kv.read((tx) => lists.retryRequest(tx, BASE_ID));
-  // A scheduled retry of the whole list does not make a later request apply to the whole list.
+  // A retry of the whole list is already scheduled. A later request must still apply only to its
+  // own documents.
   await ask("scheduled");
   await ask("first", ["a"]);
   expect(await asked()).toEqual({ request: "first", ids: ["a"] });
@@ -177,7 +178,7 @@ test("a removed job's failure list is kept until it expires, and a new run after
     return (await node.kv.read((tx) => lists.page(tx, baseId, { limit: 10 }))).entries.length;
   };
   expect(await listed(await run())).toBe(1);
-  // Removes the job, and creates it again before its failure list is deleted.
+  // Removes the job. The next run creates the job again before its failure list is deleted.
   await node.cleanUp.removeOldTransients();
   const again = await run();
   await node.cleanUp.once();

@@ -130,7 +130,7 @@ test("old events are deleted once the log has been thinned up to them", async ()
   await kv.transact((tx) => log.thin(tx, 2500));
   expect(await kv.transact((tx) => log.forget(tx, 1500, NO_LIMIT))).toBe(false);
   expect(await past()).toEqual(["b crashed", "c crashed"]);
-  // The log has not been thinned up to the last event.
+  // The event of `c` is kept, because the log has been thinned only up to 2500.
   await kv.transact((tx) => log.forget(tx, 9000, NO_LIMIT));
   expect(await past()).toEqual(["c crashed"]);
 });

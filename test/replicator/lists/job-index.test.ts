@@ -37,8 +37,8 @@ function open() {
 const ONE = { limit: 1 };
 
 /**
- * Folds this many pending events into the index. The fold is executed by one node, by two nodes
- * concurrently, or by a node that dies before its commit.
+ * Folds `eventCount` pending events into the index: on one node, on two nodes concurrently, or on a
+ * node that dies before its commit.
  */
 interface Fold {
   readonly folds: "one" | "two" | "dying";

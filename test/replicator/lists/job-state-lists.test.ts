@@ -63,8 +63,8 @@ async function add(
 }
 
 /**
- * Adds this many jobs with all outcomes. One job in nine is running. Returns the shown states by
- * job id.
+ * Adds `count` jobs, which cover all outcomes. One job in nine is running. Returns the shown states
+ * by job id.
  */
 async function addJobs(count: number): Promise<Map<string, ReplicationState>> {
   const { kv, jobs } = node;

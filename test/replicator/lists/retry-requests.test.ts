@@ -37,7 +37,8 @@ test("a caller waits for the later request that contains its documents", async (
   };
   const first = await ask("one");
   const second = await ask("other");
-  // The first caller's watch has fired as well, and it has read the later request.
+  // After some turns of the event loop, the first caller's watch has fired as well, and this caller
+  // has read the later request.
   for (let turn = 0; turn < 10; turn++) {
     await new Promise((resolve) => setImmediate(resolve));
     await requestOf();

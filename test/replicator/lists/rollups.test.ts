@@ -188,7 +188,7 @@ test("a dead process is replaced only by a process of the same node that started
   expect(await dead()).toEqual(["a", "b", "sibling"]);
   await died("elsewhere", 100, 110, "other");
   expect(await dead()).toEqual(["a", "b", "sibling", "elsewhere"]);
-  // A successor that has also died still replaces one process.
+  // A process that replaces a dead one can itself be dead. It replaces only one process.
   await died("restarted", 65, 90);
   expect(await dead()).toEqual(["b", "sibling", "restarted", "elsewhere"]);
   await died("again", 95, 100);

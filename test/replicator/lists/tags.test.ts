@@ -83,7 +83,7 @@ test("repeating a request with other tags changes only the tags of the job", asy
   const id = await addJob("a", { team: "billing" });
   await fail(id, "one.example");
   const before = (await node.replicator.find(id))?.data;
-  // The job has ended its run, so that only `_replicate` starts it again.
+  // The job's run has ended, so that only `_replicate` starts the job again.
   await change(id, { ...jobOutcome("pending") });
   expect(await addJob("a", { team: "sales", env: "prod" })).toBe(id);
   const after = (await node.replicator.find(id))?.data;

@@ -95,8 +95,7 @@ test("a failing job is reported in one signed message without secrets, and the m
   expect(headers["x-tandem-signature"]).toBe(`sha256=${expected}`);
   expect(Math.abs(Date.parse(body.sent) - Date.now())).toBeLessThan(600_000);
   expect(text).not.toContain("hunter2");
-  // The job crashes again, but no further message reports it: the next message is about another
-  // job.
+  // The job crashes again. No message reports this crash: the next message is about another job.
   const tries = () => announced.filter(({ name }) => name === "replication.crashed").length;
   const before = tries();
   await until(() => (tries() > before ? true : undefined));

@@ -72,7 +72,7 @@ test("a command for many jobs continues after its response, and can be undone as
   expect(running.done).toBeLessThan(MANY);
   const undoing = await world.ask(`POST /_tandem/commands/${id}/_undo`);
   expect([undoing.status, undoing.json.error]).toEqual([409, "conflict"]);
-  // Each job is processed only once, even if two nodes continue the command concurrently.
+  // Two nodes continue the command concurrently. Each job must be processed only once.
   const { bulk } = node.replicator;
   await Promise.all([bulk.finish(id, NEVER), bulk.finish(id, NEVER)]);
   const ended = (await world.ask(`GET /_tandem/commands/${id}`)).json;

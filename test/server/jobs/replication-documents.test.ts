@@ -1,5 +1,5 @@
 /**
- * Access to `_replicator` databases of a whole node. Behaves like CouchDB 3.5 unless stated
+ * Access to the `_replicator` databases of a node. Behaves like CouchDB 3.5 unless stated
  * otherwise.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";

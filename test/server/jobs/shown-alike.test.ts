@@ -43,7 +43,7 @@ const STABLE_MEMBERS = [
 // biome-ignore lint/suspicious/noExplicitAny: JSON of the server
 type Row = any;
 
-/** The server that the command line uses: the API of the world under comparison. */
+/** The API that `server` serves to the command line. */
 let served: OpenApi;
 const server = createServer(async ({ method, url }, response) => {
   const { status, text } = await served.ask(`${method} ${url}`);
@@ -158,8 +158,8 @@ async function compare({ api, follower, checkProofs }: World): Promise<void> {
 }
 
 /**
- * Compares all views at this moment, except the view of a client that follows the event feed. This
- * client cannot know that a job was accepted, because no event reports it.
+ * Compares what all views show at this moment. Omits clients that follow the event feed: they
+ * cannot know that a job was accepted, because no event reports it.
  */
 async function compareNow(api: OpenApi): Promise<readonly Row[]> {
   const { jobs: rows, total_rows: total } = (await api.ask("GET /_tandem/jobs")).json;

@@ -1,7 +1,6 @@
 /**
- * Users who are identified by a token or a proxy, and have the same name as a user in the
- * directory. Their jobs have the roles in the token or from the proxy, and none of the directory
- * user's rights.
+ * Users who are identified by a token or a proxy, and whose names also exist in the user directory.
+ * Their jobs have the roles given by the token or proxy, and none of the directory user's rights.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,7 +18,7 @@ const JOE = password("joe", "pw");
 let server: RunningServer;
 /** A server without administrators. */
 let party: RunningServer;
-/** Documents whose jobs have ended a run. `tell` is called when the next run ends. */
+/** Documents whose jobs have ended a run. `tell` is called each time a run ends. */
 const ended = new Set<string | undefined>();
 let tell = (): void => {};
 

@@ -71,7 +71,10 @@ async function signUp(roles: readonly string[] = []): Promise<string> {
   return (await ask("PUT", path(), ROOT, body)).json.rev;
 }
 
-/** Writes a sibling of the first revision, as a replication writes it. */
+/**
+ * Writes a sibling of the document's first revision as the user `as`, in the way a replication
+ * does.
+ */
 async function graft(as: string | undefined, changed: object, generation = 1, hash = "0") {
   const { _rev, ...body } = (await ask("GET", path(), ROOT)).json;
   const _revisions = { start: generation, ids: [hash.repeat(32)] };

@@ -290,7 +290,8 @@ test("wrong passwords sent through a trusted proxy lock out only the client that
     for (let count = 0; count < 6; count++) await logIn("192.0.2.1", "wrong");
     expect((await logIn("192.0.2.1", "pw")).status).toBe(403);
     expect((await logIn("192.0.2.2", "pw")).status).toBe(200);
-    // An IPv6 user typically controls a whole /64 network.
+    // Failures are counted per /64 network, because an IPv6 user typically controls a whole network
+    // of this size.
     for (let count = 0; count < 6; count++) await logIn(`2001:db8::${count}:1`, "wrong");
     expect((await logIn("2001:db8::ffff:1", "pw")).status).toBe(403);
     expect((await logIn("2001:db8:0:1::1", "pw")).status).toBe(200);
@@ -408,7 +409,7 @@ describe("passwords", () => {
     await ask("DELETE", "/_node/_local/_config/chttpd_auth/password_regexp", { as: ROOT });
   });
 
-  /** Creates a user, and changes the password settings afterwards. Returns the user's document. */
+  /** Creates a user before a change of the password settings. Returns the user's document. */
   async function signUpBefore(): Promise<Record<string, unknown>> {
     await configure("iterations", "20");
     await signUp({ extra: "kept" });
@@ -603,7 +604,7 @@ describe("sessions", () => {
     expect(cookieOf(cookie)).not.toBe(cookieOf(planted.cookie));
     const session = await ask("GET", "/_session", { headers: { Cookie: cookieOf(cookie) } });
     expect(session.json.userCtx.name).toBe(name);
-    // A login with a wrong password does not continue the session of the cookie either.
+    // A login with a wrong password does not extend the session of the cookie sent with it.
     const wrong = await ask("POST", "/_session", { headers, body: { name, password: "no" } });
     expect([wrong.status, cookieOf(wrong.cookie)]).toEqual([401, "AuthSession="]);
     const unknown = {

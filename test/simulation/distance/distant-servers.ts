@@ -15,8 +15,8 @@ export const SOURCE_URL = "http://source.test/films";
 export const TARGET_URL = "http://target.test/films";
 
 /**
- * Processor time per request, row, read and write. A processor reads about 65,000 small documents
- * per second, or writes 25,000.
+ * Processor time in milliseconds per request, per row, per document read, and per document written.
+ * A processor reads about 65,000 small documents per second, or writes 25,000.
  */
 const REQUEST_MS = 0.2;
 const ROW_MS = 0.002;

@@ -31,9 +31,7 @@ export class Faults {
     this.#pauseMsMax = random.between(2000, 8000);
   }
 
-  /**
-   * Starts faults until this time. Each started fault ends by itself, or when everything is healed.
-   */
+  /** Starts faults until `untilMs`. Each fault ends by itself, or when all faults are healed. */
   schedule(untilMs: number): void {
     const { time } = this.#world;
     const random = this.#random;

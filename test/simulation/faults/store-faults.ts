@@ -1,4 +1,4 @@
-/** Faults of the store that all nodes share. */
+/** Faults of the store, which all nodes share. */
 import type { World } from "../kernel/world.ts";
 import type { Fault } from "./faults.ts";
 

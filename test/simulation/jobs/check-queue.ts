@@ -80,8 +80,8 @@ export async function checkQueue(
     }
   }
 
-  // Compares the stored rows with the expected rows.
   const always = Number.MAX_SAFE_INTEGER;
+  // Ranges of the stored rows, which are compared with the expected rows.
   const ranges = [
     ...[...queues.values()].flatMap((queue) => [
       keys.pending.rangeUntil({ queue, scheduledAtSec: always }),
@@ -98,7 +98,7 @@ export async function checkQueue(
   for (const range of ranges) {
     for await (const { key } of tx.getRange(range)) see(key);
   }
-  // A worker's range also contains its jobs of other types.
+  // A worker's range also contains its jobs of other types, which are skipped.
   for (const range of await heldRanges(tx, jobs, keys, facts)) {
     for await (const { key } of tx.getRange(range))
       if (keys.held.unpack(key).type === type) see(key);

@@ -12,7 +12,8 @@ export interface JobsKnobs {
   /** Maximum number of jobs per acceptance. */
   readonly acceptCountMax: number;
   /**
-   * Maximum time to wait for new jobs. Afterwards, a worker polls for jobs that have become due.
+   * Maximum time for which a worker waits for a notification of new jobs. The worker then checks
+   * for jobs that have become due.
    */
   readonly idleMs: number;
   /** Maximum number of bytes per page. Default: pages have the requested size. */
@@ -24,7 +25,7 @@ export interface JobsKnobs {
 }
 
 export function drawKnobs(random: SeededRandom): JobsKnobs {
-  // With many groups, some become empty.
+  // With twelve groups, some groups become empty.
   const named = random.pick([[], ["a", "b", "c"], [..."abcdefghijkl"]]);
   const labelSets = random.pick([[[]], [[]], [[], ["x"], ["y"], ["x", "y"]]]);
   return {
@@ -43,7 +44,7 @@ export function drawKnobs(random: SeededRandom): JobsKnobs {
     idleMs: random.pick([200, 2000]),
     pageBytesMax: random.pick([undefined, undefined, 1, 200]),
     labelSets,
-    // Earlier versions do not run while the format of the store has labels.
+    // Earlier versions do not run on a store whose format has labels.
     olderRatio: labelSets.length > 1 ? 0 : random.pick([0, 0, 0.5]),
   };
 }

@@ -1,7 +1,7 @@
 /**
- * Operations on jobs in commit order. Each transaction adds rows that its commit stamps. The ledger
- * reads only keys that the queue reads, because additional conflicts would hide faults. `replay`
- * checks the ledger.
+ * Operations on jobs in commit order. Each transaction adds rows with the versionstamp of its
+ * commit. The ledger reads only keys that the queue also reads, because additional conflicts would
+ * hide faults. `replay` checks the ledger.
  */
 import type { HeldJob, JobData, JobName, Jobs, Labels } from "../../../src/jobs/index.ts";
 import { jobKeys } from "../../../src/jobs/job-keys.ts";

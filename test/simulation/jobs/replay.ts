@@ -29,8 +29,8 @@ interface ModelJob {
 export interface ReplayOptions {
   readonly types: readonly JobType[];
   /**
-   * Time without faults before a node accepts a job. If the node also has no fault afterwards, it
-   * must keep the job.
+   * If a node had no fault for this time before it accepted a job, and has had none since, it must
+   * not have lost the job.
    */
   readonly calmMs: number;
 }
@@ -128,7 +128,7 @@ class Replay {
     return { state: "running", data, dueAtSec, labels, holding: { lock, node, atMs } };
   }
 
-  /** Checks that a worker that lost a job has had a fault. */
+  /** Checks that a worker lost its job because of a fault. */
   #checkLoss(
     id: string,
     { holding }: ModelJob,
@@ -161,8 +161,8 @@ function requested(
 }
 
 /**
- * Returns the due time of a job that was returned to the queue because its worker was lost. The job
- * is due now at the latest, unless it was resubmitted.
+ * Returns the due time of a job that was returned to the queue because its worker was lost. A
+ * resubmitted job keeps its due time. Any other job is due now, or earlier if it already was.
  */
 function dueAfterLoss({ isResubmitted, dueAtSec }: ModelJob, nowSec: number): number {
   return isResubmitted ? dueAtSec : Math.min(dueAtSec, nowSec);

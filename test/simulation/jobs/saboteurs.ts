@@ -6,7 +6,7 @@ import { decodeFacts, encodeWaiting } from "../../../src/jobs/job-record.ts";
 import type { Subspace, Transaction, Versionstamp } from "../../../src/kv/index.ts";
 import { withRecords } from "./older-jobs.ts";
 
-/** Lets every former worker of a job write while any worker holds the job. */
+/** Accepts a write of a job's former worker while another worker holds the job. */
 export class CarelessJobs extends Jobs {
   readonly #keys: JobKeys;
 

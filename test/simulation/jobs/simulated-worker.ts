@@ -110,7 +110,7 @@ export class SimulatedWorker {
       } catch (error) {
         if (errorCode(error) === "JOBS_WORKER_EXPELLED") throw error;
         if (errorCode(error) !== "KV_UNKNOWN_COMMIT" && !over.aborted) throw error;
-        // Jobs that were accepted despite the error are found later, because they send no
+        // If jobs were accepted despite the error, they are found later, because they send no
         // heartbeats.
       }
     }

@@ -109,7 +109,8 @@ export class SimulatedNode {
   }
 
   /**
-   * Returns the connection to a server. A fault of this connection is not a reason to lose a job.
+   * Returns the connection to a server. A node must not lose a job because of a fault of this
+   * connection.
    */
   linkTo(host: string): Link {
     const link = this.#links.get(host) ?? new Link();
@@ -195,8 +196,8 @@ export class SimulatedNode {
 
   #engine(): Engine {
     const { time, storage } = this.#world;
-    // The clock of the store. The engine sleeps before it takes a snapshot, and this sleep is the
-    // delay to the store.
+    // Clock of the store's engine. The engine sleeps before it takes a snapshot. This sleep
+    // simulates the network delay.
     const clock: Clock = {
       nowMs: () => EPOCH_MS + time.nowMs,
       monotonicMs: () => time.nowMs,
@@ -213,7 +214,8 @@ export class SimulatedNode {
   }
 
   /**
-   * Waits while a read request and its response travel. The node has no result before the response.
+   * Waits for the duration of a request and its response. The node has the result of a read only
+   * then.
    */
   #readWay(): Promise<void> {
     const { requests, answers } = this.store;
@@ -255,8 +257,8 @@ export class SimulatedNode {
   }
 
   /**
-   * Resolves if a request that was sent before the node crashed reaches the store. The request can
-   * arrive late.
+   * Resolves when the store receives a request that the node has sent. If the node has crashed, the
+   * request can arrive late or never.
    */
   async #survived(): Promise<void> {
     if (this.#afterCrash === "lost") await new Promise<never>(() => {});
@@ -285,8 +287,8 @@ export class SimulatedNode {
   }
 
   /**
-   * Waits for a change that the store announces. The announcement arrives like a response, so that
-   * a cut link delays it.
+   * Waits for a change that the store announces. A link that is cut for responses also delays this
+   * announcement.
    */
   async #heard(fired: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
     await fired;

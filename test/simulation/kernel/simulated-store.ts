@@ -1,5 +1,5 @@
 /**
- * The condition of the store that all nodes share. A full store refuses commits, and a slow store
+ * Condition of the store, which all nodes share. A full store refuses commits, and a slow store
  * delays each step.
  */
 import { KeyValueError, type MemoryStorage } from "../../../src/kv/index.ts";

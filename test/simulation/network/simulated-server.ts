@@ -16,9 +16,7 @@ import { SYNCHRONOUS_SANDBOX } from "./synchronous-sandbox.ts";
 export const SERVER_HOST = "server.test:5984";
 export const SERVER_URL = `http://${SERVER_HOST}`;
 
-/**
- * The server fails when documents with this name are read or written, until all faults are healed.
- */
+/** Requests that read or write documents with a matching name fail until all faults are healed. */
 const DAMAGED = /^damaged-/;
 
 export class SimulatedServer {

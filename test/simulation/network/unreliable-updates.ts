@@ -1,7 +1,7 @@
 /**
- * A server with unreliable updates. It changes `_db_updates` and `_dbs_info` in two ways. Unusual
- * but valid responses, and late or missing ones, still report each change to a watcher eventually.
- * False responses hide changes.
+ * A server with unreliable updates. It changes its responses to `_db_updates` and `_dbs_info` in
+ * two ways. Some responses are unusual, late or missing, but a watcher eventually learns of each
+ * change. Other responses are false and hide changes.
  */
 import type { FetchRequest } from "../../../src/http-client/index.ts";
 import type { SeededRandom } from "../kernel/seeded-random.ts";
@@ -72,8 +72,8 @@ export class UnreliableUpdates {
   async #updates(request: FetchRequest): Promise<Answer> {
     const url = new URL(request.url);
     const since = url.searchParams.get("since");
-    // A request with `since=now` gets the correct last sequence. A later sequence would mean that
-    // the server has lost rows, which is a different fault.
+    // A request with `since=now` gets the correct last sequence. A later sequence would simulate a
+    // server that has lost rows, which is a different fault.
     if (since === "now") return this.#serve(request);
     if (this.#strikes("place forgotten")) url.searchParams.set("since", "0");
     const answer = await this.#serve({ ...request, url: url.href });

@@ -44,8 +44,9 @@ export async function checkCheckpoints(
     const target = await openIfExists(tx, databases, link.target);
     if (source === undefined || target === undefined) continue;
     const listed = await readListed(tx, failureLists, link.baseId);
-    // A checkpoint counts only if both sides have it. A checkpoint on one side might refer to a
-    // deleted database.
+    // If a database was deleted, a checkpoint on the other side might refer to the deleted
+    // database. Such a checkpoint does not count, because a checkpoint is valid only if both sides
+    // have it.
     const sides = [
       ...(removed.has(link.target) ? [] : [source]),
       ...(removed.has(link.source) ? [] : [target]),
@@ -99,7 +100,7 @@ async function readListed(
   return new Set(entries.map(({ id, revision }) => `${id} ${revision}`));
 }
 
-/** Returns the changes up to `sequence` that the target lacks, by id and revision. */
+/** Returns the changes up to `sequence` that the target lacks, each as an id and a revision. */
 async function passedRevisions(
   tx: ReadTransaction,
   source: Database,

@@ -62,7 +62,7 @@ export class Client {
     });
   }
 
-  /** Calls `edit` in a transaction, and writes the edit that `edit` returns, if any. */
+  /** Calls `edit` in a transaction, and writes the result, if any. */
   async write(name: string, edit: Edit): Promise<void> {
     await this.#unless("STORE_DATABASE_NOT_FOUND", async (tx) => {
       const opened = await this.node.databases.open(tx, name);

@@ -24,8 +24,8 @@ const COPIES = Subspace.fromTuple(["copies"]);
 export const TWIN = "twin";
 
 /**
- * Recorded operations. `accept` is recorded at the start of a run, because a short run might cause
- * no other record. If two runs have the same replication, one of them ends without copying.
+ * Recorded operations. `accept` is recorded at the start of a run, because a short run might record
+ * nothing else.
  */
 type Operation = "accept" | "hold" | "copy";
 
@@ -52,8 +52,8 @@ export function recordHolds(jobs: Jobs, node: SimulatedNode): Jobs {
     async update(tx: Transaction, held: HeldJob, data?: JobData, request?: JobData) {
       const before = await jobs.get(tx, held);
       await update(tx, held, data, request);
-      // A job holds its target only once its run has started. If two jobs have the same
-      // replication, the second run ends without copying.
+      // A job holds its target only once its run has started: if another job has the same
+      // replication, the run ends without copying.
       const stored = { data: data ?? {}, request: request ?? before?.request };
       const { history, replication } = decodeJob(stored);
       const target = replication?.target;
@@ -76,9 +76,9 @@ export function recordCopies(node: SimulatedNode, databases: ReadonlySet<string>
 }
 
 /**
- * Checks that only one job writes into each database. A node that was paused can still send writes
- * that it began before another node accepted the job. A node that has had no fault since it
- * accepted the job must not send such writes.
+ * Checks that only one job at a time writes into each database. A node that was paused can still
+ * send writes that it began before another node accepted the job. A node without a fault since it
+ * accepted the job must not do so.
  */
 export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   const problems: string[] = [];
@@ -87,7 +87,7 @@ export async function checkCopies(tx: ReadTransaction): Promise<string[]> {
   for await (const { key, value } of tx.getRange(COPIES.range())) {
     const database = COPIES.unpack(key)[0] as string;
     const [operation, node, strikeCount] = unpackTuple(value) as [Operation, string, number];
-    // Copies after an acceptance might belong to the newly accepted run.
+    // After an acceptance, copies of the node might belong to the accepted run.
     if (operation === "accept") strikesWhenHeld.delete(`${database} ${node}`);
     else if (operation === "hold") {
       holders.set(database, node);

@@ -30,8 +30,8 @@ export class Fences {
       accept: async (...args: Parameters<Jobs["accept"]>) => {
         const accepted = await accept(...args);
         if (accepted.kind === "none-due" || args[1] !== REPLICATION_JOB_TYPE) return accepted;
-        // A short run writes nothing before it ends. The run has the same replication as the job's
-        // previous run.
+        // A short run writes nothing before it ends, so its replication is read when the job is
+        // accepted. It is the replication of the job's previous run.
         for (const job of accepted.jobs) {
           if (!isReadable(job)) continue;
           const baseId = baseIdOf(decodeJob(job).replicationId);
@@ -60,8 +60,8 @@ export class Fences {
     endpoints.open = (...address) => {
       const endpoint = open(...address);
       const write = endpoint.writeLocal.bind(endpoint);
-      // Number of verifications used for checkpoints: each verification permits one checkpoint per
-      // side.
+      // Number of verifications before the last checkpoint. The next checkpoint on this side
+      // requires a new verification.
       let servedCount = 0;
       endpoint.writeLocal = (baseId, ...rest) => {
         const askedCount = this.#askedCounts.get(baseId) ?? 0;

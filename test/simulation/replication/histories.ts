@@ -45,7 +45,8 @@ function historyProblem(
   if (job.state === "finished") {
     const expected = last.type === "stopped" ? "completed" : "failed";
     if (last.type !== "stopped" && last.type !== "crashed") return `ended with ${last.type}`;
-    // A failed job stays failed after a run that only delivered its failed documents.
+    // If the last run did not crash, the state can be `failed`: a failed job keeps its state after
+    // a run that only retried its failed documents.
     if (state !== expected && last.type === "crashed") return `is ${state}`;
     if ((state === "failed") !== (failure !== undefined)) return `${state} with ${failure?.error}`;
     return undefined;

@@ -24,7 +24,7 @@ export class Observations {
     listeners.push((name, fields = {}, node = "") => {
       this.count(name, 1);
       if (name === "fault") this.count(`fault: ${fields.name}`, 1);
-      // Counts documents that are on a failure list because the server failed.
+      // The document is on a failure list because the server failed.
       if (name === "replication.refused" && fields.status === 500) this.count("passed over", 1);
       if (name === "replication.crashed" || name === "replication.failed") {
         const jobId = String(fields.jobId);

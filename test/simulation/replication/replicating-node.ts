@@ -27,7 +27,7 @@ export interface ReplicatingNodeParts {
   readonly refusing: DatabaseHook;
   /** Databases into which at most one job may write at a time. */
   readonly targets: ReadonlySet<string>;
-  /** Changes the endpoints that the node uses, for example by sabotage. */
+  /** Modifies the node's endpoints, for example to inject faults. */
   readonly endpointsOver?: ((endpoints: Endpoints) => void) | undefined;
   readonly openJobs?: ((...parts: ConstructorParameters<typeof Jobs>) => Jobs) | undefined;
 }

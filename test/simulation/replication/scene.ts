@@ -20,7 +20,7 @@ export interface Scene {
   readonly removed: Set<string>;
 }
 
-/** The `_replicator` databases. The first one is never deleted. */
+/** The `_replicator` database that is never deleted. */
 export const JOBS_DATABASE = "_replicator";
 
 /** Returns the id of a replication's checkpoints. Does not support filter functions. */

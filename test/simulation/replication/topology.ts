@@ -59,8 +59,8 @@ export class Topology {
   }
 
   /**
-   * Databases that the workloads edit: all databases that are not targets or, if the replications
-   * form a ring, all databases.
+   * Databases that the workloads edit: those that are not targets. If the replications form a ring,
+   * these are all databases.
    */
   get edited(): readonly string[] {
     const targets = new Set(this.links.map(({ target }) => target));
@@ -70,8 +70,8 @@ export class Topology {
   }
 
   /**
-   * Returns whether no replication copies from the database. If such a database refuses a document,
-   * no other database lacks the document.
+   * Whether no replication copies from the database. If such a database refuses a document, the
+   * document is missing only there.
    */
   isSink(database: string): boolean {
     return !this.links.some(({ source }) => source === database);

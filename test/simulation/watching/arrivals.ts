@@ -10,7 +10,7 @@ export interface Patience {
    * Time limit for documents that are written during faults, counted from the end of the faults.
    */
   readonly healedMs: number;
-  /** Time limit for all other documents. */
+  /** Time limit for documents that are written while there are no faults. */
   readonly calmMs: number;
 }
 

@@ -3,9 +3,9 @@
  * of watchers: watchers die, and servers announce changes in unusual ways, late or not at all.
  * Databases are deleted and re-created, and clocks are changed.
  *
- * A server is either honest or lying. If it is honest, each change arrives within seconds, although
- * the audit of jobs, which finds changes that watchers missed, is hours away. If the server lies,
- * or after a target is lost, a change arrives within the audit interval.
+ * A server is either honest or lying. With an honest server, each change arrives within seconds,
+ * long before the audit of jobs, which finds changes that watchers missed. With a lying server, or
+ * after a target is lost, a change arrives within the audit interval.
  */
 import { setMaxListeners } from "node:events";
 import { JOB_TYPES } from "../../../src/replicator/index.ts";
@@ -50,7 +50,7 @@ const CALM_EDITS_MS = 40_000;
 const AUDIT_SEC_NEVER = 1_000_000;
 
 export interface WatchingClusterOptions {
-  /** Whether the server lies. By default, this is drawn from the seed. */
+  /** Whether the server sends false responses. By default, this is drawn from the seed. */
   readonly lies?: boolean;
   /** Whether the audit wakes no jobs, so that jobs stay parked until a watcher wakes them. */
   readonly neverAudits?: boolean;
@@ -86,8 +86,8 @@ class WatchingCluster {
   readonly #stopping = new AbortController();
   readonly #ended: Promise<unknown>[] = [];
   /**
-   * Targets that are local databases of the nodes. Only these are re-created, because a checkpoint
-   * for a target on the server might be written to a database that was just re-created.
+   * Targets that are local databases of the nodes. Only these are re-created: a checkpoint for a
+   * target on the server might reach the server just after the target was re-created.
    */
   readonly #ownTargets = new Set<string>();
   #documentCount = 0;
@@ -253,8 +253,8 @@ class WatchingCluster {
     while (time.nowMs < untilMs - POLL_MS) {
       const pair = random.pick(PAIRS);
       const pauseMs = Math.min(random.between(100, 8000), untilMs - time.nowMs - POLL_MS);
-      // When a run that is about to park writes its checkpoint, it has already queried its source
-      // for the last time, and its source is not watched yet.
+      // A change is easily missed when a run that is about to park writes its checkpoint: the run
+      // has queried its source for the last time, and the source is not watched yet.
       if (random.chance(0.5)) await this.#checkpoint(pair.source, pauseMs);
       else await time.sleep(pauseMs);
       const draw = random.ratio();

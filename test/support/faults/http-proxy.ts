@@ -112,7 +112,8 @@ async function ask(
   const hasBody = method !== "GET" && method !== "HEAD";
   const response = await fetch(serverUrl + path, {
     method,
-    // A body that the proxy decodes must not be forwarded with its Content-Encoding.
+    // Request a body without compression: `fetch` decodes a compressed body, but keeps its
+    // Content-Encoding header.
     headers: { "accept-encoding": "identity", ...Object.fromEntries(sent) },
     redirect: "manual",
     ...(hasBody ? { body: new Uint8Array(body) } : {}),
@@ -130,8 +131,8 @@ async function send(response: ServerResponse, answer: ProxiedAnswer): Promise<vo
   const body = Buffer.from(answer.body);
   response.writeHead(status, {
     ...headers,
-    // If a truncated body ends as if it were complete, the response must have no Content-Length.
-    // Otherwise the client would notice.
+    // A body that is cut but ends as if it were complete is sent without a Content-Length, because
+    // the length would reveal the cut.
     ...(cut?.how === "end" ? {} : { "content-length": String(body.length + lengthError) }),
   });
   if (cut === undefined && lengthError === 0) {

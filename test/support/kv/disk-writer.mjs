@@ -19,8 +19,8 @@ const engine = await openLmdbEngine({ runtime, directory });
 const kv = new KeyValueStore({ runtime, engine });
 
 /**
- * Executes the writes, and stores a description of them. A reader of the store can then repeat the
- * writes, and compare the results.
+ * Executes `operations` in a transaction, and stores a description of them. A reader of the store
+ * can thus repeat the operations, and compare the results.
  */
 async function carryOut({ id, operations, whenUnknown }) {
   try {

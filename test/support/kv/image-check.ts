@@ -20,7 +20,7 @@ interface LoggedTransaction {
   readonly operations: readonly Operation[];
 }
 
-/** Results of transactions that were known when the machine failed. */
+/** Results of transactions that were already known when the machine failed. */
 interface Promises {
   /** Numbers of transactions that must be present in the store. */
   readonly committed: ReadonlySet<number>;
@@ -35,8 +35,8 @@ export interface Inspection {
 }
 
 /**
- * Simulates a failure of the machine after each entry from `firstIndex` on, or after a sample of
- * these entries if `ratio` is below 1. Checks the resulting images.
+ * Simulates failures of the machine, and checks the resulting images. There is one failure after
+ * each entry from `firstIndex` on. If `ratio` is below 1, only a sample of these entries is used.
  */
 export async function inspect(
   recorded: RecordedDisk,
@@ -111,7 +111,7 @@ class ImageCheck {
     this.#reader?.kill();
   }
 
-  /** Returns the rows, unless the file has crashed the reader. */
+  /** Returns the reader's rows or error; undefined if the file has crashed the reader. */
   async #read(
     directory: string,
   ): Promise<{ readonly rows?: readonly Row[]; readonly error?: string } | undefined> {

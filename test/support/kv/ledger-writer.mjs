@@ -24,8 +24,8 @@ const paddedValue = (number, length) => {
 };
 
 /**
- * Increments the lane's number, which is stored in four keys, and the numbers in four keys that all
- * writers share.
+ * Increments the number of a lane, and the numbers in four random keys that all writers share. A
+ * lane stores its number in four keys.
  */
 async function write(lane) {
   const shared = new Set();

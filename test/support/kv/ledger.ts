@@ -1,10 +1,10 @@
 /**
- * Processes that write to one LMDB store concurrently, and the invariants of the result. Each
- * transaction increments its lane's number, which is stored in four keys, and the numbers in four
- * keys that all processes share. At any time:
+ * Processes that write to one LMDB store concurrently, and the invariants of the result. Each lane
+ * stores its number in four keys. Each transaction increments the number of its lane, and the
+ * numbers in four keys that all processes share. At any time:
  * - The four keys of a lane have the same number, which is at least the last acknowledged one.
  * - The sum of the shared numbers is four times the sum of the lanes' numbers. Otherwise an update
- *   is lost or partial.
+ * is lost or partial.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { createInterface } from "node:readline";

@@ -9,7 +9,8 @@ import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
 const ROW = Buffer.from("count");
 
 const database = openEnvironment(process.argv[2]);
-// Read transactions that stay open. A transaction that begins after a commit needs another slot.
+// Read transactions that stay open. If a transaction begins after a commit, it needs another reader
+// slot than the transactions before the commit.
 const kept = [database.useReadTransaction()];
 
 process.stdout.write("ready\n");

@@ -1,8 +1,10 @@
 /**
- * A process that acquires LMDB's lock and prints a line. It releases the lock once another process
- * waits for the lock, but does not wake that process: node lost-wake-up.mjs DIRECTORY. Runs built
- * code. The effect is as if a waiting thread had died after it was woken and before it tried to
- * acquire the lock: another thread still sleeps, but the mutex word lacks the flag for waiters.
+ * A process that acquires LMDB's lock and prints a line: node lost-wake-up.mjs DIRECTORY. Once
+ * another process waits for the lock, this process releases the lock without waking the other one.
+ * Runs built code.
+ *
+ * This simulates a waiting thread that dies after it was woken and before it acquires the lock:
+ * another thread still sleeps, but the mutex word lacks the flag for waiters.
  */
 import { openSync, readSync, writeSync } from "node:fs";
 import { join } from "node:path";
@@ -16,8 +18,8 @@ import { openEnvironment } from "../../../dist/host/lmdb/environment.js";
 const WAITERS = 0x8000_0000;
 
 /**
- * Number of checks after the flag is cleared. During this time, a thread that is not asleep yet
- * would set the flag again.
+ * Number of times that the mutex word is checked after the flag for waiters was cleared. A thread
+ * that does not sleep yet sets the flag again during these checks.
  */
 const QUIET_LOOKS = 10_000;
 

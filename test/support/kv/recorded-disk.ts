@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 const SOURCE = fileURLToPath(new URL("./disk-recorder.c", import.meta.url));
 const WRITER = fileURLToPath(new URL("./disk-writer.mjs", import.meta.url));
 
-/** Layout of `struct control`. */
+/** Size of `struct control`, and the offsets of its counters of faults. */
 const CONTROL_BYTES = 24;
 const FAULT_OFFSETS = { syncs: 4, rootWrites: 8, fullWrites: 12 };
 const KINDS = [
@@ -114,8 +114,8 @@ export class RecordedDisk {
   }
 
   /**
-   * Makes the next syncs, synchronous writes, or other writes fail. Each member is the number of
-   * operations that fail.
+   * Makes the next operations fail. `faults` contains the number of failures for each kind of
+   * operation.
    */
   fail(faults: Partial<Record<keyof typeof FAULT_OFFSETS, number>>): void {
     const file = openSync(this.#controlFile, "r+");

@@ -54,7 +54,7 @@ export interface ShellBlock {
   readonly whyNotRun: string | undefined;
 }
 
-/** Returns all pages that may have shell blocks, as paths relative to the project's root. */
+/** Returns all pages that can contain shell blocks, as paths relative to the project's root. */
 export function documentationPages(): readonly string[] {
   const docs = readdirSync(join(ROOT, "docs"), { recursive: true, encoding: "utf8" });
   return [

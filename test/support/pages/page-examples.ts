@@ -69,7 +69,7 @@ const VARYING_MEMBERS: ReadonlySet<string> = new Set([
   "lease_age_sec",
   // Test nodes have a longer lease, so that it does not expire on a busy machine.
   "lease_sec",
-  // The value belongs either to the first checkpoint of a run or to a later one.
+  // Sequence of the run's first checkpoint or of a later one, depending on the time of the request.
   "checkpointed_source_seq",
 ]);
 
@@ -98,8 +98,9 @@ export function withoutVarying(value: unknown, member = ""): unknown {
 }
 
 /**
- * Replaces varying strings. A run of spaces counts as one space, because columns of a table are as
- * wide as their values. Header lines end with CRLF in responses, and with LF on pages.
+ * Replaces strings that vary by placeholders. Several spaces are replaced by one, because columns
+ * of a table are as wide as their values. Header lines end with CRLF in responses, and with LF on
+ * pages.
  */
 export function textWithoutVarying(text: string): string {
   const named = VARYING_TEXTS.reduce(

@@ -1,9 +1,11 @@
 /**
- * Time limits of tests. A test or hook fails after too many ticks of the test process without an
- * event, too many ticks in one wait or in total, or too many polls. The error names everything that
- * the test waits for. If the process gets no CPU time, its tick is late and counts only once, so
- * that a busy machine does not shorten a wait. On two cores under five times their load, no test
- * needed more than 803 ticks, 255 of them without an event, or more than 271 polls.
+ * Time limits of tests, in ticks of the test process. A test or hook fails after too many ticks
+ * without an event, too many ticks in one wait or in total, or too many polls. The error names
+ * everything that the test waits for.
+ *
+ * If the process gets no CPU time, its tick is late and counts only once, so that a busy machine
+ * does not shorten a wait. On two cores under five times their load, no test needed more than 803
+ * ticks, 255 ticks without an event, or 271 polls.
  */
 import { subscribe } from "node:diagnostics_channel";
 
@@ -16,7 +18,10 @@ const FACTOR = Number(process.env.TEST_PATIENCE ?? 1);
 const LIMITS = { tickMs: 100, silentTicksMax: 1_000 * FACTOR, ticksMax: 1_200 * FACTOR };
 /** Maximum number of ticks of a whole test or hook. */
 export const TEST_TICKS_MAX = 2_400 * FACTOR;
-/** Maximum number of polls of one wait. Each poll follows an event. More polls indicate a loop. */
+/**
+ * Maximum number of polls in one wait. Each poll follows an event, so a higher number indicates a
+ * loop.
+ */
 const QUESTIONS_MAX = 5_000 * FACTOR;
 
 /**
@@ -116,7 +121,10 @@ export async function askUntil<T>(
   }: {
     readonly ask: () => Promise<T>;
     readonly passes: (answer: T) => boolean;
-    /** Called before each poll, so that no change is missed. */
+    /**
+     * Called before each poll. Returns a function that waits for the next change, so that a change
+     * during the poll is not missed.
+     */
     readonly changed: () => () => Promise<unknown>;
   },
   questionsMax = QUESTIONS_MAX,

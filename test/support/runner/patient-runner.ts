@@ -25,7 +25,10 @@ export default class PatientRunner extends TestRunner {
   }
 }
 
-/** Replaces each hook in a list. Vitest stores metadata on the function. */
+/**
+ * Replaces each hook in a list by a hook with a time limit. Keeps Vitest's metadata, which is
+ * stored on the hook function.
+ */
 function limitEach(hooks: Hook[], what: string): void {
   for (const [index, hook] of hooks.entries()) {
     hooks[index] = Object.assign(limited(what, hook), hook);

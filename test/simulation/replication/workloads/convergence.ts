@@ -35,7 +35,7 @@ export class Convergence implements Workload {
     const { client, random, topology } = this.#scene;
     for (const [number, { body }] of topology.links.entries()) {
       await client.put(JOBS_DATABASE, `job-${number}`, body);
-      // Adds a second job with the same replication. Only one of the two jobs may run.
+      // Adds a second job with the same replication. At most one of the two may run at a time.
       if (random.chance(0.5)) await client.put(JOBS_DATABASE, `${TWIN}-${number}`, body);
     }
   }

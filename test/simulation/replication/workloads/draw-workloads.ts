@@ -21,7 +21,7 @@ const OPTIONAL = {
 
 export type WorkloadName = keyof typeof OPTIONAL;
 
-/** Draws the workloads of a run. If `wanted` is set, it replaces the draw. */
+/** Draws the workloads of a run at random. If `wanted` is set, returns these workloads instead. */
 export function drawWorkloads(scene: Scene, wanted?: readonly WorkloadName[]): readonly Workload[] {
   const random = scene.random.fork("workloads");
   const names = Object.keys(OPTIONAL) as WorkloadName[];

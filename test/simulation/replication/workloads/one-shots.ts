@@ -1,7 +1,7 @@
 /**
  * One-shot replications, persistent and transient. Each replication ends, and has then copied the
- * documents that existed when it was requested. Documents that were changed after the request are
- * excepted, because a change may be after the run's upper bound.
+ * documents that existed when it was requested. Documents that were changed later are not checked,
+ * because their changes can be beyond the run's upper bound.
  */
 import { errorCode } from "../../../../src/base/index.ts";
 import type { ReadTransaction } from "../../../../src/kv/index.ts";
@@ -32,8 +32,8 @@ interface OneShot {
    */
   asked?: { readonly content: ReadonlySet<string>; readonly sequence: string };
   /**
-   * Whether a run was accepted since the pending run was requested. Otherwise, an announced end can
-   * belong to the previous run, because nodes announce the end of a run after they have stored it.
+   * Whether a run was accepted since the last request. Until then, an announced end can belong to
+   * the previous run, because nodes store the end of a run before they announce it.
    */
   hasRun: boolean;
   hasCompleted: boolean;
@@ -112,8 +112,8 @@ export class OneShots implements Workload {
   }
 
   /**
-   * Checks that a completed run has copied the documents that existed when the run was requested,
-   * or lists them as failed.
+   * Checks each completed run: the documents that existed when it was requested must have been
+   * copied, or be listed as failed.
    */
   async watch(tx: ReadTransaction): Promise<readonly string[]> {
     const problems: string[] = [];
@@ -178,7 +178,8 @@ export class OneShots implements Workload {
     const replication = parseReplication(body);
     oneShot.jobId = replicator.transientId(replication, USER);
     await replicator.start(replication, USER).catch((error: unknown) => {
-      // The store was unavailable, or the outcome is unknown. The request is repeated later.
+      // After an error of the store, which might be unavailable or unable to report the outcome,
+      // the request is repeated later.
       if (!errorCode(error)?.startsWith("KV_")) throw error;
     });
   }
@@ -186,8 +187,8 @@ export class OneShots implements Workload {
   async #isActive(tx: ReadTransaction, { source, target }: OneShot): Promise<boolean> {
     const { jobs } = this.#scene.observer;
     const { entries } = await jobs.list(tx, REPLICATION_JOB_TYPE, { limit: 1000 });
-    // Documents that were lost when a source was re-created stay on the failure list, and are
-    // requested repeatedly.
+    // If the source was re-created, its lost documents stay on the failure list and are requested
+    // repeatedly. The job is then not finished even after its run has ended.
     const endsWithList = this.#scene.removed.has(source);
     return entries.some((job) => {
       const { replication, state: outcome } = decodeJob(job);

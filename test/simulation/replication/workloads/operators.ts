@@ -45,9 +45,9 @@ export class Operators implements Workload {
     if (command === "resume") return commands.resume(job.id, { userName: OPERATOR });
     if (command === "retry") return commands.retry(job.id, { userName: OPERATOR });
     if (command === "cancel") return commands.cancel(job.id, { userName: OPERATOR });
-    // A start sequence must not skip changes. Everything up to the checkpoint has arrived, so the
-    // checkpoint's sequence is safe. The sequences of a re-created database start from the
-    // beginning.
+    // A start sequence must not skip changes. The checkpoint's sequence does not, because
+    // everything up to it has arrived. If a database was re-created, however, its sequences start
+    // from the beginning.
     const { checkpointedSequence } = decodeJob(job);
     const isReset = command === "reset" || this.#scene.removed.size > 0;
     return commands.startFrom(job.id, isReset ? 0 : checkpointedSequence, { userName: OPERATOR });

@@ -45,7 +45,10 @@ export class Removals implements Workload {
     }
   }
 
-  /** Removes the spare jobs once, because the run cannot end while they exist. */
+  /**
+   * Removes the spare jobs, if this has not been done yet. The simulation cannot end while they
+   * exist.
+   */
   async tend(): Promise<void> {
     if (!this.#isOver) await this.#scene.client.removeDatabase(SPARE_JOBS);
     this.#isOver = true;
