@@ -82,7 +82,9 @@ async function replicate(server, body) {
   if (history[0].docs_written !== DOCUMENTS) throw new Error(JSON.stringify(history[0]));
 }
 
-/** Opens a proxy in front of a server, which delays data by half a round trip in each direction. */
+/**
+ * Opens a proxy that forwards to a server and delays data by half a round trip in each direction.
+ */
 async function openWay(url, roundTripMs) {
   const { port } = new URL(url);
   const sockets = new Set();

@@ -181,7 +181,7 @@ describe("hooks", () => {
             if (winner.id.startsWith("log-") || winner.id === "b") return;
             const log = interactive(`log-${winner.id}`, undefined, { body: winner.body.text });
             await database.write(tx, log, context);
-            // The batch writes document `b` after this edit.
+            // The batch itself writes document `b` only after this edit.
             await database.write(
               tx,
               interactive("b", undefined, { body: '{"by":"hook"}' }),

@@ -46,8 +46,8 @@ export function isDocumentId(id: string): boolean {
 }
 
 /**
- * Returns a string that fits into a key and sorts like `text` among all valid ids and names. Longer
- * strings are truncated.
+ * Returns a string that fits into a key and sorts like `text` among all valid ids and names.
+ * Truncates a `text` that is too long for a key.
  */
 export function rangeBound(text: string): string {
   if (!exceedsKeyBytes(text, DOCUMENT_ID_BYTES_MAX)) return text;

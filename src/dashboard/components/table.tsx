@@ -20,7 +20,7 @@ export function Table({
 }: {
   label: string;
   columns: readonly Column[];
-  /** Handlers for interaction with the rows, if rows can move. */
+  /** Handlers that notice interaction with the rows. Absent if rows do not move. */
   hand?: Hand;
   /** The rows: a `th` with the title, and `Cell`s. */
   children: ComponentChildren;
