@@ -56,7 +56,7 @@ export function rangeBound(text: string): string {
   for (const character of text) {
     bound += character;
     byteCount += keyByteCount(character);
-    // The bound is longer than every valid id, and therefore never equals an id.
+    // The rest can be cut off: the bound is now longer than every valid id.
     if (byteCount > DOCUMENT_ID_BYTES_MAX) break;
   }
   return bound;
