@@ -95,7 +95,10 @@ function copyOf(name) {
   return `copy-of-${name}`;
 }
 
-/** Creates databases of one document, and the rule. Resolves when all jobs are parked. */
+/**
+ * Creates `count` databases with one document each, and the rule that copies them. Resolves when
+ * all jobs are parked.
+ */
 async function openJobs(node, count) {
   const numbers = Array.from({ length: count }, (_, number) => number);
   const madeMs = await timed(() =>

@@ -59,7 +59,7 @@ export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSett
   readonly maintenanceMode: "false" | "true" | "nolb";
 }
 
-/** Compactions started by `_compact`, keyed by database name. */
+/** Starts and reports compactions of databases (`_compact`). Databases are given by name. */
 export interface Compaction {
   /** Schedules the removal of bodies of earlier revisions, regardless of their age. */
   start(name: string): void;

@@ -300,8 +300,8 @@ export async function callFunction(
 
 /**
  * Checks the text that a policy's function returned, because the function might have tampered with
- * it. Rejects text that CouchDB does not accept, as requests do: the document could
- * not be replicated to CouchDB.
+ * it. Rejects text that CouchDB does not accept, as requests do: the document could not be
+ * replicated to CouchDB.
  */
 function validJson(text: string): string {
   try {

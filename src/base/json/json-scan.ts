@@ -163,7 +163,7 @@ export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
 }
 
 /**
- * As `scanJson`, but pauses soon after `stopAt`: before a value, within a long string, or while
+ * Like `scanJson`, but pauses soon after `stopAt`: before a value, within a long string, or while
  * comparing the many names of a finished object.
  */
 export function scanUntil(

@@ -93,7 +93,7 @@ export function outlineJson(
  */
 const TURN_BYTES = 262_144;
 
-/** As `outlineJson`, but yields to the event loop if the text is long. */
+/** Like `outlineJson`, but yields to the event loop if the text is long. */
 export async function outlineJsonYielding(
   bytes: Uint8Array,
   options: Partial<ScanOptions>,
@@ -215,7 +215,7 @@ export class JsonValue {
     return [...this.eachValue()];
   }
 
-  /** As `values`, but lazily, for objects with many members. */
+  /** Like `values`, but lazily, for objects with many members. */
   *eachValue(): Generator<NamedValue, void> {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
     const rows = this.#rows;

@@ -161,7 +161,7 @@ export function isJsonObject(value: unknown): value is Readonly<Record<string, u
   return isObject && !(value instanceof JsonNumber);
 }
 
-/** As `JSON.stringify`, but preserves the text of every number. */
+/** Like `JSON.stringify`, but preserves the text of every number. */
 export function printJson(value: unknown): JsonText {
   if (value instanceof JsonNumber) return value.text;
   if (Array.isArray(value)) return `[${value.map((item) => printJson(item ?? null)).join()}]`;

@@ -46,7 +46,7 @@ export class NameTable {
     }
   }
 
-  /** FNV-1a hash, equal for names that decode to the same string. */
+  /** Returns the FNV-1a hash of a row's name. Equal for names that decode to one string. */
   #hash(row: number): number {
     const bytes = this.#bytes;
     const start = this.#rows[row + NAME_START] as number;

@@ -26,8 +26,7 @@ export function Table({
   children: ComponentChildren;
 }) {
   return (
-    // Scrollable with the keyboard.
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to take the focus
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls only a focused region
     <section class="wide" tabIndex={0} aria-label={label} {...hand?.handlers}>
       <table class="plain">
         <thead>

@@ -62,10 +62,7 @@ export interface DocumentPurgerParts {
 export interface PurgedPage {
   /** Purged leaves by document. A document is omitted if all its leaves are in `rest`. */
   readonly purged: readonly Purge[];
-  /**
-   * Leaves to be purged in the next transaction, because one transaction cannot clear the records
-   * of all leaves.
-   */
+  /** Leaves to purge in the next transaction, because one cannot clear the records of all. */
   readonly rest: readonly Purge[];
 }
 

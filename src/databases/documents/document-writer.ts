@@ -274,8 +274,8 @@ export class DocumentWriter {
 }
 
 /**
- * Replaces the content by identical content that an earlier edit of this transaction references.
- * Such content cannot be found by a read of the store yet.
+ * Returns the attachment with the id of identical content that an earlier edit of this transaction
+ * references, if any. A read of the store cannot find this content yet.
  */
 function sharedInTransaction(state: TransactionState, attachment: Attachment): Attachment {
   const { digest, encoding, encodedLength, contentId } = attachment;
