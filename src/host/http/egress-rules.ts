@@ -103,8 +103,8 @@ export class EgressRules {
   /**
    * Returns the reason why the rules refuse a host by its name (or literal address), or
    * `undefined`. If a proxy resolves the name (`isResolvedHere` is false), a name that matches no
-   * rule is refused. Otherwise it is not refused yet, because its addresses are checked later
-   * against the ranges in `allow`.
+   * rule is refused. Otherwise it is not refused yet if `allow` has ranges, because its addresses
+   * are checked against them later.
    */
   refusalOfHost(target: EgressTarget, isResolvedHere: boolean): string | undefined {
     const { host, port } = target;
