@@ -5,10 +5,10 @@
  *
  * An LMDB store in a temporary folder has JOBS (100,000) jobs: three fail, a hundred are behind,
  * and none runs. A browser with an empty cache opens the overview and the list of jobs ROUNDS (5)
- * times each, and once more with a warm cache. Prints medians: milliseconds from the start of the
- * navigation until the page is usable (the tiles, or the first rows, are drawn); milliseconds of
- * CPU time of the page's thread; and kilobytes transferred. Then a list is scrolled to its end:
- * seconds, and the live heap of the page. `CHROMIUM_PATH` overrides the browser of the package
+ * times each, and once more with a warm cache. Prints for each page the medians of the milliseconds
+ * until it is usable (its tiles or first rows are drawn), of its thread's CPU time in milliseconds,
+ * and of the kilobytes transferred. Then it scrolls a list to its end, and prints the duration in
+ * seconds and the page's live heap. `CHROMIUM_PATH` overrides the browser of the package
  * `@sparticuz/chromium`.
  */
 import { writeFileSync } from "node:fs";
@@ -24,7 +24,7 @@ const WAIT_MS = 600_000;
 const VIEWPORT = { width: 1280, height: 900 };
 
 /**
- * Each page, and the condition under which it is usable.
+ * Pages, each with the script condition that is true once the page is usable.
  * @type {[name: string, path: string, condition: string][]}
  */
 const PAGES = [

@@ -1,10 +1,10 @@
 /**
- * CPU time per document in this build and in others, in turn in one process: `node
- * bench/databases/builds.mjs [folder of another checkout, built] …`. Without another build it
- * prints only the figures of this one. The comparison shows whether an optimization of a hot path
- * is worth its complexity (docs/performance.md): remove it in another checkout, build, and compare.
- * The minimum of many rounds is the cost on an idle machine; the first quartile shows how reliable
- * it is.
+ * CPU time per document in this build and in other builds, measured alternately in one process:
+ * `node bench/databases/builds.mjs [folder of another checkout, built] …`. Without other builds it
+ * prints only the figures of this build. To find out whether an optimization of a hot path is worth
+ * its complexity (docs/performance.md), remove it in another checkout, build that, and compare. The
+ * minimum of many rounds is the cost on an idle machine; the first quartile shows how reliable the
+ * minimum is.
  */
 import { readFileSync } from "node:fs";
 import http from "node:http";

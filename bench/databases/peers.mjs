@@ -4,12 +4,12 @@
  *
  *   npm run build && node bench/databases/peers.mjs [BATCHES]
  *
- * Each server gets the same sequential requests from this process. A figure is the median of its
- * rounds. The ratio printed for a peer is our figure divided by its own. The limit is a bare
- * Node.js server that stores nothing and sends responses of the same size (`bare-server.mjs`).
- * Documents acknowledged by Tandem and CouchDB are on the disk; PouchDB's LevelDB leaves that to
- * the system. The same documents are also put into LMDB directly, a batch per transaction, to
- * measure the store alone.
+ * Each server gets the same sequential requests from this process. Each figure is the median of
+ * several rounds. The ratio printed for a peer is our figure divided by its own. The upper bound is
+ * measured with a bare Node.js server that stores nothing and sends responses of the same size
+ * (`bare-server.mjs`). Documents acknowledged by Tandem and CouchDB are on the disk; PouchDB's
+ * LevelDB leaves that to the system. The same documents are also put into LMDB directly, a batch
+ * per transaction, to measure the store alone.
  */
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -165,7 +165,7 @@ async function measureLimits(url) {
   };
 }
 
-/** Keeps the size from the first server that is measured, which is ours. */
+/** Records the size for the first server measured, which is ours. */
 function noteBytes(measure, byteCount) {
   if (!answerBytes.has(measure)) answerBytes.set(measure, byteCount);
 }

@@ -1,9 +1,9 @@
 /**
- * Latency of sequential writes to the store in this build and in another one, as pairs of processes
- * in turn: `npm run build && node bench/databases/single-writes.mjs FOLDER [ROUNDS]`, with the
- * folder of another checkout, built. Prints medians and the ratio of this build to the other one
- * (quartiles over the rounds) for a PUT of 500 bytes, and for `POST /_replicate` of a database that
- * has been replicated before: a job that is added, run and completed.
+ * Latency of sequential writes to the store in this build and in another one, measured by
+ * alternating processes: `npm run build && node bench/databases/single-writes.mjs FOLDER [ROUNDS]`.
+ * FOLDER contains another checkout, built. Prints the medians, and the ratio of this build to the
+ * other one (quartiles over the rounds), for a PUT of 500 bytes and for `POST /_replicate` of a
+ * database that has been replicated before. This request adds a job, runs it and completes it.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

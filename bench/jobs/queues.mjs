@@ -65,8 +65,8 @@ async function openTandem(directory) {
         const wanted = { dueBySec: 0, countMax: batchSize, worker: id };
         const idle = new IdleLanes(signal);
         /**
-         * Whether an idle lane waits for new jobs. Only one lane does; the other idle lanes wait
-         * until it finds some.
+         * Whether one of the idle lanes watches for new jobs. The others sleep until it has found
+         * some.
          */
         let isWatched = false;
         /** Finishes completed jobs and accepts new ones, in one transaction. */
@@ -145,7 +145,8 @@ async function openGraphile(url) {
         [NAME, count],
       ),
     async pendingCount() {
-      // Excludes jobs of stopped processes: they are locked for hours, or due again in minutes.
+      // Excludes jobs of stopped processes: those jobs are locked for hours, or due again in
+      // minutes.
       const waiting = "locked_at is null and run_at <= now()";
       const { rows } = await pool.query(
         `select count(*) from graphile_worker.jobs where ${waiting}`,

@@ -28,8 +28,8 @@ const WARM_COUNT = Number(process.env.WARM_COUNT ?? WORK_COUNT / 2);
  */
 const WAKE_WARM_SEC = Number(process.env.WAKE_WARM_SEC ?? 40);
 /**
- * Duration of the measurement of wake-ups. A queue that wakes immediately gets some 3,000
- * wake-ups in this time. With only 300, the 99th percentile was noisy.
+ * Duration of the measurement of wake-ups: a queue that wakes immediately gets about 3,000
+ * wake-ups. With only 300 wake-ups, the 99th percentile was noisy.
  */
 const WAKE_SEC = Number(process.env.WAKE_SEC ?? 40);
 /** Maximum of the random time between wake-ups. The warm-up has no pauses. */
@@ -145,7 +145,7 @@ function workedOff(one, count) {
   });
 }
 
-/** Resolves with the latency of the next job whose data contain the time at which it was added. */
+/** Resolves with the latency of the next job whose data contain the time of its addition. */
 async function latencyOf(waiting) {
   for (;;) {
     const [{ latencyMs }] = await once(waiting, "message");
@@ -213,7 +213,8 @@ async function measure(name, location) {
   await workOff(name, location, queue);
   note("wake-up p50, ms", quantile(latencies, 0.5));
   note("wake-up p99, ms", quantile(latencies, 0.99));
-  // The other queues rescue jobs after minutes or hours, so their documented times are printed.
+  // Queues that rescue jobs only after minutes or hours are not measured: prints the documented
+  // time.
   const documented = RESCUE_SEC_DOCUMENTED[name];
   note("rescue, s", documented ?? (await rescueSec(name, location, queue)));
   await queue.close();

@@ -1,9 +1,9 @@
 /**
  * 64 writers that read and write 1, 10 or 1,000 keys: commits per second, and attempts per commit.
  *
- * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs.
- * Commits per second, divided by those with 1,000 keys: 0.24 and 0.29 with 10 keys (slowest commit
- * 1.9 s), 0.07 and 0.16 with one key (slowest 3.2 s).
+ * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; each pair gives the
+ * medians of two runs. Commits per second, relative to those with 1,000 keys: 0.24 and 0.29 with 10
+ * keys (slowest commit 1.9 s), 0.07 and 0.16 with one key (slowest commit 3.2 s).
  */
 import { Subspace } from "../../dist/kv/index.js";
 import { openStore, print, rate, withDirectory } from "./bench-store.mjs";

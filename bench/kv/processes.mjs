@@ -1,10 +1,10 @@
 /**
- * Two writing processes compared with one: reads and writes of four of 20,000 keys, 32 concurrently
- * in each process.
+ * Two writing processes compared with one. Each process runs 32 concurrent transactions, which read
+ * and write four of 20,000 keys.
  *
- * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs: two
- * processes together reach 0.80 and 0.82 of the rate of one, and the slower of them 0.87 of the
- * rate of the faster one.
+ * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk. In two runs, the median
+ * rate of two processes together was 0.80 and 0.82 of the rate of one. The slower process reached
+ * 0.87 of the rate of the faster one.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -2,9 +2,9 @@
  * Point reads and ranges of 500 rows, as ratios to raw LMDB: 100,000 rows of 600 bytes, many reads
  * per transaction.
  *
- * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; medians of two runs:
- * 0.61 and 0.50 for 100 point reads per transaction (0.74 and 0.75 if each raw LMDB read is also
- * awaited); 0.28 and 0.26 for one point read per transaction; 0.82 and 0.67 for ranges in a page;
+ * Measured 2026-11-21, Node.js 20, two busy cores, ext4 on a virtual disk; each pair gives the
+ * medians of two runs: 0.61 and 0.50 for 100 point reads per transaction (0.74 and 0.75 if each raw
+ * LMDB read is also awaited); 0.28 and 0.26 for a single one; 0.82 and 0.67 for ranges in a page;
  * 0.64 and 0.62 for ranges row by row. The difference from raw LMDB is due to the promise that each
  * call returns.
  */

@@ -208,7 +208,7 @@ async function strike(url, round, name) {
   counts.faults++;
   const once = `once-${counts.faults}`;
   await FAULTS[name]();
-  // Retried, because the disk might still be full or the API process down.
+  // Adding the job is retried, because the disk can still be full or the API process down.
   const job = { source: "a", target: once, create_target: true };
   await patiently(() => mustInTime(url, "PUT", `/_replicator/${once}`, job));
   await heal(url, `${name}, round ${round}`, [once]);
@@ -218,7 +218,7 @@ async function strike(url, round, name) {
   );
 }
 
-/** Waits until every check passes, and records those that fail. */
+/** Waits until every check passes or its time is up. Records the checks that failed. */
 async function heal(url, when, documents) {
   const untilMs = performance.now() + HEAL_MS_MAX;
   const wrong = (what) => {
@@ -257,8 +257,9 @@ async function heal(url, when, documents) {
 }
 
 /**
- * Waits until a document that is written now has arrived in the copy. A complete comparison is only
- * possible at the end, because the databases are never equal while the writers run.
+ * Writes a document and waits until it has arrived in `copy`. Returns `undefined`, or what is
+ * missing if that takes too long. The databases are never equal while the writers run, so they are
+ * compared completely only at the end.
  */
 async function missingOfSome({ url, name, copyUrl, copy, untilMs }) {
   if (ledger.isOver) return missingOf({ url, database: name, copyUrl, copy, untilMs });

@@ -1,11 +1,11 @@
 /**
- * Data loss and duplicates after processes are killed. One store, an API process and two that
- * replicate, writers on four databases, and continuous jobs that copy them.
+ * Data loss and duplicates after processes are killed. One store has an API process, two
+ * replicating processes, writers on four databases, and continuous jobs that copy these databases.
  *
  *   npm run build && node bench/load/kills.mjs [KILLS] [SEED]
  *
  * At seeded moments, one of the processes gets SIGKILL and is restarted. Meanwhile there are also
- * jobs whose endpoints refuse connections, never respond, break connections, or have no address.
+ * jobs whose endpoints refuse connections, never respond, break connections, or cannot be resolved.
  * After each kill, every acknowledged write is looked up. At the end, the targets must have the
  * same leaves as their sources, and the one-shot jobs must have ended. Prints the counts; the exit
  * code is 1 if a check failed.
@@ -22,7 +22,7 @@ import { ask, drawsOf, endProcess, openProcess } from "./node-process.mjs";
 const KILLS = Number(process.argv[2] ?? 20);
 const SEED = Number(process.argv[3] ?? 1);
 const DATABASES = ["a", "b", "c", "d"];
-/** Maximum time between two kills. */
+/** Maximum time between two kills, in milliseconds. */
 const LIFE_MS_MAX = 2_500;
 const END_MS_MAX = 120_000;
 const TYPES = ["api_frontend", "replication", "replication"];

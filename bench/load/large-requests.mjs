@@ -8,14 +8,14 @@
  * thread. Also prints how far the node's memory rose above its initial value at its peak, as a
  * multiple of the body's size. Pages of the store's file are not counted.
  *
- * Any request takes some memory, because the young generation grows and code is compiled. With a
- * small body, this memory dominates, so a second node gets nine such requests concurrently: the
- * additional peak of the second node, divided by eight, is the cost of an additional request. If
- * a request reads a large document, the document counts as its body. The exit code is 1 if a turn
- * took more than 50 ms, if one request took more than four times its body plus `SMALL_MIB`, or if
- * an additional request took more than four times its body plus `FURTHER_MIB`. Another process
- * writes the required data, because garbage from these writes would hide the cost of the request.
- * Linux only.
+ * Every request takes some memory, because the young generation grows and code is compiled. With a
+ * small body, this memory dominates. A second node therefore gets nine such requests concurrently:
+ * the cost of an additional request is an eighth of the difference between the two peaks. If a
+ * request reads a large document, the document counts as its body. The exit code is 1 if a turn
+ * took more than 50 ms, if one request took more than four times the size of its body plus
+ * `SMALL_MIB`, or if an additional request took more than four times the size of its body plus
+ * `FURTHER_MIB`. Another process writes the required data, because garbage from these writes would
+ * hide the cost of the request. Linux only.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
@@ -27,11 +27,11 @@ import { ask, endProcess, measure, openProcess } from "./node-process.mjs";
 const NAME = process.argv[2] ?? "";
 const TURN_MS_MAX = 50;
 const GROWTH_MAX = 4;
-/** Memory that a node takes for any request: its young generation grows to twice 16 MiB. */
+/** Memory that even a small request can take: the young generation grows to 2 × 16 MiB. */
 const SMALL_MIB = 32;
 /** Memory of an additional request apart from its body: its socket, its response, and garbage. */
 const FURTHER_MIB = 8;
-/** Size below which a body is sent several times concurrently. */
+/** Requests with smaller bodies are also measured concurrently. */
 const SMALL_BODY_MIB = 2;
 const AT_ONCE = 9;
 const MIB = 2 ** 20;

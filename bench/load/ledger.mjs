@@ -80,7 +80,7 @@ export class Ledger {
       try {
         const { status, body: answer } = await ask(this.#url, "PUT", `/${database}/${id}`, body);
         if (status === 201) known.set(id, answer.rev);
-        // A write whose response was lost might have succeeded.
+        // 409: an earlier attempt might have written the document, and its response was lost.
         else if (status === 409) await this.#adopt(database, id);
         else if (status === 503) await this.#refused();
         else this.faults.push(`${status} for ${database}/${id}: ${JSON.stringify(answer)}`);
@@ -112,8 +112,8 @@ export class Ledger {
 }
 
 /**
- * Waits until `copy` on the node at `copyUrl` has the leaves of `database`. Returns the number of
- * documents in `copy` if that takes too long.
+ * Waits until `copy` on the node at `copyUrl` has the leaves of `database`. Returns `undefined`,
+ * or, if that takes too long, the number of documents in `copy`.
  */
 export async function missingOf({ url, database, copyUrl, copy, untilMs }) {
   const source = JSON.stringify(sorted(await leavesOf(url, database)));
@@ -144,8 +144,8 @@ export class Checkpoints {
   #places = new Map();
 
   /**
-   * Checks the checkpoint of a document's job. Returns a description if it moved back, as after a
-   * write by a node that had lost its job.
+   * Checks the checkpoint of a document's job. Returns a description of the fault if the checkpoint
+   * moved back, for example because a node wrote it after losing the job.
    */
   async check(url, document) {
     const { body } = await patiently(() =>

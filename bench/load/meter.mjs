@@ -2,11 +2,12 @@
  * Measures the process that loads this file by `--import`, if TANDEM_METER is set. Each message on
  * handle 3 is answered with a line of JSON:
  *
- *   turnMs                           the longest turn of the event loop since the last answer, in
- *                                    CPU time of the main thread, independent of other load
- *   heapBytes, heapTotalBytes,       V8's main heap, used and reserved, and buffers
- *   arrayBufferBytes
- *   liveHeapBytes, liveBufferBytes   the same after a garbage collection; only for the message "g"
+ *   turnMs                           longest turn of the event loop since the last answer, in CPU
+ *                                    time of the main thread
+ *   heapBytes, heapTotalBytes        V8's main heap: used, reserved
+ *   arrayBufferBytes                 buffers
+ *   liveHeapBytes, liveBufferBytes   heap and buffers after a garbage collection; only for the
+ *                                    message "g"
  *
  * Linux only.
  */
@@ -16,7 +17,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread } from "node:worker_threads";
 
-// The program's own children and threads load this as well, but without the handle for messages.
+// The program's own children and threads load this file too, but have no handle for messages.
 if (isMainThread && process.env.TANDEM_METER !== undefined) {
   delete process.env.TANDEM_METER;
   measure();

@@ -15,8 +15,8 @@ const agent = new Agent({ keepAlive: true, timeout: 3000 });
 
 /**
  * Starts a process that serves the store in `directory`. Resolves when the process listens, or
- * immediately for a node without an API. A metered node can be queried by `measure`. `environment`
- * is added to the variables of this process.
+ * immediately for a node without an API. A metered node can be queried by `measure`. The process
+ * gets the environment variables of this process and those in `environment`.
  */
 export async function openProcess(
   directory,
@@ -63,7 +63,10 @@ async function onceListening(child) {
   throw new Error(`A node exited with code ${child.exitCode}`);
 }
 
-/** Queries `meter.mjs`. With `isCollected`, garbage is collected first and live memory included. */
+/**
+ * Queries `meter.mjs`. With `isCollected`, collects garbage first, and also returns the live
+ * memory.
+ */
 export async function measure({ child }, isCollected = false) {
   const channel = child.stdio[3];
   channel.write(isCollected ? "g" : "-");
@@ -102,8 +105,8 @@ export function ask(url, method, path, body) {
 }
 
 /**
- * Returns the resource usage of a process. `memoryMib` excludes mapped files, which are page cache.
- * Linux only.
+ * Returns the resource usage of a process. `memoryMib` excludes mapped files, since they are only
+ * page cache. Linux only.
  */
 export function usage({ child }) {
   const status = readFileSync(`/proc/${child.pid}/status`, "utf8");

@@ -3,13 +3,14 @@
  *
  *   npm run build && node bench/load/slow-connections.mjs [CONNECTIONS] [HANDLES] [SECONDS]
  *
- * A quarter of 10,000 connections sends half of its headers, a quarter adds a character to its
- * headers every five seconds, a quarter adds one to its body, and a quarter follows a feed without
- * reading it. Connections closed by the node are reopened. HANDLES limits the open files of the
- * node (default: the hard limit of the machine). Meanwhile another client writes to a database that
- * a continuous job copies, waits for the copy, reads the status, and logs in. Prints its latencies
- * on the idle node and during the flood, the connections held, the memory, and the time that the
- * node takes to stop. The node logs to a file, because a full pipe would block it.
+ * There are 10,000 connections: a quarter send half of their headers, a quarter add a character to
+ * the headers every five seconds, a quarter add a character to the body every five seconds, and a
+ * quarter follow a feed without reading it. Connections closed by the node are reopened. HANDLES
+ * limits the open files of the node (default: the hard limit of the machine). Meanwhile another
+ * client writes to a database that a continuous job copies, waits for the copy, reads the status,
+ * and logs in. Prints this client's latencies on the idle node and during the flood, the
+ * connections held, the memory, and the time that the node takes to stop. The node logs to a file,
+ * because a full pipe would block it.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -1,14 +1,14 @@
 /**
- * Growth of memory and handles under a long, steady load. Writers on one node, continuous jobs to a
- * second one.
+ * Growth of memory and handles under a long, steady load. Writers write to one node, and continuous
+ * jobs copy to a second one.
  *
  *   npm run build && node bench/load/steady.mjs [MINUTES] [CHANGES_PER_SEC]
  *
- * The rate is constant if the machine is fast enough, because buffers and garbage grow with the
- * rate. Before each of forty samples the writers pause, so that no request is pending. Then garbage
- * is collected, and each process reports its live memory: objects and buffers of V8's main thread,
- * and allocations of malloc (only with a C compiler); the system reports the anonymous memory of
- * the process, with all of its threads. Leaks never shrink, so they raise the lowest samples, while
+ * The rate is fixed, as far as the machine can keep up, because buffers and garbage grow with it.
+ * Before each of forty samples the writers pause, so that no request is pending. Then garbage is
+ * collected, and each process reports its live memory: objects and buffers of V8's main thread, and
+ * allocations of malloc (only with a C compiler); the system reports the anonymous memory of the
+ * process, with all of its threads. Leaks never shrink, so they raise the lowest samples, while
  * single samples are higher because of pending work. Live memory is flat if the lowest sample of
  * the last quarter is at most 5 % above the lowest of the quarter before.
  *
@@ -165,8 +165,8 @@ async function sampleOf(node, isTrimmed) {
 }
 
 /**
- * Returns the environment with which a process reports malloc's allocations; `undefined` without a
- * C compiler.
+ * Returns the environment variables that make a process report malloc's allocations, or `undefined`
+ * if there is no C compiler.
  */
 function mallocMeter() {
   const library = join(directories[0], "malloc-meter.so");
@@ -203,7 +203,8 @@ function printRow(values) {
 }
 
 /**
- * Judges growth by the lowest samples of the last two quarters, without those after a long pause.
+ * Whether live memory stayed flat, judged by the lowest samples of the last two quarters of the
+ * run. Ignores the samples after a quarter's long pause.
  */
 function isAliveFlat(index, key) {
   const lowest = (quarter) => {
@@ -225,7 +226,7 @@ function isRestFlat(index, key, growthMax) {
   );
 }
 
-/** Compares the values of the four quarters. */
+/** Prints the values of the run's four quarters. Returns whether the last one is flat. */
 function verdict(index, key, values, growthMax) {
   const [, , before, last] = values;
   const isGood = last <= before * (1 + growthMax);

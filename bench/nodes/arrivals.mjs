@@ -1,7 +1,7 @@
 /**
- * Observes when documents arrive at a server, without polling each of them: it follows
- * `_db_updates`, and requests the awaited documents of the databases named there. The measurement
- * therefore costs the server one request per document, and few others.
+ * Observes when documents arrive at a server, without polling each document: follows `_db_updates`,
+ * and requests the awaited documents of the databases named there. The measurement therefore costs
+ * the server little more than one request per document.
  */
 import { performance } from "node:perf_hooks";
 import { ask } from "../load/node-process.mjs";

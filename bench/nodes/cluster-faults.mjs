@@ -1,7 +1,7 @@
 /**
  * Data loss, duplicates and lasting problems after faults of a FoundationDB cluster or of its
- * nodes. Five processes of FoundationDB with `double` redundancy on the `ssd` engine, an API node
- * and two that replicate, writers, and continuous jobs.
+ * nodes. The cluster has five processes with `double` redundancy on the `ssd` engine. An API node
+ * and two replicating nodes serve writers and run continuous jobs.
  *
  *   npm run build &&
  *     FOUNDATIONDB_BIN=… node bench/nodes/cluster-faults.mjs [JOBS] [ROUNDS] [SEED] [NAME]
@@ -11,7 +11,7 @@
  * whose names begin with NAME, in a seeded order. During a fault, writers write to the databases of
  * eight jobs, and one document is added to each of a hundred other databases. Within `HEAL_MS_MAX`
  * after the fault, every document must be on its target, and every acknowledged write must exist.
- * No checkpoint is allowed to move back, as it would if a node wrote after it had lost its job. At
+ * No checkpoint is allowed to move back, which happens if a node writes after it has lost a job. At
  * the end every job gets a document, and all databases are compared. Prints the effect of each
  * fault; the exit code is 1 if a check failed. Partitions need root and `iptables`, and are skipped
  * otherwise.
@@ -211,7 +211,7 @@ function mark(url, database, id) {
   return once(url, "PUT", `/${database}/${id}?new_edits=false`, { _rev: "1-a" });
 }
 
-/** Repeats the request until it succeeds. */
+/** Sends the request until it succeeds once. */
 async function once(url, method, path, body) {
   const untilMs = performance.now() + HEAL_MS_MAX;
   let last;
@@ -228,7 +228,7 @@ async function once(url, method, path, body) {
   }
 }
 
-/** Whether the document reaches the target of the database's job in time. */
+/** Waits until the document has reached the target. Returns false if that takes too long. */
 async function arrived(url, database, id, untilMs) {
   for (;;) {
     const { status } = await ask(url, "GET", `/${database}-copy/${id}`).catch(() => ({}));

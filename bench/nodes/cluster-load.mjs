@@ -1,16 +1,16 @@
 /**
- * Load of many nodes with many jobs on a FoundationDB cluster. A rule copies the databases of the
- * store into others; one node has the API, and all of them run jobs.
+ * Load of many nodes with many jobs on a FoundationDB cluster. A rule copies each database of the
+ * store into another database. One node has the API, and all nodes run jobs.
  *
  *   npm run build && FOUNDATIONDB_BIN=… \
  *     node bench/nodes/cluster-load.mjs [NODES] [JOBS] [BUSY_SECONDS] [WRITES_PER_SECOND]
  *
- * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` has
- * to be installed, and to find its library. FoundationDB runs as one process, on the `ssd` engine.
- * Four phases are measured: databases are created; their jobs copy one document each and park;
- * nothing happens; documents are written to random databases. Prints FoundationDB's own counts of
- * transactions, conflicts, reads and writes, per second and per operation; and the CPU time of
- * FoundationDB and of the nodes. The exit code is 1 if a document is missing.
+ * `FOUNDATIONDB_BIN` is the folder of `fdbserver` and `fdbcli`; the npm package `foundationdb` must
+ * be installed and must find its library. FoundationDB runs as one process, on the `ssd` engine.
+ * Four phases are measured: (1) databases are created; (2) their jobs copy one document each and
+ * park; (3) nothing happens; (4) documents are written to random databases. Prints FoundationDB's
+ * own counts of transactions, conflicts, reads and writes, per second and per operation; and the
+ * CPU time of FoundationDB and of the nodes. The exit code is 1 if a document is missing.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -27,8 +27,8 @@ const [NODES = 20, JOBS = 10_000, BUSY_SEC = 60, WRITES_PER_SEC = 20] = process.
   .map(Number);
 const QUIET_SEC = 60;
 /**
- * Raises the limit on the watches of a storage server, which is some 56,000 by default. Clients of
- * version 7.1 keep cancelled watches, which count towards it.
+ * Raises a storage server's limit on watches (default: about 56,000). Clients of version 7.1 keep
+ * cancelled watches, and these count too.
  */
 const WATCH_FLAGS = ["--knob_max_storage_server_watch_bytes=1000000000"];
 /** Pause before FoundationDB's counters are read, because their updates are delayed by seconds. */

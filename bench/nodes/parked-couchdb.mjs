@@ -6,15 +6,17 @@
  *     COUCHDB_URL=http://admin:password@127.0.0.1:5984 COUCHDB_PID=… \
  *     node bench/nodes/parked-couchdb.mjs [JOBS] [QUIET_SECONDS] [BUSY_SECONDS] [WRITES_PER_SECOND]
  *
- * CouchDB has JOBS (400) databases of one document. If JOBS exceeds its `max_jobs` (default: 500),
- * its own jobs take turns, and their first round can last longer than FIRST_LIMIT_SEC. A Tandem
- * process copies each database into another one. After this process has stopped, CouchDB does the
- * same with documents of a `_replicator` database and its configured `max_jobs`. Once all first
- * documents have arrived, and the jobs of Tandem are parked, CPU time, memory and sockets are
- * measured for QUIET_SECONDS without changes. Then documents are written to random databases.
- * Documents that have not arrived LIMIT_SEC after the last one are counted. COUCHDB_PID must be a
- * process of this machine; without it, CouchDB's own CPU time, memory and sockets are not measured.
- * All databases except `_global_changes` are deleted afterwards; their names begin with PREFIX.
+ * CouchDB has JOBS (400) databases of one document. First a Tandem process copies each database
+ * into another one. After Tandem has stopped, CouchDB's replicator makes the same copies, defined
+ * by documents of a `_replicator` database. If JOBS exceeds CouchDB's `max_jobs` (default: 500),
+ * its jobs take turns, and their first round can last longer than FIRST_LIMIT_SEC.
+ *
+ * Once all first documents have arrived, and the jobs of Tandem are parked, CPU time, memory and
+ * sockets are measured for QUIET_SECONDS without changes. Then documents are written to random
+ * databases. Documents that have not arrived LIMIT_SEC after the last write are counted.
+ * COUCHDB_PID must be a process of this machine; without it, the CPU time, memory and sockets of
+ * CouchDB are not measured. Afterwards all databases except `_global_changes` are deleted; their
+ * names begin with PREFIX.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -41,7 +43,7 @@ if (COUCHDB === undefined) throw new Error("COUCHDB_URL names no server");
 const PREFIX = process.env.PREFIX ?? "tandem-bench";
 /** Time limit for documents to arrive after the last one was written. */
 const LIMIT_SEC = 120;
-/** Time limit for the first document of every database to arrive. */
+/** Time limit until every database has received its first document. */
 const FIRST_LIMIT_SEC = 1200;
 
 const couchdb = process.env.COUCHDB_PID && { child: { pid: Number(process.env.COUCHDB_PID) } };
@@ -125,7 +127,7 @@ async function onceFirst(targetOf) {
   });
 }
 
-/** `node` is the Tandem process that replicates; undefined if CouchDB replicates. */
+/** Measures Tandem and CouchDB. `node` is the Tandem process; undefined if CouchDB replicates. */
 async function measureBoth(node, targetOf) {
   const processes = { Tandem: node, CouchDB: couchdb };
   const measured = Object.entries(processes).filter(([, each]) => each !== undefined);

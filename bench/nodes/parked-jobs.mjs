@@ -6,12 +6,13 @@
  *
  * Each job pulls a database of one Tandem process into one of another; a third process, with fewer
  * slots than jobs, replicates. When all are parked, memory, sockets and CPU time of the third
- * process are measured while nothing changes. Then documents are written to random databases: p50
- * and p99 of the time until each is on the target, observed by its update feed (`arrivals.mjs`);
- * and the CPU time of all processes per document. At the end one document is written to every
- * database at the same time. The exit code is 1 if a document is missing on the target. IDLE_MS:
- * time until the connections of first runs are closed, before memory is measured. FORBIDDEN:
- * resources that the source's server forbids, such as `_db_updates,_dbs_info`.
+ * process are measured while nothing changes. Then documents are written to random databases. The
+ * p50 and p99 of the time until a document is on the target (observed by the target's update feed,
+ * see `arrivals.mjs`), and the CPU time of all processes per document are measured. At the end one
+ * document is written to every database at the same time. The exit code is 1 if a document is
+ * missing on the target. IDLE_MS: pause before memory is measured, in which the connections of the
+ * first runs are closed. FORBIDDEN: resources that the source's server forbids, such as
+ * `_db_updates,_dbs_info`.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,17 +1,16 @@
 /**
- * One rule that copies a changing CouchDB, and the time that CouchDB's own replicator takes for the
- * same.
+ * Time that one rule takes to copy a changing CouchDB, compared with CouchDB's own replicator.
  *
  *   npm run build && COUCHDB_URL=http://admin:password@127.0.0.1:5984 \
  *     node bench/nodes/ruled-couchdb.mjs [DATABASES] [DOCUMENTS]
  *
- * CouchDB has DATABASES databases with DOCUMENTS documents each. First it copies them to a Tandem
- * process, with a document for each in its own `_replicator` database. Then a rule of another
- * process copies them to a third one, until all jobs are parked. When half are parked, a fifth as
- * many databases are created, a tenth is deleted, and the security objects of a tenth are changed.
- * At the end `tandem verify --all` compares both servers; the exit code is 1 if they still differ
- * after LIMIT_SEC. All databases of the CouchDB are deleted afterwards; their names begin with
- * PREFIX.
+ * CouchDB has DATABASES databases with DOCUMENTS documents each. First CouchDB copies them to a
+ * Tandem process, with one document per database in its `_replicator`. Then a rule of a second
+ * Tandem process copies them to a third one, until all jobs are parked. When half of the jobs are
+ * parked, DATABASES / 5 databases are created, a tenth of the databases are deleted, and the
+ * security objects of a tenth are changed. At the end `tandem verify --all` compares both servers;
+ * the exit code is 1 if they still differ after LIMIT_SEC. All databases of the CouchDB are deleted
+ * afterwards; their names begin with PREFIX.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

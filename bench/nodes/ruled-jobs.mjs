@@ -1,16 +1,16 @@
 /**
- * Cost of a hundred thousand parked jobs of one rule for a node that starts, wakes one of them, and
- * lists them; and the time until their databases are watched again after the watching node is
+ * Cost of a hundred thousand parked jobs of one rule: for a node to start, to wake one job, and to
+ * list all. Also the time until their databases are watched again after the watching node is
  * killed.
  *
  *   npm run build && node bench/nodes/ruled-jobs.mjs [JOBS] [FEW_JOBS]
  *
  * A rule copies the databases of a node into others of the same node, so only this program sends
- * HTTP requests. For comparison, the program does the same with few jobs first. Then two nodes
- * share the store, and the one that holds the watcher of the databases is identified
- * (`watchingNode`). The other one writes documents to random databases, and the watching one is
+ * HTTP requests. For comparison, the program first measures FEW_JOBS. Then two nodes share the
+ * store, and the one that holds the watcher of the databases is identified (`watchingNode`).
+ * Documents are written to random databases through the other node, and the watching node is
  * killed. Prints the delay of the first documents, and how many are missing; the exit code is 1 if
- * one is.
+ * any is missing.
  */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -22,21 +22,24 @@ import { Arrivals, inParallel } from "./arrivals.mjs";
 import { onceParked, print, quantilesText, seconds, timed } from "./measures.mjs";
 
 const [JOBS = 100_000, FEW_JOBS = 100] = process.argv.slice(2).map(Number);
-/** Number of wake-ups, measured one after the other, and number of requests of each kind. */
+/** Number of wake-ups, measured one after the other. */
 const WAKES = 100;
+/** Number of requests of each kind. */
 const REQUESTS = 100;
-/** Number of documents written around the kill, and the pause between two of them. */
+/** Number of documents written around the kill. */
 const KILL_WRITES = 200;
+/** Pause between two of these writes. */
 const KILL_PAUSE_MS = 50;
-/** Time until a second node has joined. */
+/** Time allowed for a second node to join. */
 const JOINED_MS = 15_000;
 /**
  * Number of jobs that a node holds without using slots while all jobs of the rule are parked: the
  * watcher, and the follower of the rule.
  */
 const SLOTLESS_JOBS = 2;
-/** Number of attempts to find a node that holds both slotless jobs, and the pause between them. */
+/** Number of attempts to find a node that holds both slotless jobs. */
 const HOLDS_ATTEMPTS_MAX = 60;
+/** Pause between two of these attempts. */
 const HOLDS_PAUSE_MS = 500;
 const REQUESTED = [
   "/_tandem/jobs?limit=100",
@@ -92,7 +95,10 @@ function copyOf(name) {
   return `copy-of-${name}`;
 }
 
-/** Creates databases of one document, and the rule. Resolves when all jobs are parked. */
+/**
+ * Creates `count` databases with one document each, and the rule that copies them. Resolves when
+ * all jobs are parked.
+ */
 async function openJobs(node, count) {
   const numbers = Array.from({ length: count }, (_, number) => number);
   const madeMs = await timed(() =>

@@ -3,11 +3,11 @@
  *
  *   npm run build && node bench/nodes/slots.mjs [SECONDS] [JOBS…]
  *
- * Each continuous job copies from a database of one Tandem process to one of another; a third
- * process, new for each number of jobs, runs them. Documents of a kilobyte are written to random
- * sources as fast as possible. Prints for 0 and each number of jobs (default: 10, 100 and 500): the
- * maximum resident and anonymous memory and V8 heap, the live heap after a collection, sockets and
- * all handles, and the additional cost per job. Linux only.
+ * Each continuous job copies a database of one Tandem process to a database of a second process. A
+ * third process, new for each number of jobs, runs the jobs. Documents of a kilobyte are written to
+ * random sources as fast as possible. Prints for 0 jobs and for each number of JOBS (default: 10,
+ * 100 and 500): the maxima of resident memory, anonymous memory and V8's heap; the live heap after
+ * a collection; the sockets and all handles; and the additional cost per job. Linux only.
  */
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

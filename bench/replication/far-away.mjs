@@ -7,8 +7,8 @@
  * them from a second one to a third, each behind a proxy that delays data by half of a round trip
  * of 0, 100 and 300 ms. The proxy opens one connection to the server for each one that it accepts.
  * Packets are never lost, and the bandwidth is that of this machine. Each copy goes into a new
- * database, ROUNDS times (3), in turn. Prints the seconds, the CPU seconds and the maximum memory
- * of the replicating node, and then the ratios of the medians to those without a delay.
+ * database, ROUNDS times (3), alternately. Prints the seconds, the CPU seconds and the maximum
+ * memory of the replicating node, and then the ratios of the medians to those without a delay.
  */
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
@@ -82,7 +82,9 @@ async function replicate(server, body) {
   if (history[0].docs_written !== DOCUMENTS) throw new Error(JSON.stringify(history[0]));
 }
 
-/** Opens a proxy in front of a server, which delays data by half a round trip in each direction. */
+/**
+ * Opens a proxy that forwards to a server and delays data by half a round trip in each direction.
+ */
 async function openWay(url, roundTripMs) {
   const { port } = new URL(url);
   const sockets = new Set();

@@ -3,10 +3,11 @@
  *
  *   npm run build && node bench/replication/large-attachments.mjs [DOCUMENTS MEBIBYTES]…
  *
- * A third node copies DOCUMENTS with an attachment of MEBIBYTES random bytes each. Default: 100 of
- * 5, and one of 1,024. `curl` copies them sequentially. Both run ROUNDS times (3), in turn, each
- * time into a new database. Prints the seconds of each, and the CPU seconds and maximum memory of
- * the replicating node; then the ratios of the medians. `large-attachment.mjs` measures documents
+ * A third node copies DOCUMENTS documents, each with an attachment of MEBIBYTES MiB of random
+ * bytes. Default: 100 documents of 5 MiB, and one of 1,024 MiB. `curl` copies the attachments
+ * sequentially. The node and `curl` run ROUNDS times (3), alternately, each time into a new
+ * database. Prints the seconds of both, and the CPU seconds and maximum memory of the replicating
+ * node; then the ratios of the medians. Another program, `large-attachment.mjs`, measures documents
  * that overtake a large attachment.
  */
 import { execFile } from "node:child_process";

@@ -5,8 +5,8 @@
  *
  * A node replicates between two others that already have the same documents. This is compared with
  * the minimal requests, sent by this process: for both databases concurrently, for both checkpoints
- * concurrently, and for the changes since the last replication. Prints medians of ROUNDS (101), in
- * turn, and their difference.
+ * concurrently, and for the changes since the last replication. Both are measured alternately,
+ * ROUNDS times (101). Prints the medians and their difference.
  */
 import { call, median, withNodes } from "./nodes.mjs";
 import { report } from "./table.mjs";

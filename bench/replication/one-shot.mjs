@@ -5,15 +5,16 @@
  *
  *   npm run build && node bench/replication/one-shot.mjs [FILE.ndjson.gz]
  *
- * The file contains one document per line; the default is the bundled films. With COUCHDB_URL, the
- * URL of a CouchDB with an administrator's name and password, its own replicator copies the same
- * documents between two of its databases, over HTTP, and then the first node copies them.
+ * The file contains one document per line; the default is the bundled films. COUCHDB_URL is the URL
+ * of a CouchDB server with an administrator's name and password. If it is set, the same documents
+ * are also copied between two databases of that server over HTTP: by CouchDB's own replicator, and
+ * by the first node.
  *
- * Everything runs ROUNDS times (5), in turn, between the same two nodes, each time into new
+ * All rows run ROUNDS times (5), alternately, between the same two nodes, each time into new
  * databases: the first round shows new processes, the last ones warm ones. Prints for each row
  * documents per second, and CPU seconds and peak memory of both nodes. In the rows of PouchDB and
- * of the minimal requests, this usage includes that of this process, which does the work there. The
- * usage of a CouchDB is not measured. The ratios are those of the medians.
+ * of the minimal requests, this usage includes that of this process, because it does the copying.
+ * The usage of a CouchDB is not measured. The ratios are those of the medians.
  */
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -134,7 +135,7 @@ async function measure(label, pids, run) {
   print(`${label.padEnd(28)} ${figures.join("  ")}`);
 }
 
-/** Copies between two databases of a CouchDB, by its own replicator and by ours. */
+/** Measures copying between two databases of a CouchDB, with its own replicator and with ours. */
 async function measureCouch({ server, source, newTarget }, here) {
   const body = () => ({ source, target: newTarget(), create_target: true });
   await measure(COUCH, [], () => replicate(server, body()));

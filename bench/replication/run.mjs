@@ -4,10 +4,11 @@
  *
  *   npm run bench [NAME]
  *
- * Runs the programs of this folder whose names begin with NAME, one after the other, in some twenty
- * minutes on two cores, with their output; then prints their ratios as one table. Nothing else
- * should run: the rows of one program are measured in turn, so that a change of the machine affects
- * all of them. The exit code is 1 if a program failed; a ratio below its aim is not a failure.
+ * Runs the programs of this folder whose names begin with NAME, one after the other, and shows
+ * their output. Then prints the ratios of all programs as one table. This takes about twenty
+ * minutes on two cores. Nothing else should run. The rows of one program are measured alternately,
+ * so that a change of the machine's speed affects all of them. The exit code is 1 if a program
+ * failed; a ratio below its aim is not a failure.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -4,14 +4,15 @@
  *   npm run build && node bench/replication/short-jobs.mjs [JOBS [DOCUMENTS]]
  *
  * JOBS (1,000) databases of a second node contain DOCUMENTS (10) each; a third node has an empty
- * database for each of them. The first node replicates them: as concurrent `POST /_replicate`, and
- * as documents of `_replicator`, written with one request. The limit is set by the minimal
- * requests, sent by this process with as many lanes as the first node has slots: the changes, the
- * documents, and both checkpoints.
+ * target for each of them. The first node replicates them: as concurrent `POST /_replicate`, and as
+ * documents of `_replicator`, written with one request. As an upper bound, this process sends only
+ * the minimal requests (changes, documents, both checkpoints), with as many lanes as the first node
+ * has slots.
  *
- * Everything runs ROUNDS times (3), in turn, each time into new databases. Prints for each row jobs
- * per second, the milliseconds of CPU time per job of the first node, of the two others together
- * and of this process, and the requests per job that the others received; then the medians.
+ * All rows run ROUNDS times (3), alternately, each time into new databases. Prints for each row
+ * jobs per second, the milliseconds of CPU time per job of the first node, of the two others
+ * together and of this process, and the requests per job that the others received; then the
+ * medians.
  */
 import { randomBytes } from "node:crypto";
 import { call, cpuSeconds, withNodes } from "./nodes.mjs";
@@ -102,7 +103,7 @@ async function writeAll(between, source, target, prefix) {
       if (doc._replication_state === "failed") throw new Error(JSON.stringify(doc));
       if (doc._replication_state === "completed") open.delete(id);
     }
-    // Each response contains all updates since the last one.
+    // Lets more updates collect: each response contains all updates since the previous one.
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
 }

@@ -4,14 +4,15 @@
  *   npm run build && node bench/replication/small-attachments.mjs [DOCUMENTS [KIBIBYTES]]
  *
  * DOCUMENTS (1,000) have an attachment of KIBIBYTES (50) random bytes each. They are pushed,
- * pulled, and copied by the source's node between two URLs, as between two servers, each time into
- * a new database: with default options, and with `use_bulk_get` false, where each document is read
- * individually. Everything runs ROUNDS times (3), in turn. Prints for each row the seconds, CPU
- * milliseconds of both nodes per document, and the peak of their memory together; then the ratios
- * of the medians.
+ * pulled, and copied by the source's node between two URLs (as between two other servers), each
+ * time into a new database. Each copy is made with default options, and with `use_bulk_get` false,
+ * which reads each document individually. All rows run ROUNDS times (3), alternately. Prints for
+ * each row the seconds, CPU milliseconds of both nodes per document, and the peak of their memory
+ * together; then the ratios of the medians.
  *
- * With COUCHDB_URL, the URL of a CouchDB with an administrator's name and password, the same
- * documents are copied between two of its databases, by its own replicator and by the first node.
+ * COUCHDB_URL is the URL of a CouchDB server with an administrator's name and password. If it is
+ * set, the same documents are also copied between two databases of that server: by CouchDB's own
+ * replicator, and by the first node.
  */
 import { randomBytes } from "node:crypto";
 import { openCouch } from "./couchdb.mjs";
@@ -25,11 +26,9 @@ const COUCH = "CouchDB, by itself";
 const BETWEEN_COUCHES = "CouchDB, by Tandem";
 const BATCH_BYTES = 2 * MEBIBYTE;
 const WHAT = `${DOCUMENTS} × ${BYTES / 1_024} KiB`;
-/**
- * Aims as multiples of the speed of CouchDB's own replicator: between two nodes, and between two
- * databases of that CouchDB.
- */
+/** Aim between two nodes, as a multiple of the speed of CouchDB's own replicator. */
 const AIM_NODES = "4";
+/** Aim between two databases of the CouchDB server, as the same kind of multiple. */
 const AIM_COUCHDB = "1.6";
 
 const uses = new Map();

@@ -8,8 +8,8 @@ const COLUMNS = ["what", "measured", "beside", "ratio", "aim"];
 
 /**
  * Adds a row. `measured` and its reference `beside` are strings with units. `ratio` is the factor
- * of improvement, above one if better; `aim` is the target for the ratio or the measured value.
- * Does nothing if a program runs by itself.
+ * of improvement, above 1 if `measured` is better; `aim` is the target for the ratio or the
+ * measured value. Does nothing if the measuring program was not started by `run.mjs`.
  *
  * @param {{ what: string, measured: string, beside?: string, ratio?: number, aim?: string }} row
  */

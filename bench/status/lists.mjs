@@ -4,11 +4,12 @@
  *   npm run build && node bench/status/lists.mjs [JOBS …]
  *
  * For each number of jobs (100, 10,000, 100,000), on LMDB in a temporary folder: three jobs fail,
- * twenty run and send heartbeats, and each list is read ROUNDS (200) times, while some changes are
- * not folded, that is, not yet merged into the rows and counters of the index; p50 and p99 in
- * milliseconds. Then 500 jobs are added, accepted and finished, sequentially and 32 concurrently,
- * with and without the index: the cost of each step, medians of CHANGE_ROUNDS (7) in turn; and the
- * cost per job of folding these changes. `resources.mjs` measures the resources of the API.
+ * twenty run and send heartbeats, and each list is read ROUNDS (200) times. Meanwhile, some changes
+ * are not folded, that is, not yet merged into the rows and counters of the index. Prints p50 and
+ * p99 in milliseconds. Then 500 jobs are added, accepted and finished, sequentially and 32
+ * concurrently. This is repeated CHANGE_ROUNDS (7) times, alternately with and without the index.
+ * Prints the median cost of each step, and the cost per job of folding these changes.
+ * `resources.mjs` measures the resources of the API.
  */
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";
@@ -32,7 +33,7 @@ import {
 const SIZES = process.argv.slice(2).map(Number);
 const ROUNDS = Number(process.env.ROUNDS ?? 200);
 const CHANGED_JOBS = 500;
-/** Number of changes not yet folded while lists are read. A node rarely has more of them. */
+/** Number of unfolded changes when the lists are read. A node rarely has more. */
 const TAIL_JOBS = 1000;
 const CHANGE_ROUNDS = Number(process.env.CHANGE_ROUNDS ?? 7);
 
@@ -104,7 +105,10 @@ async function measureLists(kv, { jobs, replicator }, held) {
 
 const WRITES = ["set", "clear", "add", "setVersionstampedKey", "setVersionstampedValue"];
 
-/** Counts the keys that the steps of one job write, and those read individually, not in ranges. */
+/**
+ * Counts the keys that the steps of one job write, and the keys that they read one by one (not in
+ * ranges).
+ */
 async function countKeys(kv, jobs, number) {
   const keys = { written: 0, read: 0 };
   const counted = (work) =>

@@ -12,8 +12,8 @@ const BEHIND = 100;
 
 /**
  * Configuration that keeps the jobs as they are. The sources of waiting jobs do not exist and must
- * not be polled. A store without an earlier poll counts as polled in 1970, so the interval is
- * longer than the time since then. Running jobs do not park when they are idle.
+ * not be polled, so the polling interval is longer than the time since 1970: a store that has not
+ * polled yet counts as polled in 1970. Running jobs do not park when they are idle.
  */
 export const CONFIGURATION = `[replicator]
 lag_interval_sec = 10000000000

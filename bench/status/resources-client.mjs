@@ -7,7 +7,10 @@ import { parentPort, workerData } from "node:worker_threads";
 
 const { url, roundCount } = workerData;
 
-/** For a path, replies with the milliseconds of each round, and the size of a response in bytes. */
+/**
+ * Each message is a path. Replies with the milliseconds of each round of requests, and the size of
+ * a response in bytes.
+ */
 parentPort.on("message", async (path) => {
   const times = [];
   let bytes = 0;

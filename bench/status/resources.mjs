@@ -99,7 +99,7 @@ function percentiles(times) {
   return `p50 ${at(0.5)} p99 ${at(0.99)}`;
 }
 
-// As the program does at startup.
+// The server does the same at startup.
 collectBetweenTurns();
 for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
   await withDirectory(async (directory) => {

@@ -1,6 +1,6 @@
 /**
- * Sample jobs of documents for benchmarks of lists: of twenty owners, from fifty hosts, to a
- * thousand databases.
+ * Sample jobs, defined by documents, for benchmarks of job lists. They have twenty owners, fifty
+ * source hosts, and a thousand targets.
  */
 
 import { DesignCodes } from "../../dist/documents/index.js";
@@ -15,7 +15,7 @@ export const DATABASE_UUID = "0".repeat(32);
 const PAGE_ROWS = 200;
 const FAILING = 3;
 const RUNNING = 20;
-/** A due time that keeps jobs waiting without pausing them. */
+/** A due time so late that jobs wait indefinitely without being paused. */
 export const FAR_SEC = 2 ** 35;
 
 export const ids = {

@@ -59,7 +59,7 @@ export interface ApiSettings extends AdmissionLimits, BodyBudgetLimits, UuidSett
   readonly maintenanceMode: "false" | "true" | "nolb";
 }
 
-/** Compactions started by `_compact`, keyed by database name. */
+/** Starts and reports compactions of databases (`_compact`). Databases are given by name. */
 export interface Compaction {
   /** Schedules the removal of bodies of earlier revisions, regardless of their age. */
   start(name: string): void;
@@ -74,7 +74,7 @@ export interface DatabaseParts {
   readonly databases: DatabaseRegistry;
   readonly attachments: AttachmentStore;
   readonly indexes: Indexes;
-  /** Waits until indexes have been built. */
+  /** Used to wait until indexes have been built. */
   readonly indexBuilds: Pick<IndexBuilds, "whenReady">;
   readonly parseMultipart: MultipartParser;
   /** Generates ids for documents without one. */
@@ -115,7 +115,7 @@ export interface ServerInfoParts {
 
 /** Runs whose jobs were removed by requests. */
 export interface HaltedRunsOf {
-  /** A counter that increases when a request in this process removes the job of a run. */
+  /** Number of removals of jobs with a run, by requests in this process. Only increases. */
   readonly count: number;
   /** Resolves when all runs of removed jobs have ended. */
   settled(signal: AbortSignal): Promise<void>;

@@ -23,7 +23,7 @@ export interface UuidSettings {
    * random digits or the suffix. `uuid_v7` and `uuid_v4`: RFC 9562.
    */
   readonly uuidAlgorithm: (typeof UUID_ALGORITHMS)[number];
-  /** `format` of `uuid_v7` and `uuid_v4`. */
+  /** `format` of the ids of the algorithms `uuid_v7` and `uuid_v4`. */
   readonly uuidFormat: (typeof UUID_FORMATS)[number];
   /** `utc_id_suffix`: the end of each id of the algorithm `utc_id`. */
   readonly uuidSuffix: string;

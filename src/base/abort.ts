@@ -54,8 +54,8 @@ export async function waitAtMost(
 }
 
 /**
- * Settles as `work` does. Work that takes longer than `durationMs` is aborted with `late()`, and
- * the call rejects with that error. `work` must end when its signal aborts.
+ * Settles as `work` does. If this takes longer than `durationMs`, aborts `work` with the error that
+ * `late()` returns, and rejects with this error. `work` must end when its signal aborts.
  */
 export async function finishWithin<T>(
   clock: Clock,

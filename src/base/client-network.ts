@@ -1,3 +1,5 @@
+/** Networks of clients, which identify clients in counters and limits. */
+
 /** Number of leading 16-bit groups of an IPv6 address that identify its /64 network. */
 const NETWORK_GROUPS = 4;
 const GROUPS = 8;

@@ -8,7 +8,10 @@ const aborted = (signal: AbortSignal): Promise<never> =>
     signal.addEventListener("abort", () => reject(signal.reason), { once: true });
   });
 
-/** Steps that the test completes by calling `next`; `underWay` is the number not completed yet. */
+/**
+ * Returns steps that the test completes by calling `next`. `underWay` is the number of unfinished
+ * steps.
+ */
 function openSteps() {
   const waiting: (() => void)[] = [];
   return {

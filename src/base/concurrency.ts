@@ -72,9 +72,9 @@ export async function forEachConcurrent<Item>(
 }
 
 /**
- * Returns the result of `work` for each item. Awaits the first item alone, so that the other items
- * can use values that it cached; then starts all of them before awaiting any. After a failure,
- * rejects without waiting for items in progress. Creates no promise for synchronous results.
+ * Returns the result of `work` for each item. Awaits the first call alone, so that the other calls
+ * can use what it cached. Then starts all other calls before awaiting any. After a failure, rejects
+ * without waiting for calls in progress. Creates no promise for synchronous results.
  */
 export async function mapAtOnce<Item, Result>(
   items: readonly Item[],
@@ -91,7 +91,7 @@ export async function mapAtOnce<Item, Result>(
       if (result instanceof Promise && !isFirst) isThere = false;
     }
   } catch (error) {
-    // `Promise.all` also handles later rejections of the items already started.
+    // Keeps the started items: `Promise.all` also handles their later rejections.
     results.length = index;
     results.push(Promise.reject(error));
     isThere = false;
@@ -157,8 +157,8 @@ export class Semaphore {
 
 /**
  * Runs the tasks returned by `next`, as many concurrently as `turns` allows, until `next` returns
- * undefined. The first failure aborts the other tasks. Settles when all tasks have ended; `next`
- * must reject after a task has failed, and after the signal has aborted.
+ * undefined. The first failure aborts the other tasks. Settles when all tasks have ended. The
+ * caller's `next` must reject after a task has failed, and after the signal has aborted.
  */
 export async function runInTurns(
   signal: AbortSignal,

@@ -237,7 +237,7 @@ export interface Events {
   "replication.retry-failed": Failure;
   /** The databases at a rule's source were listed, and the rule's jobs updated. */
   "replication.rule-listed": { readonly rule: string };
-  /** The source of a rule could not be listed; it is retried after a pause. */
+  /** The databases of a rule's source could not be listed. The listing is retried after a pause. */
   "replication.rule-lost": { readonly rule: string; readonly error: string };
   "replication.rule-put": { readonly rule: string; readonly userName: string | null };
   "replication.rule-removed": { readonly rule: string; readonly userName: string | null };
@@ -249,14 +249,14 @@ export interface Events {
     readonly design: string;
     readonly error: string;
   };
-  /** The response to another node's request could not be stored. */
+  /** The answer to a question of an API-only node could not be stored. */
   "replication.question-lost": { readonly error: string };
   "replication.command-failed": {
     readonly command: string;
     readonly requestId: string | undefined;
     readonly error: string;
   };
-  /** The jobs that wait for job `name` (`after`) could not be released. The release is retried. */
+  /** The jobs whose `after` names job `name` could not be released. The release is retried. */
   "replication.release-failed": { readonly name: string; readonly error: string };
   /** The watcher of a source lost its connection; it reconnects after a pause. */
   "replication.source-lost": { readonly source: string; readonly error: string };
@@ -270,7 +270,9 @@ export interface Events {
   "replication.started": {
     readonly jobId: string;
     readonly replicationId: string;
-    /** Whether the previous run ended without a failure: the job was parked or stopped. */
+    /**
+     * Whether the previous run did not fail, that is, ended because the job was parked or stopped.
+     */
     readonly hasSucceeded: boolean;
   };
   /** Parked jobs whose sources have changed were scheduled. */
@@ -302,7 +304,10 @@ export interface Events {
   "users.database-deleted": { readonly database: string };
   /** The database of a user was not created, because its name would be invalid. */
   "users.database-refused": { readonly database: string };
-  /** A login was refused after too many wrong passwords; with `mode` "warn", it is only logged. */
+  /**
+   * A login was refused after too many wrong passwords. With `mode` "warn", a login that would be
+   * refused is only logged.
+   */
   "users.login-refused": { readonly name: string; readonly peer: string; readonly mode: string };
 }
 

@@ -20,7 +20,10 @@ export class LatestValues<T> {
     this.#wake();
   }
 
-  /** Ends all iterations after the latest value, with the error if there is one. */
+  /**
+   * Ends all iterations once they have yielded the latest value. They then throw `error` if it is
+   * given.
+   */
   end(end: { readonly error?: unknown } = {}): void {
     this.#end = end;
     this.#wake();

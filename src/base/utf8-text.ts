@@ -36,7 +36,7 @@ export class Utf8Text {
     return this.#text;
   }
 
-  /** The text in UTF-8, which must not be modified. */
+  /** The text as UTF-8 bytes, which the caller must not modify. */
   get bytes(): Uint8Array {
     if (this.#bytes === undefined) {
       this.#bytes =

@@ -70,7 +70,7 @@ complete -o default -F _tandem tandem
 `;
 }
 
-/** Script for zsh, which can run bash completions. */
+/** Script for zsh. It runs the script for bash, which zsh can do. */
 function zsh(completions: readonly Completion[]): string {
   return `autoload -U +X bashcompinit && bashcompinit\n${bash(completions)}`;
 }

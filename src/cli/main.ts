@@ -60,9 +60,7 @@ function refuseEmptyArguments(command: Command): void {
   }
 }
 
-/**
- * Minimum width at which descriptions are wrapped, small so that help fits into a narrow terminal.
- */
+/** Minimum width of the column of descriptions, small so that help fits into a narrow terminal. */
 const HELP_TEXT_WIDTH_MIN = 20;
 
 /** Maximum number of listeners per signal. Node.js warns of a leak if there are more. */

@@ -432,7 +432,8 @@ function runningCommand(
     const id = continuedCommand(answer) ?? (location.split("/").at(-1) || undefined);
     let { matched, changed = 0 } = answer;
     let failed = 0;
-    // The response lacks the number of failed jobs, so the command is read.
+    // Unless all jobs were changed, the number of failed jobs is needed. Only the stored command
+    // has it.
     if (id !== undefined && answer.changed !== matched) {
       for await (const command of followCommand(requests, id, signal)) {
         progress.set(command);
@@ -445,8 +446,8 @@ function runningCommand(
     () => progress.end(),
     (error: unknown) => progress.end({ error }),
   );
-  // A promise without handlers, so that a failure that the caller ignores is reported by the
-  // runtime as an unhandled rejection.
+  // A promise that has no handlers yet. If the caller ignores a failure, the runtime therefore
+  // reports an unhandled rejection.
   const shown = ended.then((value) => value);
   return Object.assign(shown, {
     [Symbol.asyncIterator]: () => {

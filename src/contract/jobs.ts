@@ -227,8 +227,8 @@ const CommandBegun = exactly({
 });
 
 /**
- * Response to a command for several jobs: the outcome, or 202 with the id of a command that
- * continues.
+ * Response to a command for several jobs: the outcome, or 202 with the id of the command, which
+ * continues in the background.
  */
 export const CommandedJobs = Type.Union([CommandOutcome, CommandBegun]);
 export type CommandedJobs = Pick<Shape<typeof CommandOutcome>, "ok" | "matched"> &

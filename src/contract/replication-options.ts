@@ -183,8 +183,8 @@ export const REPLICATION_OPTIONS = {
 } as const satisfies Readonly<Record<string, Option>>;
 
 /**
- * The option that can be set only per job. Weights are relative, so a default for all jobs would
- * have no effect.
+ * The only option without a default for all jobs: weights are relative, so a default would have no
+ * effect.
  */
 export const WEIGHT = {
   name: "weight",
@@ -200,8 +200,8 @@ export const WEIGHT = {
 export const DOCUMENT_OPTIONS: readonly Option[] = [...Object.values(REPLICATION_OPTIONS), WEIGHT];
 
 /**
- * Options with a second, larger limit for distant servers. If only the option itself is set, its
- * value applies to all servers.
+ * Pairs of an option and its second, larger limit, for distant servers. If only the option is set,
+ * it applies to all servers.
  */
 export const FAR_BOUNDS = [
   { of: "workerProcesses", bound: "workerProcessesMax" },

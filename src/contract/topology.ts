@@ -13,7 +13,7 @@ import {
 } from "./schema.ts";
 import { JOB_STATES } from "./words.ts";
 
-/** All jobs from one database to another. */
+/** An edge: all jobs from one database to another. */
 export const TopologyEdge = exactly({
   source: text,
   target: text,

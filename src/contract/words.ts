@@ -67,8 +67,8 @@ export type FailureClass = (typeof FAILURE_CLASSES)[number];
  *
  *   job      added, removed, completed, failed (permanently)
  *   run      started, stopped, parked, crashed, stalled, lost (its node died)
- *   status   failing or recovered, stalling or moving, left_behind or arrived (failed documents),
- *            paused or resumed, behind or caught_up, changed (in any other way)
+ *   status   failing and recovered, stalling and moving, paused and resumed, behind and caught_up;
+ *            left_behind and arrived (documents failed, and arrived later); changed (anything else)
  */
 export const JOB_CHANGES = [
   "added",

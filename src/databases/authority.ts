@@ -44,8 +44,8 @@ export function authorityOf({ userName, roles, isAdmin, vouchedBy }: SecuritySub
 
 /**
  * Returns a key that is equal for two authorities if and only if they belong to the same user: same
- * name, vouched for in the same way. The two forms of keys differ, because names in our own
- * directory contain no colon.
+ * name, vouched for in the same way. The keys of our own users and of vouched users are never
+ * equal, because names in our own directory contain no colon.
  */
 export function ownerKey({ userName, vouched }: Authority): string | null {
   return vouched === undefined ? userName : `${vouched.by}:${userName}`;

@@ -35,9 +35,9 @@ import { forgetState } from "./transaction-state.ts";
 const REVISION_LIMIT_DEFAULT = 1_000;
 
 export interface NamesOptions {
-  /** First name, inclusive; the highest name of the range if `descending` is set. */
+  /** First name in reading order, inclusive: the highest one if `descending`. */
   readonly startName?: string;
-  /** Last name, inclusive. */
+  /** Last name in reading order, inclusive. */
   readonly endName?: string;
   /** Maximum number of names. Default: no limit. */
   readonly limit?: number;

@@ -288,7 +288,7 @@ describe("a database", () => {
           for (const batch of batches) {
             const edits: DocumentEdit[] = [];
             for (const drawn of batch) edits.push(await editOf(sound, drawn));
-            // Each batch is applied exactly once, whatever the outcome of its commits.
+            // Each batch is applied exactly once, even if the outcome of a commit is unknown.
             expect(await faulty.edit(...edits)).toEqual(await sound.edit(...edits));
           }
           expect((await views(faulty)).leaves).toEqual((await views(sound)).leaves);

@@ -566,8 +566,8 @@ describe("changes", () => {
 
   test("the pending count is correct at every position of a long and busy sequence", async () => {
     const store = await loaded(4_000);
-    // Moves old documents to the end of the sequence while several writers are active and
-    // boundaries are added.
+    // Each round updates old documents, which moves them to the end of the sequence, while several
+    // writers are active and boundaries are added.
     for (let round = 0; round < 6; round++) {
       await Promise.all(
         [0, 1, 2].map((writer) =>

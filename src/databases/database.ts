@@ -299,7 +299,7 @@ export class Database implements HookedDatabase {
 
   async changeIndexSet(tx: Transaction, isEmpty: boolean): Promise<void> {
     const state = await this.#state(tx);
-    // The id is random, so that it differs from ids chosen by transactions that were not committed.
+    // The id is random, so that ids chosen by transactions that did not commit are not used again.
     const indexSet = isEmpty ? 0 : 1 + this.#runtime.random.integer(INDEX_SETS - 1);
     const record = { ...(await this.#record(tx)), indexSet };
     state.database = record;

@@ -103,7 +103,7 @@ export type DocumentEdit = {
   readonly authority?: Authority | undefined;
 } & (
   | {
-      /** A user's edit of a leaf: it creates a new revision or is a conflict. */
+      /** An edit by a user: replaces a leaf or creates a document; otherwise a conflict. */
       readonly mode: "interactive";
       /** The leaf to be edited; undefined for a new document. */
       readonly parent: Revision | undefined;

@@ -98,9 +98,9 @@ export interface WriteContext extends SecuritySubject {
   readonly pausing?: Pausing;
 }
 
-/** Details of a write whose jobs start paused. */
+/** Details of a write that creates paused jobs. */
 export interface Pausing {
-  /** Reason given by the operator. The maximum length is that of the reasons of other commands. */
+  /** Reason given by the operator, with the same maximum length as in other commands. */
   readonly why?: string;
   readonly requestId: string;
 }

@@ -16,10 +16,10 @@
  * transaction, and the hooks. Reading order: document.ts, database.ts,
  * documents/document-writer.ts, revisions/revision-tree.ts, hooks.ts.
  *
- * A transaction that has written documents of a database cannot use its `changes` or `info`: a
- * versionstamped value is unreadable before the commit. It can read and write the documents
- * themselves. A batch has to fit into one transaction of the store (10 MB); callers with more to
- * write use several.
+ * A transaction that has written documents of a database cannot use the database's `changes` or
+ * `info`, because versionstamped values cannot be read before the commit. It can read and write the
+ * documents themselves. A batch has to fit into one transaction of the store (10 MB); callers with
+ * more to write use several.
  *
  * Errors, by code:
  *
@@ -33,8 +33,8 @@
  *   STORE_ATTACHMENT_NAME_INVALID {name, reason}
  *   STORE_ATTACHMENT_DIGEST_MISMATCH, _LENGTH_MISMATCH {expected, actual}: staged bytes
  *   STORE_ATTACHMENT_ENCODING_INVALID {encoding}: declared as gzip, but is not
- *   STORE_ATTACHMENT_CONTENT_GONE {contentId}: staged too long ago, or its last leaf was removed
- *     during the read
+ *   STORE_ATTACHMENT_CONTENT_GONE {contentId}: staged too long ago, or the last leaf with it was
+ *     removed during the read
  *   STORE_FUNCTION_FAILED {error, reason}: a function of a design document
  */
 export type { StageOptions } from "./attachments/attachment-store.ts";

@@ -46,8 +46,8 @@ export function isDocumentId(id: string): boolean {
 }
 
 /**
- * Returns a string that fits into a key and sorts like `text` among all valid ids and names. Longer
- * strings are truncated.
+ * Returns a string that fits into a key and sorts like `text` among all valid ids and names.
+ * Truncates a `text` that is too long for a key.
  */
 export function rangeBound(text: string): string {
   if (!exceedsKeyBytes(text, DOCUMENT_ID_BYTES_MAX)) return text;
@@ -56,7 +56,7 @@ export function rangeBound(text: string): string {
   for (const character of text) {
     bound += character;
     byteCount += keyByteCount(character);
-    // The bound is longer than every valid id, and therefore never equals an id.
+    // The rest can be cut off: the bound is now longer than every valid id.
     if (byteCount > DOCUMENT_ID_BYTES_MAX) break;
   }
   return bound;

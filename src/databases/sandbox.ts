@@ -16,8 +16,8 @@ export function shareOf(database: string, userName: string | null | undefined): 
 }
 
 /**
- * Returns the fair share of a database's indexes. It is separate from the shares of users, because
- * writes wait for the selectors of indexes.
+ * Returns the share under which the selectors of a database's indexes are evaluated. It is separate
+ * from the shares of users, because writes wait for the selectors.
  */
 export function shareOfIndexes(database: string): Share {
   const name = `\u0000indexes of ${database}`;
@@ -29,8 +29,8 @@ export interface SandboxCall {
   /** Identifies these exact sources, so that compiled code can be reused. */
   readonly codeId: string;
   /**
-   * The design document. Functions load modules from it with `require`, and have it as their
-   * `this`.
+   * The whole design document. Functions load modules from it with `require`. It is also the `this`
+   * of functions.
    */
   readonly code: LongText;
   /**
@@ -39,16 +39,16 @@ export interface SandboxCall {
    *   filter      whether the function returned a truthy value
    *   view        whether the function called `emit`
    *   validate    null, or a `Refusal` for the error that the function threw
-   *   resolve     the index of the argument that the function returned unchanged, the JSON text of
-   *               another object that it returned, or null. The function receives all arguments of
-   *               the run as one array.
+   *   resolve     the index of an argument, if the function returned that argument unchanged; the
+   *               JSON text of any other object that the function returned; otherwise null. The
+   *               function receives all arguments of the run as one array.
    */
   readonly kind: "filter" | "view" | "validate" | "resolve";
   /** Path of the function's source in the document. */
   readonly path: readonly string[];
   /** Leading arguments of each run: a JSON array, or separate JSON texts if they are long. */
   readonly runs: readonly (JsonText | readonly LongText[])[];
-  /** The remaining arguments of every run, as a JSON array. */
+  /** Arguments that follow the leading ones and are the same in every run, as a JSON array. */
   readonly shared: JsonText;
   /** Time limit of one run. */
   readonly timeoutMs: number;
@@ -112,7 +112,7 @@ export class SandboxError extends OperationalError {
     this.reason = reason;
   }
 
-  /** Whether time or memory ran out. In a batch, any run can be the cause. */
+  /** Whether a run exceeded its time or memory limit. In a batch, it can have been any run. */
   get isLimit(): boolean {
     return this.error === "os_process_error";
   }

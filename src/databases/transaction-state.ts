@@ -52,7 +52,9 @@ export interface TransactionState {
   /** The database record, including changes that this transaction has made to it. */
   database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
-  /** Content ids referenced by written attachments, by digest and length. */
+  /**
+   * Ids of the contents that written attachments refer to, keyed by digest, encoding and length.
+   */
   readonly contents: Map<string, string>;
   /** Number of keys cleared for replaced leaves whose bodies are not kept. */
   droppedKeyCount: number;

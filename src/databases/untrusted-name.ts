@@ -3,8 +3,8 @@
  * such names by a template.
  *
  * Documents of a system database become jobs and accounts, so a name that another server chose must
- * never become one. The only way from an `UntrustedName` to a `DatabaseName` is `resolve`, which
- * refuses system names that an operator has not written in full.
+ * never become the name of a system database. The only way from an `UntrustedName` to a
+ * `DatabaseName` is `resolve`, which refuses system names that an operator has not written in full.
  */
 import { isDatabaseName } from "./names.ts";
 

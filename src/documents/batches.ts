@@ -4,7 +4,7 @@ export interface BatchSizes<Item> {
   /** Maximum total length. A longer item gets its own batch. */
   readonly lengthMax: number;
   lengthOf(item: Item): number;
-  /** Limits the number of items of a batch that have the same key. */
+  /** Limits the number of items per batch that have the same key. */
   readonly alike?: { keyOf(item: Item): string; readonly countMax: number };
 }
 

@@ -6,13 +6,13 @@ import { isSystemName, type Revision } from "../databases/index.ts";
 import { badRequest } from "../protocol/index.ts";
 
 export type ConflictPolicy =
-  /** The leaf with the greatest value of a certain member wins. */
+  /** The leaf whose member `field` has the greatest value wins. */
   | { readonly resolve: "last_write"; readonly field: string }
-  /** CouchDB's winner stays. */
+  /** The leaf with the longest history wins: it is CouchDB's winner. */
   | { readonly resolve: "longest_history" }
   /** The replicated revision that caused the conflict wins. */
   | { readonly resolve: "remote" }
-  /** A JavaScript function receives the leaves and returns the document. */
+  /** A JavaScript function receives the leaves and returns the resolved document. */
   | { readonly resolve: "function"; readonly function: string };
 
 export const RESOLVE_WORDS = ["last_write", "longest_history", "remote", "function"] as const;
@@ -63,14 +63,13 @@ export function checkConflictDatabase(name: string): void {
 export interface RankedLeaf {
   readonly revision: Revision;
   readonly isRemote: boolean;
-  /** Value of the policy's field. */
+  /** Value of the policy's `field` in this leaf, if the policy has one. */
   readonly written: WriteTime | undefined;
 }
 
 /**
- * Returns the index of the winning leaf among `leaves`, which are in CouchDB's order. All policies
- * except `remote` order all leaves, so the winner of all leaves also wins in every subset that
- * contains it.
+ * Returns the index of the winning leaf among `leaves`, which are in CouchDB's order. Every policy
+ * except `remote` ranks all leaves, so the winner also wins in every subset that contains it.
  */
 export function winningLeaf(
   { resolve }: Exclude<ConflictPolicy, { resolve: "function" }>,
@@ -90,14 +89,14 @@ export function winningLeaf(
   return best;
 }
 
-/**
- * Time of a write: a number, or a time in seconds since the epoch. `fraction` contains the digits
- * after the decimal point of the seconds.
- */
+/** Value by which writes are ordered: a number, or a time in seconds since the epoch. */
 export interface WriteTime {
   readonly kind: "number" | "time";
   readonly units: number;
-  /** Digits without trailing zeros. Empty for a number. */
+  /**
+   * Digits after the decimal point of the seconds, without trailing zeros. Empty for `kind`
+   * "number".
+   */
   readonly fraction: string;
 }
 

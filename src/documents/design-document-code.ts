@@ -13,8 +13,8 @@ interface ViewFunction {
 }
 
 /**
- * Yields the view functions that are source code, if the language is JavaScript. Omits names of
- * CouchDB's built-in functions.
+ * Yields the view functions given as source code, or none if the language is not JavaScript. Omits
+ * names of CouchDB's built-in functions.
  */
 async function* viewFunctions(design: DesignOutline): AsyncGenerator<ViewFunction, void> {
   const isJavascript = (await design.member("language"))?.isString("javascript") ?? true;

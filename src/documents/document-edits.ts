@@ -23,7 +23,7 @@ export function replicatedEdit(
   if (path === undefined || path.hashes.length === 0) {
     throw badRequest("A replicated document must have _rev or _revisions");
   }
-  // Only local documents have several revisions of generation 0.
+  // Only the path of a local document can have several revisions and start at generation 0.
   if (path.start === 0 && path.hashes.length > 1 && !id.startsWith("_local/")) {
     throw new ProtocolError(400, "doc_validation", "_revisions.start must be positive.");
   }

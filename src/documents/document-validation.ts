@@ -136,8 +136,8 @@ interface DesignQuestion {
 }
 
 /**
- * Known verdicts. Bodies are compared rather than included in the key, since a key of megabytes
- * would be copied and hashed.
+ * Known verdicts. Bodies are compared, and are not part of the map's keys: a body of megabytes
+ * would be copied and hashed in every lookup.
  */
 class Verdicts {
   readonly #byKey = new Map<string, { readonly body: Utf8Text; readonly verdict: Verdict }[]>();
@@ -182,8 +182,8 @@ class DocumentValidation implements WriteValidation {
   readonly #signal: AbortSignal | undefined;
   readonly #verdicts = new Verdicts();
   /**
-   * Holds the functions rather than a promise of them, so that callers need not await in the common
-   * case of a database without validation functions.
+   * Holds functions that have been read as an array, not as a promise. Callers therefore need not
+   * await in the common case of a database without validation functions.
    */
   readonly #validators = new WeakMap<
     Transaction,
@@ -227,7 +227,8 @@ class DocumentValidation implements WriteValidation {
     if (verdict === undefined) {
       const missing = this.#missing.get(tx) ?? [];
       this.#missing.set(tx, [...missing, question]);
-      // The transaction will be retried, so a long body need not be written now.
+      // An edit without a verdict makes the transaction run again, so a long body is not written
+      // now.
       return edit.body.length > LONG_BODY_BYTES ? UNJUDGED : { edit };
     }
     return verdict === null ? { edit } : { rejected: verdict.error, reason: verdict.reason };
@@ -278,7 +279,7 @@ class DocumentValidation implements WriteValidation {
   }
 
   /**
-   * Runs the validation function of one design document after the other, each for all edits that no
+   * Runs the validation functions of all design documents in turn, each on all edits that no
    * previous function refused.
    */
   async #askValidators(questions: readonly EditQuestion[]): Promise<void> {
@@ -316,7 +317,7 @@ class DocumentValidation implements WriteValidation {
       if (!error.isLimit || questions.length === 1) {
         return questions.map(() => ({ error: error.error, reason: error.reason }));
       }
-      // One of the edits exceeded a limit, so each edit is validated individually.
+      // The limit concerned one of several edits, so each edit is validated individually.
       const answers: Verdict[] = [];
       for (const question of questions) {
         append(answers, await this.#run(validator, [question]));

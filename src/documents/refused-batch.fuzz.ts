@@ -14,7 +14,7 @@ class Target {
 
   async write(items: readonly number[]): Promise<RefusedBatch<number, number>[]> {
     this.events.push(["write", ...items]);
-    // The cause of the refusal is the number of items that were written together.
+    // As its cause, a refusal reports how many items were written together.
     if (items.some((item) => this.guilty.has(item))) return [{ items, cause: items.length }];
     for (const item of items) this.events.push(["taken", item]);
     return [];
@@ -35,8 +35,8 @@ class Target {
 }
 
 /**
- * Accepts or refuses items in groups of consecutive numbers: refuses each group that contains an
- * offending item, and accepts all other groups.
+ * Forms groups of items with consecutive numbers. Refuses each group that contains an offending
+ * item, and accepts all other groups.
  */
 class GroupingTarget extends Target {
   readonly #groupSize: number;

@@ -15,16 +15,16 @@ export interface RefusedBatch<Item, Cause> {
 
 export interface BatchWriting<Item, Cause> {
   /**
-   * Writes the items together. Resolves with the parts of the batch that were refused as a whole;
-   * with an empty list if every item has its own outcome.
+   * Writes the items together. Resolves with those parts of the batch that were refused as a whole,
+   * or an empty list if every item has its own outcome.
    */
   write(items: readonly Item[]): Promise<readonly RefusedBatch<Item, Cause>[]>;
   /** Called for an item that was refused even when written alone. */
   refuse(item: Item, cause: Cause): void | Promise<void>;
   /**
    * Whether both halves of a batch are written before either half is split again, so that all
-   * acceptable items are written before an item is refused. Otherwise items are written and refused
-   * in order.
+   * acceptable items are written before any item is refused. Otherwise items are written and
+   * refused in order.
    */
   readonly bothHalvesFirst?: boolean;
 }

@@ -1,8 +1,9 @@
 /**
  * Resolves the conflict of a document by the policy of its database: deletes the losing leaves, and
- * logs the resolution. A winner that is not CouchDB's winner also gets a new revision with the same
- * content. Therefore two servers that know different leaves and decide differently never delete all
- * leaves: neither server deletes the revision that the other server adds.
+ * logs the resolution. If the policy's winner is not CouchDB's winner, the policy's winner also
+ * gets a new revision with the same content. Two servers that know different leaves can decide
+ * differently. Even then they never delete all leaves: neither server deletes the revision that the
+ * other adds.
  */
 import {
   errorCode,
@@ -72,7 +73,7 @@ interface ReadConflict {
   readonly leavesDigest: string;
   /** Leaves that are not deleted, winner first. */
   readonly leaves: readonly Document[];
-  /** The leaf that began the conflict. */
+  /** The revision that began the conflict, if known. The policy `remote` selects it. */
   readonly remote: Revision | undefined;
   /** Whether the policy has already left this conflict unresolved. */
   readonly isLeft: boolean;
@@ -257,7 +258,7 @@ export class ConflictResolution {
       async (tx) => {
         const database = await databases.open(tx, name);
         const isCurrent = (await database.resolutions.policy(tx))?.text === policyText;
-        // If the document no longer has a conflict, nothing would ever remove the row.
+        // A document without a conflict gets no row, because nothing would ever remove this row.
         if (!isCurrent || (await database.conflicts.find(tx, id)) === undefined) return;
         database.resolutions.setUnresolved(tx, id, { leavesDigest, reason });
       },
@@ -298,9 +299,9 @@ export async function callFunction(
 }
 
 /**
- * Checks the text that the function returned, because the function might have tampered with
- * results. As in requests, text that CouchDB does not accept is rejected, because the document
- * could not be replicated to CouchDB.
+ * Checks the text that a policy's function returned, because the function might have tampered with
+ * it. Rejects text that CouchDB does not accept, as requests do: the document could not be
+ * replicated to CouchDB.
  */
 function validJson(text: string): string {
   try {

@@ -78,7 +78,7 @@ function wireForm(document: Document, options: RenderOptions): RenderedDocument 
 
 /**
  * Returns the attachments that a peer with the revisions `ancestors` lacks: those added after the
- * newest of these revisions that is an ancestor of the document (`atts_since`).
+ * document's newest ancestor in this list (`atts_since`).
  */
 export function attachmentsSince(
   { revisions, attachments }: Document,

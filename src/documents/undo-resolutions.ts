@@ -1,7 +1,7 @@
 /**
- * Undoes resolutions of conflicts, latest first: writes each removed leaf again, as a successor of
- * its deletion, and restores the content that a function replaced. Removes the policy first, so
- * that it does not resolve the conflicts again.
+ * Undoes resolutions of conflicts, latest first. First removes the policy, so that it does not
+ * resolve the conflicts again. Then writes each removed leaf again, as a successor of its deletion,
+ * and restores content that a function replaced.
  */
 import { errorCode } from "../base/index.ts";
 import type {
@@ -24,7 +24,7 @@ const PAGE_ROWS = 100;
 export interface UndoSelection {
   /** Ids of the documents whose resolutions are undone. Default: all. */
   readonly ids?: ReadonlySet<string> | undefined;
-  /** Only resolutions since this time. */
+  /** Time of the earliest resolution to undo. */
   readonly sinceMs?: number | undefined;
   /** Only resolutions with lower numbers: `next` of the previous call. */
   readonly before?: number | undefined;
@@ -165,8 +165,8 @@ function editOf({ id, body, attachments }: Document, parent: Revision): Document
 }
 
 /**
- * Returns the edit for an attachment of a former leaf, whose content is kept together with the
- * body.
+ * Returns the edit for an attachment of a former leaf. The attachment's content is kept together
+ * with the leaf's body.
  */
 function storedAttachment({ name, contentType, revisionPosition, ...content }: Attachment) {
   return { kind: "staged", name, contentType, revisionPosition, content } satisfies AttachmentEdit;

@@ -26,10 +26,10 @@ const REVISION_CHARACTERS = 35;
 export interface EditsWriting {
   /** Writes the edits in one transaction. Returns an outcome per edit, in order. */
   transact(edits: readonly DocumentEdit[]): Promise<readonly WriteOutcome[]>;
-  /** Whether `transact` failed because of one of the edits. Any other error is rethrown. */
+  /** Whether `transact` failed because of one of the edits. Other errors end the writing. */
   isRefusal(error: unknown): boolean;
   settled(edit: DocumentEdit, outcome: WriteOutcome): void;
-  /** Called for an edit that the store refuses even when it is written alone. */
+  /** Called for an edit that is refused even in a transaction of its own. */
   refused(edit: DocumentEdit, error: unknown): void;
   /** Yields to the event loop between transactions, because some stores commit without yielding. */
   readonly yielder?: Yielder;

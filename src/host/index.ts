@@ -2,7 +2,7 @@
  * Adapters for the machine: stores, sockets, threads, clock and randomness, as implementations of
  * interfaces declared by other layers.
  *
- * One folder per subject, which imports only folders listed above it:
+ * Each folder has one subject, and imports only folders listed above it:
  *
  *   system        clock, randomness, digests, compression, log, child processes
  *   backup        backup files and store copies, for any engine

@@ -25,7 +25,7 @@ type Demand =
   | "operations-reader"
   | "server-admin"
   | "database-member"
-  /** A reader of design documents in `_users`, who must be an administrator of the database. */
+  /** Like `database-admin`, for reading design documents of `_users`. */
   | "design-reader"
   | "database-admin";
 
@@ -105,8 +105,8 @@ function demandOf(request: AccessRequest, settings: ApiSettings): Demand {
     case "database-list":
       return settings.adminOnlyAllDatabases ? "server-admin" : "anybody";
     case "configuration":
-      // Only server administrators have access. The demand `operations-reader` also rejects writes
-      // of read-only operators, but with an error that names the reason.
+      // Only server administrators have access. For writes, `operations-reader` also rejects
+      // everyone else, but its error tells read-only operators why.
       return isRead(method) ? "server-admin" : "operations-reader";
     case "database":
       return method === "PUT" || method === "DELETE" ? "server-admin" : "database-member";

@@ -30,8 +30,8 @@ export function refuseForeignPages(corsOf: CorsOf, request: ApiRequest): void {
 }
 
 /**
- * Throws a ProtocolError 415 for a POST with the content type of a form, as CouchDB does. This
- * stops forged requests from browsers too old to send `Origin`.
+ * Throws a ProtocolError 415 for a POST with the content type of an HTML form, as CouchDB does. Old
+ * browsers send forms of foreign pages without `Origin`.
  */
 export function refuseForms({ method, headers }: ApiRequest): void {
   if (method !== "POST" || headers.get("content-length") === "0") return;

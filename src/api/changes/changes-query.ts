@@ -1,4 +1,4 @@
-/** The query of a changes feed. */
+/** Parameters of a changes feed. */
 import { isJsonObject, parseJson, parseYielding, type Yielder } from "../../base/index.ts";
 import { LOOKED_UP_MAX } from "../../databases/index.ts";
 import {

@@ -151,8 +151,8 @@ export class ChangesReader {
       const all = await database.changes.pendingCount(tx, FIRST_SEQUENCE);
       // The feed stopped before its first change, so all changes are pending.
       if (sequence === FIRST_SEQUENCE) return all;
-      // The change at `sequence` has been read, so it is subtracted as well. If its document has
-      // changed in the meantime, the result is one too low.
+      // `- 1` is for the change at `sequence`, which has been read. If the document of that change
+      // has changed again in the meantime, the result is one too low.
       return Math.max(0, all - (await database.changes.pendingCount(tx, sequence)) - 1);
     });
   }

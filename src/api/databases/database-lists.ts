@@ -117,7 +117,7 @@ async function namesOf({ kv, databases }: DatabaseParts, call: Call): Promise<re
 function namesQuery(call: Call): {
   readonly options: NamesOptions;
   readonly skip: number;
-  /** Whether the end key itself is excluded. */
+  /** Whether the list ends before the end key. */
   readonly isWithoutEnd: boolean;
 } {
   const key = nameParameter(call, "key");

@@ -59,8 +59,8 @@ async function send(
 ): Promise<ApiResponse> {
   const isStoredPlain = attachment.encoding === undefined;
   const length = decoded ? attachment.length : attachment.encodedLength;
-  // As in CouchDB, `Range` is ignored if the attachment is stored compressed. It is also ignored if
-  // `If-Range` has a different entity tag.
+  // As in CouchDB, `Range` is ignored if the attachment is stored compressed. `Range` is also
+  // ignored if `If-Range` has another entity tag.
   const isSame = (asked.get("if-range") ?? tag.ETag) === tag.ETag;
   const range = isStoredPlain && isSame ? byteRange(asked.get("range"), length) : undefined;
   const headers = {

@@ -162,9 +162,9 @@ async function draftAll(
 }
 
 /**
- * Drafts of replicated revisions. For one bad document, CouchDB rejects the whole request and thus
- * stops the replication. Here all other documents are written, and the response names the rejected
- * ones.
+ * Creates drafts of replicated revisions. For one bad document, CouchDB rejects the whole request
+ * and thus stops the replication. Here the other documents are written, and the response lists the
+ * rejected ones.
  */
 async function draftEach(
   parts: DatabaseParts,
@@ -242,7 +242,7 @@ function documentsOf(docs: JsonValue | undefined): JsonValue[] {
   return documents;
 }
 
-/** Result row of an edit. As in CouchDB, only failures are reported for replicated revisions. */
+/** Result row of an edit. As in CouchDB, the success of a replicated revision is not reported. */
 function rowOf(result: EditResult, edit: DocumentEdit): string | undefined {
   const { id } = result;
   if (result.kind === "written") {

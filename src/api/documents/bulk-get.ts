@@ -179,10 +179,10 @@ async function* jsonPieces(
   yield* pieces.take();
 }
 
-/** Initial buffer size: `PIECE_LENGTH`, plus room for the last document, which can exceed it. */
+/** Initial buffer size: room for a piece and for the last document, which can end beyond it. */
 const PIECE_BYTES = PIECE_LENGTH + 8_192;
 
-/** Collects output until it is worth sending. */
+/** Collects output in pieces that are large enough to send. */
 class PieceWriter {
   #writer = new Utf8Writer(PIECE_BYTES);
   /** Output that precedes the content of `#writer`. */

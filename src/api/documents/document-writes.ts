@@ -68,8 +68,8 @@ export function isBatch({ request }: Call): boolean {
 }
 
 /**
- * The response to `batch=ok`. CouchDB sends it before writing, so it contains neither a revision
- * nor conflicts. Here the document has already been written.
+ * The response to `batch=ok`. CouchDB sends it before writing, so the response has no revision and
+ * reports no conflict. Here the response is sent after the write.
  */
 export async function writeInBatch(
   id: string,

@@ -85,7 +85,7 @@ async function write(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
       : await wireEdit(parts, call, withRevision(call, id, await readDocument(call, mode)), mode);
   if (isBatch(call)) return writeInBatch(id, () => writeOne(parts, call, edit));
   const { revision } = await writeOne(parts, call, edit);
-  // As in CouchDB, 201 for a new revision and 200 for a deletion.
+  // As in CouchDB, the status is 201 for a new revision and 200 for a deletion.
   return written(call, { id, revision, status: edit.deleted ? 200 : 201 });
 }
 

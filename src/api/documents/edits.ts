@@ -189,9 +189,8 @@ function describedUpload(
     digest,
     length: isGzip ? attachment.encodedLength : attachment.length,
     encoding: isGzip ? "gzip" : undefined,
-    // As in CouchDB, replicated attachments (`new_edits=false`) are compressed too. A backup of a
-    // database contains the digests of the compressed bytes, so attachments must be compressed when
-    // the backup is restored.
+    // As in CouchDB, replicated attachments (`new_edits=false`) are compressed too. Restoring a
+    // backup relies on this: the backup contains the digests of the compressed bytes.
     compressionLevel: isGzip ? undefined : compressionLevelOf(settings, contentType),
   };
 }

@@ -1,7 +1,7 @@
 /**
- * `POST /{db}/{id}` of an HTML form, `multipart/form-data`. The field `_doc` contains the document,
- * or the field `_rev` the revision of an existing document; the fields `_attachments` contain
- * files.
+ * `POST /{db}/{id}` of an HTML form, `multipart/form-data`. Either the field `_doc` contains the
+ * document, or the field `_rev` contains the revision of an existing document. The fields
+ * `_attachments` contain files.
  */
 import type { AttachmentEdit, Database, Document } from "../../databases/index.ts";
 import {

@@ -58,7 +58,7 @@ export async function writeLocal(
   id: string,
 ): Promise<ApiResponse> {
   const wire = await readDocumentBody(call, "unique");
-  // Local documents have no attachments. As in CouchDB, attachments in the request are dropped.
+  // As in CouchDB, local documents have no attachments: those in the request are dropped.
   checkWire(parts, { ...wire, attachments: [], id });
   const parent = call.request.query.get("rev") || parentOf(wire);
   const outcome = await writeDatabase(

@@ -179,8 +179,8 @@ async function* followingUploads(
 }
 
 /**
- * The attachment in one part of a multipart body. The headers of the part provide the members that
- * the JSON lacks.
+ * Returns the attachment contained in a part of a multipart body. The headers of the part provide
+ * the members that the JSON lacks.
  */
 function followingAttachment(
   attachment: NamedDocument["attachments"][number],
@@ -193,13 +193,13 @@ function followingAttachment(
   };
 }
 
-/** Skips a part not announced in the JSON. A body that ends within the part is still an error. */
+/** Skips parts not announced in the JSON. A body that ends within one of them is still an error. */
 async function readToTheEnd(iterator: AsyncIterator<MultipartPart>): Promise<void> {
   for (;;) {
     const next = await iterator.next();
     if (next.done === true) return;
     for await (const _ of next.value.body) {
-      // The bytes are discarded.
+      // The bytes of the part are discarded.
     }
   }
 }

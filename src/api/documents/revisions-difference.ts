@@ -20,7 +20,10 @@ import { MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
 import { checkRevision } from "./document-options.ts";
 
-/** Limits per transaction: documents, and bytes of requested revisions. */
+/**
+ * Maximum number of documents, and maximum total length of their requested revisions, per
+ * transaction.
+ */
 const PAGE_SIZES: BatchSizes<NamedValue> = {
   countMax: 500,
   lengthMax: 262_144,
@@ -121,7 +124,7 @@ function askedRevisions({ name, value }: NamedValue): AskedRevisions {
 function areTooMany({ bytes, length }: JsonValue): boolean {
   if (length < REVISIONS_MAX * SHORTEST_LENGTH) return false;
   try {
-    // One more, because the list itself counts as a value.
+    // The list itself counts as one more value.
     outlineJson(bytes, { depthMax: 0, valueCountMax: REVISIONS_MAX + 1 });
     return false;
   } catch (error) {

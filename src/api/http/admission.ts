@@ -3,8 +3,9 @@
  * many are waiting, a request is rejected with an OverloadedError (503 with `Retry-After`).
  *
  * A request occupies a concurrency slot until its response begins. The pieces of a long response
- * are produced later, as the client reads. Each piece counts towards the limit while it is produced
- * but never waits, so a slow client occupies no slot, and a response that has begun is completed.
+ * are produced later, as the client reads. A piece counts towards the limit while it is produced,
+ * but does not wait for a slot. A slow client therefore occupies no slot, and a response that has
+ * begun is always completed.
  */
 import { OperationalError } from "../../base/index.ts";
 import type { ApiRequest, ApiResponse } from "./exchange.ts";

@@ -9,11 +9,11 @@ import { type Clock, waitAtMost } from "../../base/index.ts";
 import { OverloadedError } from "./admission.ts";
 
 /**
- * Number of bytes at the beginning of each body that are not counted. The limit on concurrent
- * requests bounds their sum.
+ * Length of the beginning of each body that is not counted. The limit on concurrent requests bounds
+ * the total of these bytes.
  */
 const FREE_BYTES = 65_536;
-/** Granularity of reservations, so that not every chunk needs one. */
+/** Size of reservations, large enough that few chunks need a new one. */
 const STEP_BYTES = 1_048_576;
 /**
  * Maximum time for which a body waits for memory, because slow clients can hold memory for long.
@@ -27,10 +27,7 @@ export interface BodyBudgetLimits {
 
 /** Memory reserved by one request. */
 export interface BodyAllowance {
-  /**
-   * Extends the reservation so that the request can hold this many bytes in total. Throws an
-   * OverloadedError.
-   */
+  /** Extends the reservation to a total of `byteCount` bytes. Throws an OverloadedError. */
   hold(byteCount: number, signal: AbortSignal): Promise<void>;
   release(): void;
 }

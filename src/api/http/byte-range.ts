@@ -8,9 +8,9 @@ export interface ByteRange {
 }
 
 /**
- * The requested range of a resource of `length` bytes. Undefined if the whole resource is to be
- * sent, because the header is missing or invalid, requests several ranges or, as in CouchDB, covers
- * all bytes. Throws CouchDB's 416.
+ * The requested range of a resource of `length` bytes, or `undefined` for the whole resource: if
+ * the header is missing or invalid, or requests several ranges or (as in CouchDB) all bytes. Throws
+ * CouchDB's 416.
  */
 export function byteRange(header: string | undefined, length: number): ByteRange | undefined {
   const match = /^\s*bytes\s*=\s*([0-9]*)\s*-\s*([0-9]*)\s*$/.exec(header ?? "");

@@ -7,7 +7,7 @@ import type { Headers } from "./responses.ts";
 
 /** The section `[cors]`, overridden by `[cors:HOST]` for the requested host; read on each use. */
 export interface CorsSettings {
-  /** Allowed origins; `*` allows all. Compared in lower case. */
+  /** Allowed origins in lower case; `*` allows all. */
   readonly origins: readonly string[];
   readonly credentials: boolean;
   readonly methods: readonly string[];

@@ -129,7 +129,7 @@ export function errorAnswer(error: unknown): ErrorAnswer {
   }
   const row = ERROR_RESPONSES[errorCode(error) ?? ""];
   if (row === undefined || !(error instanceof OperationalError)) return UNEXPECTED;
-  // CouchDB has its own error words for some invalid replications.
+  // As in CouchDB, some invalid replications have error words of their own.
   const word = "error" in error && typeof error.error === "string" ? error.error : row.error;
   return { status: row.status, error: word, reason: row.reason ?? reasonOf(error) };
 }

@@ -19,7 +19,10 @@ export class PageSize {
     return this.#count;
   }
 
-  /** Sets the size of the next page, based on the length of the documents in the last page. */
+  /**
+   * Sets the size of the next page, based on the number and total length of the last page's
+   * documents.
+   */
   learn(documentCount: number, length: number): void {
     if (documentCount === 0) return;
     const fitting = Math.floor((LENGTH_AIM * documentCount) / Math.max(1, length));

@@ -48,9 +48,9 @@ const QUESTION_NESTING_MAX = 1_000;
 const DOCUMENT_VALUES_MAX = DOCUMENT_BYTES_MAX / 2 + 1_000_000;
 
 /**
- * Maximum number of values for which the scan keeps a row of 20 bytes: documents in a list, and
- * their members. Without a limit, 64 MiB of `{},{},…` (22 million values) would take gigabytes
- * before the number of documents is known.
+ * Maximum number of values (documents in a list, and their members) that a scan accepts. The scan
+ * keeps 20 bytes per value. Without a limit, 64 MiB of `{},{},…` (22 million values) would take
+ * gigabytes before the number of documents is known.
  */
 const ROWS_MAX = 2_000_000;
 
@@ -337,7 +337,7 @@ function jsonFault(error: unknown): unknown {
   return new ProtocolError(400, "bad_request", "invalid UTF-8 JSON", { cause: error });
 }
 
-/** Number of bytes to receive before a buffer of the announced length is allocated. */
+/** Number of bytes that must arrive before a buffer of the announced length is allocated. */
 const BELIEVED_BYTES = 1_048_576;
 
 /**

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { begun } from "./responses.ts";
 
-/** A source of two pieces, and whether it has been closed. */
+/** Returns a source of two pieces, and a flag that is set when the source is closed. */
 function openPieces() {
   const state = { isFree: false };
   const pieces = (async function* () {

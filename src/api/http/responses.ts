@@ -125,7 +125,7 @@ const LINE_FEED = 0x0a;
 const CARRIAGE_RETURN = 0x0d;
 const SPACE = 0x20;
 
-/** Joins short strings into pieces worth sending. Bytes are passed on unchanged. */
+/** Joins short strings into pieces that are large enough to send. Bytes are passed on unchanged. */
 export async function* inPieces(
   texts: AsyncIterable<Piece> | Iterable<Piece>,
 ): AsyncGenerator<Piece, void, undefined> {
@@ -137,7 +137,7 @@ export async function* inPieces(
   yield* joined.finish();
 }
 
-/** Short strings, collected until they are worth sending. */
+/** Collects short strings until they are long enough to send. */
 export class JoinedTexts {
   #text = "";
 

@@ -34,8 +34,9 @@ export type Access =
   | "document";
 
 /**
- * Whether a request counts towards the concurrency limit (`[tandem] max_requests`). Live feeds do
- * not count, and neither do requests that operators need on an overloaded node.
+ * How a request counts towards the concurrency limit (`[tandem] max_requests`). `free`: not at all,
+ * so that operators can use the route on an overloaded node. `free-if-live`: not at all if it is a
+ * live feed.
  */
 export type AdmissionRule = "counted" | "free" | "free-if-live";
 

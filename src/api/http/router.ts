@@ -40,7 +40,7 @@ export type Match =
   | {
       readonly kind: "wrong-method";
       readonly allowed: readonly string[];
-      /** Properties of a route that has this path, but another method. */
+      /** Properties of a route with the requested path, but another method. */
       readonly facts: RouteFacts;
     }
   | { readonly kind: "unknown" };
@@ -57,8 +57,8 @@ const SYSTEM_DATABASES = ["_users", "_replicator", "_global_changes"];
 export class Router {
   readonly #routes: readonly Route[];
   /**
-   * Patterns by path length: index n has the patterns that match n segments; the last index, those
-   * for all longer paths.
+   * Patterns by path length: index n has the patterns that match n segments, and the last index has
+   * those that match any longer path.
    */
   readonly #patternsByLength: readonly (readonly Pattern[])[];
 
@@ -107,8 +107,8 @@ export class Router {
 }
 
 /**
- * The decoded segments of a raw path. Throws a ProtocolError if they are not UTF-8. As in CouchDB,
- * `+` is decoded as a space unless configured otherwise.
+ * The decoded segments of a raw path. Throws a ProtocolError if a segment is not UTF-8. As in
+ * CouchDB, `+` is decoded as a space, unless `plusIsSpace` is false.
  */
 export function splitPath(path: string, { plusIsSpace = true } = {}): string[] {
   return path

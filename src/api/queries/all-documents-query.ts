@@ -13,8 +13,8 @@ import type { Call } from "../http/call.ts";
 import { booleanOf, queryError, queryValue } from "../http/query.ts";
 
 /**
- * Range of document ids of a resource: they begin with `prefix`, and are between `low` (inclusive)
- * and `high` (exclusive) in byte order.
+ * Document ids of a resource: ids that begin with `prefix` and are between `low` (inclusive) and
+ * `high` (exclusive) in byte order.
  */
 export interface IdRange {
   readonly prefix: string;
@@ -26,8 +26,8 @@ export interface AllDocumentsQuery {
   /** Requested keys. Values that are not ids match no document. */
   readonly keys: readonly unknown[] | undefined;
   /**
-   * First id in reading order: the upper end of the range if `descending`. Undefined if that end is
-   * open.
+   * First id in reading order: the lower end of the range, or its upper end if `descending`.
+   * Undefined if that end is open.
    */
   readonly startId: string | undefined;
   readonly endId: string | undefined;
@@ -44,7 +44,7 @@ export interface AllDocumentsQuery {
 
 type Source = (name: string) => unknown;
 
-/** One of several queries in a body. Its members take precedence over the URL. */
+/** Reads one of several queries in a body. The query's members take precedence over the URL. */
 export async function oneOfSeveral(
   call: Call,
   body: JsonText,

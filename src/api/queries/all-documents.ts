@@ -109,8 +109,8 @@ async function* texts(
     total: await scope.total(tx, database),
     sequence: query.updateSequence ? await database.changes.lastSequence(tx) : undefined,
   }));
-  // CouchDB counts the rows before a start key. This would require a scan, so the offset is
-  // reported as unknown.
+  // CouchDB's offset includes the rows before a start key. Counting them would require a scan, so
+  // with a start key the offset is reported as unknown.
   const isKnown = query.startId === scope.range.low && query.keys === undefined;
   const offset = isKnown && head.total !== null ? Math.min(query.skip, head.total) : null;
   yield `{"total_rows":${head.total},"offset":${offset}`;
@@ -173,7 +173,8 @@ async function* rangePages(
       database: opened,
       rows: await scope.page(tx, opened, asked, { startId, limit: wanted }),
     }));
-    // If the repeated document has been deleted in the meantime, there is one row too many.
+    // One more row was read, because the first one repeats `last`. If `last` has been deleted
+    // since, there is one row too many.
     const fresh = rows.filter(({ id }) => id !== last).slice(0, wanted - repeated);
     if (isSkipping) skip -= fresh.length;
     else {

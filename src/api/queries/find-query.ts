@@ -140,7 +140,9 @@ export function bookmarkText(bookmark: Bookmark | undefined): string {
   return `index:${bookmark.index}:${hexEncode(bookmark.place)}`;
 }
 
-/** CouchDB rejects "nil", although it returns this value itself. Here "nil" denotes the start. */
+/**
+ * Reads a bookmark. "nil" denotes the start: CouchDB returns this bookmark, although it rejects it.
+ */
 function readBookmark(value: unknown): Bookmark | undefined {
   if (value === undefined || value === null || value === "" || value === "nil") return undefined;
   const id =

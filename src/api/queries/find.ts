@@ -118,10 +118,7 @@ async function* texts(
   yield "}\r\n";
 }
 
-/**
- * A document that might match, or the values in its index entry, with the bookmark for continuing
- * after it.
- */
+/** A document that might match, or its values in an index entry. `bookmark` continues after it. */
 type Found = (FoundDocument | { readonly covered: JsonText }) & { readonly bookmark: Bookmark };
 
 interface FoundDocument {
@@ -139,7 +136,7 @@ class Scan {
   keyCount = 0;
   examinedCount = 0;
   returnedCount = 0;
-  /** Whether some documents are hidden from the reader, who must not learn how many. */
+  /** Whether some documents are hidden from the reader. Their number must not be revealed. */
   hidesDocuments = false;
   /** Bookmark of the last match, including matches that `skip` leaves out. */
   bookmark: Bookmark | undefined;
@@ -183,8 +180,8 @@ class Scan {
           ? viewedText(() => found.covered, found.covered.length)
           : this.#read(found);
       if (!(await documentSelector.matches(document, limits))) continue;
-      // CouchDB stops at the first match after the page, and includes the documents up to that
-      // match in its statistics.
+      // Like CouchDB, stops only at the first match after the page. The statistics include the
+      // documents up to that match.
       if (this.returnedCount === limit) return;
       this.bookmark = found.bookmark;
       if (skip > 0) {

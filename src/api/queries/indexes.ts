@@ -38,7 +38,7 @@ import { indexView } from "./explanation.ts";
 import { indexName, invalid, positive, readSelector, readSort } from "./find-query.ts";
 import { indexState, listIndexes } from "./plan.ts";
 
-/** Maximum number of attempts. Other requests can change the same design document concurrently. */
+/** Maximum number of attempts to write the design document, which other requests can change. */
 const CONFLICTS_MAX = 10;
 /** Known members of a request's body. */
 const KNOWN_KEYS = ["index", "type", "name", "ddoc", "w", "partitioned"];

@@ -26,9 +26,10 @@ export interface ListedIndex extends Candidate {
 export type Plan = Exclude<Choice<ListedIndex>, { kind: "fallback-refused" }>;
 
 /**
- * The indexes of the database in CouchDB's order: the index of all documents, then by design
- * document and name. Users who cannot see every document in full get only the index of all
- * documents. The order, counts, bookmarks and timing of other indexes would reveal hidden fields.
+ * The indexes of the database in CouchDB's order: first the index of all documents, then the others
+ * by design document and name. Users who cannot see every document in full get only the index of
+ * all documents. The order, counts, bookmarks and timing of other indexes would reveal hidden
+ * fields.
  */
 export async function listIndexes(parts: DatabaseParts, call: Call): Promise<ListedIndex[]> {
   const { kv, databases, indexes } = parts;

@@ -27,8 +27,8 @@ export function credentialsRoutes(parts: JobsParts): readonly Route[] {
 
 /**
  * Replaces the credentials of an account in all jobs, or in the jobs that match the query; with
- * `dry_run`, only counts these jobs. Can be repeated: if the user name changes, jobs that already
- * have the new credentials no longer match.
+ * `dry_run`, only counts these jobs. Can be repeated: if the replacement changes the user name,
+ * jobs that already have the new credentials no longer match.
  */
 async function replaceCredentials(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const query = readQuery(call, QUERIES["POST /_tandem/credentials/_replace"]);

@@ -26,7 +26,7 @@ export interface AskedFilter {
   readonly database: string | undefined;
   /** Name of the rule that created the jobs. */
   readonly rule: string | undefined;
-  /** Minimum lag of the jobs in seconds. */
+  /** Selects jobs whose lag is at least this many seconds. */
   readonly behindSec: number | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * `/_tandem/jobs`: lists replication jobs, filtered by properties and state; pauses, resumes,
- * retries, resets or cancels one or several. CouchDB has no counterpart.
+ * `/_tandem/jobs`: lists replication jobs, filtered by properties and state. Also pauses, resumes,
+ * retries, resets or cancels one or several jobs. CouchDB has no counterpart.
  */
 
 import { append, errorCode } from "../../base/index.ts";
@@ -109,8 +109,8 @@ async function listJobs(parts: JobsParts, call: Call): Promise<ApiResponse> {
 }
 
 /**
- * Resolves names to uuids. If the database or rule does not exist, or if both are given, the filter
- * contains `NO_UUID` and matches no job.
+ * Resolves names to uuids. The filter contains `NO_UUID` and matches no job if the database or the
+ * rule does not exist, or if both a database and a rule are given.
  */
 export async function resolvedFilter(
   { kv, databases, replicator }: JobsParts,
@@ -264,8 +264,7 @@ export async function jobRows(
       restart_at: restartAt?.sequence ?? null,
       control: events.map(controlView),
     };
-    // Members are assigned one by one, because a single literal takes ten times as long and a page
-    // has many rows.
+    // A single literal would take ten times as long as this call, and a page has many rows.
     return Object.assign(
       jobView(entry, shownUrl()),
       named,

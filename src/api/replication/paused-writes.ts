@@ -1,6 +1,6 @@
 /**
  * `paused=true`: writes replication documents whose jobs start paused, so that they do not run
- * while another replicator still does.
+ * while another replicator still runs the same replications.
  */
 import type { WriteContext } from "../../databases/index.ts";
 import { badRequest } from "../../protocol/index.ts";

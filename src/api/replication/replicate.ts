@@ -82,8 +82,8 @@ async function settled(
 }
 
 /**
- * Response of a stopping node. The job stays in the queue; a repeated request waits for the same
- * job.
+ * Returns the response of a stopping node. The job stays in the queue; a repeated request waits for
+ * this job.
  */
 async function goesOn(replicator: Replicator, jobId: string): Promise<ApiResponse> {
   return comeBack({

@@ -169,7 +169,7 @@ class BatchAnswers {
   readonly #ended = new Notifier();
   #messages: Uint8Array[] = [];
   #leftCount = 0;
-  /** Total size of queued messages and of responses being read. */
+  /** Total number of bytes of queued messages and of responses that are being read. */
   #heldCount = 0;
 
   constructor(clock: Clock, signal: AbortSignal) {
@@ -206,7 +206,7 @@ class BatchAnswers {
 
   /**
    * Reads the body of a response. Returns `undefined` if it is too long or incomplete; the client
-   * then repeats the request individually.
+   * then sends the request again outside of a batch.
    */
   async #wholeBody(body: ApiResponse["body"]): Promise<Uint8Array | undefined> {
     if (body === undefined) return EMPTY_BYTES;
@@ -224,7 +224,7 @@ class BatchAnswers {
       }
       if (!isTooLong) return concatBytes(pieces);
     } catch {
-      // The response was cut off.
+      // The response was cut off, so it counts as incomplete.
     }
     this.#heldCount -= byteCount;
     return undefined;

@@ -40,7 +40,7 @@ export class JsonElements {
   readonly #elementBytesMax: number;
   /** Bytes of an incomplete element. */
   #open = new Utf8Writer(HELD_BYTES_EXPECTED);
-  /** The text around the array, without line breaks. */
+  /** The text before and after the array, without line breaks. */
   readonly #rest = new Utf8Writer(HELD_BYTES_EXPECTED);
   #depth = 0;
   #isInString = false;
@@ -131,8 +131,8 @@ export class JsonElements {
 
   #keep(bytes: Uint8Array): void {
     if (bytes.length === 0) return;
-    // Line breaks are heartbeats and can be numerous. They are dropped, because valid strings
-    // contain none.
+    // Drops line breaks, which are heartbeats and can be numerous. This is safe, because valid
+    // strings contain no line breaks.
     this.#rest.bytes(bytes.filter((byte) => byte >= SPACE));
     if (this.#rest.length > REST_BYTES_MAX) throw new JsonLimitError("bytes", REST_BYTES_MAX);
   }

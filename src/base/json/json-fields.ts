@@ -9,8 +9,8 @@ import { type JsonValue, outlineJsonYielding } from "./json-text.ts";
 import { LongJsonArray } from "./long-json-array.ts";
 
 /**
- * Length above which a text is scanned level by level, on demand. Scanning all levels would take a
- * row per value, which needs much memory.
+ * Maximum length of a text that is scanned completely. Longer texts are scanned level by level, on
+ * demand: scanning all levels would take a row per value, which needs much memory.
  */
 const SHORT_BYTES = 65_536;
 

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { Yielder } from "../yielder.ts";
 import { parseYielding } from "./json-parse.ts";
 
-/** Makes the code yield at every opportunity. */
+/** The clock advances at every reading, so that the code yields at every opportunity. */
 let nowMs = 0;
 const clock = { nowMs: () => 0, monotonicMs: () => (nowMs += 1_000), sleep: async () => {} };
 

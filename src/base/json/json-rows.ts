@@ -21,12 +21,12 @@ export const BACKSLASH = 0x5c;
 
 /** Decodes the JSON string whose text, including its quotes, is from `start` to `end`. */
 export function stringText(bytes: Uint8Array, start: number, end: number): string {
-  if (isSpelled(bytes, start, end)) return JSON.parse(utf8Slice(bytes, start, end));
+  if (hasEscapes(bytes, start, end)) return JSON.parse(utf8Slice(bytes, start, end));
   return utf8Slice(bytes, start + 1, end - 1);
 }
 
-/** Whether the string contains escapes. */
-export function isSpelled(bytes: Uint8Array, start: number, end: number): boolean {
+/** Whether the string is written with escapes. */
+export function hasEscapes(bytes: Uint8Array, start: number, end: number): boolean {
   if (end - start > LONG_STRING) return hasByte(bytes.subarray(start, end), BACKSLASH);
   for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
   return false;

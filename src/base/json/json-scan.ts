@@ -75,8 +75,8 @@ export interface ScannedJson {
 }
 
 /**
- * A duplicate name. If several objects have duplicates, this is the first duplicate in the object
- * that starts earliest.
+ * A duplicate name in an object. If several objects have duplicates, that of the object that starts
+ * first in the text.
  */
 export interface RepeatedName {
   readonly objectStart: number;
@@ -114,8 +114,8 @@ export function fromElement(pause: ScanPause, at: number): ScanPause {
 }
 
 /**
- * Number of input bytes per row allocated initially. A value needs one row, and most documents have
- * fewer values than this ratio allows for.
+ * Number of input bytes per row allocated initially. Each value needs a row. Most documents have
+ * fewer values than one per `BYTES_PER_ROW`.
  */
 const BYTES_PER_ROW = 64;
 /**
@@ -124,11 +124,9 @@ const BYTES_PER_ROW = 64;
  */
 const ROWS_FIRST_MAX = 4_096;
 const DEPTH_FIRST = 16;
-/**
- * Growth factors of the row array, relative to the extrapolated number of rows and to the current
- * number.
- */
+/** Growth factor of the row array, relative to the extrapolated number of rows. */
 const GROWTH_SLACK = 1.05;
+/** Minimum growth factor of the row array, relative to its current number of rows. */
 const GROWTH_MIN = 1.125;
 /** Growth factor for rows that are needed only until their object ends. */
 const BRIEF_GROWTH = 1.5;
@@ -165,7 +163,7 @@ export function scanJson(bytes: Uint8Array, options: ScanOptions): ScannedJson {
 }
 
 /**
- * As `scanJson`, but pauses soon after `stopAt`: before a value, within a long string, or while
+ * Like `scanJson`, but pauses soon after `stopAt`: before a value, within a long string, or while
  * comparing the many names of a finished object.
  */
 export function scanUntil(
@@ -204,7 +202,7 @@ export function scanUntil(
     } else {
       if (at >= stopAt) break;
       if (++valueCount > valueCountMax) throw new JsonLimitError("values", valueCountMax);
-      // `at` is the start of an element, or of a member's name.
+      // An element or a member starts here: `at` is its first byte.
       row = NO_ROW;
       if (depth <= depthMax || (findsRepeats && (isMember || bytes[at] === OPEN_BRACE))) {
         row = rowsEnd;
@@ -300,8 +298,8 @@ function roomAtFirst(byteCount: number): number {
 }
 
 /**
- * Chooses between the duplicate name known so far and `member` of `object`: returns the one whose
- * object starts first. `member` is NO_ROW if `object` has no duplicate.
+ * Returns the duplicate name whose object starts first: `known`, the one found so far, or the name
+ * of `member` in `object`. `member` is NO_ROW if `object` has no duplicate.
  */
 function firstRepeated(
   known: RepeatedName | undefined,
@@ -323,8 +321,8 @@ const PLAIN = Uint8Array.from({ length: 256 }, (_, byte) => {
 });
 
 /**
- * Returns the end of the string whose characters continue at `from`; if the scan reaches `stopAt`
- * first, the negated offset at which to resume.
+ * Returns the end of the string whose characters continue at `from`. If the scan reaches `stopAt`
+ * first, returns the negated offset at which to resume.
  */
 function stringEnd(
   bytes: Uint8Array,
@@ -367,8 +365,8 @@ function plainWordsEnd(bytes: Uint8Array, from: number, end: number): number {
 }
 
 /**
- * Whether all four bytes are `PLAIN`. If not, the computation sets the high bit of the lowest byte
- * that is not `PLAIN`, and possibly of bytes above it.
+ * Whether all four bytes are `PLAIN`. For each word that contains other bytes, `notCharacters |
+ * zeros` has the high bit of the lowest such byte, and possibly high bits of bytes above it.
  */
 function isPlainWord(word: number): boolean {
   const quotes = word ^ QUOTES;
@@ -505,9 +503,9 @@ function skipSpace(bytes: Uint8Array, start: number): number {
 }
 
 /**
- * Copies full rows into a larger array, sized for the whole text by extrapolation (`share` is the
- * scanned part of the text). Growing step by step would copy more and leave more memory unused.
- * Temporary rows (`briefly`) do not predict the rest of the text.
+ * Copies full rows into a larger array. Its size for the whole text is extrapolated from `share`,
+ * the scanned part of the text. Growing step by step would copy more and leave more memory unused.
+ * With `briefly`, the rows are temporary, so the size is not extrapolated.
  */
 function withRoom(
   rows: Int32Array,
@@ -517,7 +515,7 @@ function withRoom(
 ): Int32Array<ArrayBuffer> {
   const count = rows.length / ROW_LENGTH;
   const expected = Math.ceil(count * (briefly ? BRIEF_GROWTH : GROWTH_SLACK / share));
-  // A value has at least one byte, which bounds the number of rows.
+  // Every value has at least one byte, so the text's length limits the number of rows to `rowsMax`.
   const room = Math.max(Math.ceil(count * GROWTH_MIN), Math.min(expected, rowsMax)) + 1;
   const grown = new Int32Array(Math.min(room, rowsMax + 1) * ROW_LENGTH);
   grown.set(rows);

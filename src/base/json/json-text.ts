@@ -11,7 +11,7 @@ import { concatBytes, utf8Encode, utf8Slice } from "../bytes.ts";
 import type { Yielder } from "../yielder.ts";
 import {
   BACKSLASH,
-  isSpelled,
+  hasEscapes,
   NAME_END,
   NAME_START,
   NEXT,
@@ -93,7 +93,7 @@ export function outlineJson(
  */
 const TURN_BYTES = 262_144;
 
-/** As `outlineJson`, but yields to the event loop if the text is long. */
+/** Like `outlineJson`, but yields to the event loop if the text is long. */
 export async function outlineJsonYielding(
   bytes: Uint8Array,
   options: Partial<ScanOptions>,
@@ -210,12 +210,12 @@ export class JsonValue {
     return this.values().map(({ name, value }) => ({ name, value: value.text }));
   }
 
-  /** As `members`, with values that can be split further. */
+  /** Like `members`, but with values that can be split further. */
   values(): NamedValue[] {
     return [...this.eachValue()];
   }
 
-  /** As `values`, but lazily, for objects with many members. */
+  /** Like `values`, but lazily, for objects with many members. */
   *eachValue(): Generator<NamedValue, void> {
     if (!this.isObject) throw new SyntaxError("The JSON text is not an object");
     const rows = this.#rows;
@@ -275,7 +275,7 @@ export class JsonValue {
       const nameEnd = rows[row + NAME_END] as number;
       const valueStart = rows[row + VALUE_START] as number;
       const code = bytes[nameStart + 1];
-      const isEscaped = code === BACKSLASH || isSpelled(bytes, nameStart, nameEnd);
+      const isEscaped = code === BACKSLASH || hasEscapes(bytes, nameStart, nameEnd);
       const isTaken = isEscaped ? this.#name(row).startsWith(initial) : code === initialCode;
       if (isTaken) {
         isWhole = false;

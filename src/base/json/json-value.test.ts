@@ -108,7 +108,7 @@ test("JSON.stringify refuses numbers that it would change", () => {
   expect(() => JSON.stringify(value)).toThrow("printJson");
 });
 
-/** The integer that JavaScript prints for the nearest double. */
+/** Returns the integer that JavaScript prints for the double nearest to `integer`. */
 function shortestDigits(integer: bigint): bigint {
   const [digits = "", exponent = "0"] = Number(integer).toExponential().replace(".", "").split("e");
   const length = Number(exponent) + (digits.startsWith("-") ? 2 : 1);

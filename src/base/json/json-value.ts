@@ -58,9 +58,9 @@ export function integerValue(value: unknown): bigint | undefined {
 }
 
 /**
- * Matches every text whose numbers or member order `JSON.parse` would change, and few others: -0, a
- * number with many digits, an exponent or trailing zeros in its fraction, and members with integer
- * names.
+ * Matches numbers with an exponent, many digits, or trailing zeros in the fraction, the number -0,
+ * and members with integer names. Every text whose numbers or member order `JSON.parse` would
+ * change contains one of these; few other texts do.
  */
 const LOSES_FORM =
   /(?:^|[\s:,[])-?(?:\d{16,}(?:\.\d+)?|\d{8,}\.\d+|\d+\.(?:\d{9,}|0{6}\d*|\d*0)|\d+(?:\.\d+)?[eE][+-]?\d+|(?<=-)0)(?=[\s,\]}]|$)|"(?:\d|\\u003\d)+"\s*:/;
@@ -161,7 +161,7 @@ export function isJsonObject(value: unknown): value is Readonly<Record<string, u
   return isObject && !(value instanceof JsonNumber);
 }
 
-/** As `JSON.stringify`, but preserves the text of every number. */
+/** Like `JSON.stringify`, but preserves the text of every number. */
 export function printJson(value: unknown): JsonText {
   if (value instanceof JsonNumber) return value.text;
   if (Array.isArray(value)) return `[${value.map((item) => printJson(item ?? null)).join()}]`;

@@ -13,14 +13,14 @@ import {
 import { JsonValue } from "./json-text.ts";
 
 /**
- * Number of bytes scanned per step. Small enough that the elements of a step fit into the rows that
- * a scan allocates initially.
+ * Number of bytes scanned per step, small enough that the rows allocated initially suffice for all
+ * elements of a step.
  */
 const STEP_BYTES = 4_096;
 
 const SCAN_OPTIONS = { ...UNLIMITED, depthMax: 1, keepsStrings: true };
 
-/** A position at the start of an element. */
+/** A position from which elements can be scanned. */
 interface Step {
   /** Offset of the element; undefined for the start of the array. */
   readonly at: number | undefined;

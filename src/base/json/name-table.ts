@@ -1,16 +1,15 @@
 /**
  * Hash table of the names in one object, by their offsets in the text. Takes four to eight bytes
- * per member, allocated once. A Set of strings takes ten times as much, and is copied whenever its
- * size doubles: for a million names, Sets took two to four times the processor time
- * (`bench/base/long-json.mjs` measures 400,000).
+ * per member, allocated once. A Set of strings takes ten times as much, is copied whenever its size
+ * doubles, and takes two to four times the CPU time for a million names.
  */
 import { BACKSLASH, isSameName, NAME_END, NAME_START, stringText } from "./json-rows.ts";
 
 /** Minimum ratio of slots to members. */
 const SLACK = 1.5;
 /**
- * Maximum average number of probes per name. If names are chosen to collide, the table exceeds this
- * maximum and gives up.
+ * Average number of probes per name above which the table gives up. More are needed only if names
+ * were chosen to collide.
  */
 const LOOKS_MAX = 16;
 
@@ -30,8 +29,8 @@ export class NameTable {
   }
 
   /**
-   * Adds the name of a row. Returns whether the name was already present, or undefined if there
-   * were too many hash collisions to tell.
+   * Adds the name of a row to the table. Returns whether the table already contained it, or
+   * undefined if there were too many hash collisions to find out.
    */
   repeats(row: number): boolean | undefined {
     const places = this.#places;
@@ -47,7 +46,7 @@ export class NameTable {
     }
   }
 
-  /** FNV-1a hash, equal for names that decode to the same string. */
+  /** Returns the FNV-1a hash of a row's name. Equal for names that decode to one string. */
   #hash(row: number): number {
     const bytes = this.#bytes;
     const start = this.#rows[row + NAME_START] as number;
@@ -63,7 +62,7 @@ export class NameTable {
   }
 }
 
-/** As `#hash`, over the characters of a string; for ASCII, these are the bytes. */
+/** Like `#hash`, for the characters of a string; for ASCII, these are the bytes. */
 function textHash(text: string): number {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) {
@@ -76,8 +75,8 @@ function textHash(text: string): number {
 const SET_NAMES_MAX = 50_000;
 
 /**
- * Slower and larger alternative to `NameTable`, for names that a sender chose to collide in
- * `NameTable`. They do not collide in a `Set`, because V8 seeds its string hash randomly.
+ * Alternative to `NameTable`, slower and larger, for names chosen to collide there. They do not
+ * collide in a `Set`, because V8 seeds its string hash randomly.
  */
 export class NameSets {
   readonly #sets = [new Set<string>()];

@@ -157,7 +157,7 @@ async function takingsOf(
   database: string,
   page: readonly StoredDocument[],
 ): Promise<readonly Taking[]> {
-  // In a missing database, all documents are missing.
+  // If the database does not exist, all documents are missing.
   if ((await here.askIfThere("GET", `/${percentEncode(database)}`)) === undefined) {
     return page.map((document) => takingOf(document, { kind: "missing" }, true, []));
   }

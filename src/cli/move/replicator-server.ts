@@ -122,8 +122,8 @@ export class ReplicatorServer {
   }
 
   /**
-   * Ids of the documents whose given revision the database has neither as a leaf nor as an
-   * ancestor.
+   * Ids of the documents whose given revision is missing in the database, that is, neither a leaf
+   * nor an ancestor of a leaf.
    */
   async lacking(
     database: string,

@@ -75,8 +75,8 @@ export async function runStep(name: keyof typeof STEPS, flags: MoveFlags): Promi
 }
 
 /**
- * Runs `work` with clients for both servers. Sets exit code 1 if it reports problems, or the code
- * for its error if it throws.
+ * Runs `work` with clients for both servers. Sets exit code 1 if `work` reports problems, or the
+ * error's exit code if `work` throws.
  */
 async function withServers(
   flags: MoveFlags,
@@ -112,8 +112,8 @@ async function withServers(
 }
 
 /**
- * Opens clients for both servers. `TANDEM_FROM_USER` and `TANDEM_FROM_PASSWORD` are for the old
- * server and take precedence there.
+ * Opens clients for both servers. For the old server, `TANDEM_FROM_USER` and `TANDEM_FROM_PASSWORD`
+ * take precedence over `TANDEM_USER` and `TANDEM_PASSWORD`.
  */
 async function openServers(
   connections: Connections,
@@ -139,9 +139,9 @@ async function readUuids(from: ReplicatorServer, here: ReplicatorServer): Promis
 }
 
 /**
- * Compares the uuids of the two servers, because with different uuids, jobs start from the
- * beginning. Sets this server's uuid if the flags ask for it. Throws an Error if jobs here would
- * lose their checkpoints.
+ * Compares the uuids of the two servers. If they differ, moved jobs start from the beginning. Sets
+ * this server's uuid if the flags ask for it. Throws an Error if existing jobs of this server would
+ * thereby lose their checkpoints.
  */
 async function prepareUuid(
   { here, uuids }: StepParts,

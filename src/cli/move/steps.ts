@@ -199,7 +199,7 @@ export async function* start(parts: StepParts, database: string): AsyncGenerator
     for (const job of page.jobs) {
       const { doc_id: id } = job;
       if (left === 0) return;
-      // The id is never null, because jobs selected by database have documents.
+      // `id` is never null here, because jobs selected by database have documents.
       if (id === null || !wasTaken(job) || only?.has(id) === false) continue;
       const reason = active && (await whyNotStarted(from, active, database, id, job.id));
       if (reason !== undefined) {
@@ -279,7 +279,8 @@ async function moveBack(
   const path = pathOf(database, id);
   const body = (await here.ask("GET", `${path}?attachments=true`)) as Members;
   if (place.kind === "deleted") await from.ask("PUT", path, writtenBack(body));
-  // The run might update the document until it is paused, so the revision read afterwards is used.
+  // The run can update the document until the job is paused, so the revision read after that is
+  // used.
   await here.ask("DELETE", `${path}?rev=${percentEncode(String(body._rev ?? rev))}`);
   return done(
     database,

@@ -50,7 +50,7 @@ export function refuseWithAll(
   throw new WrongUse(`--${optionOf(given)} cannot be combined with --all`);
 }
 
-/** Rejects flags that select databases unless `--all` is given. */
+/** Unless `--all` is given, rejects flags that select databases. */
 export function refuseWithoutAll(flags: AllFlags): void {
   const { databases, except, security, overwriteSecurity } = flags;
   const ofAll = { databases, except, security, overwriteSecurity };
@@ -63,8 +63,9 @@ function optionOf(name: string): string {
 }
 
 /**
- * Lists the databases of the source. If copies keep the names of their sources, also lists the
- * databases of the target. Rejects if no database matches the given patterns.
+ * Returns the databases of the source that the flags select. If copies keep the names of their
+ * sources, also returns the databases that only the target has. Rejects if no database matches the
+ * given patterns.
  */
 export async function chooseDatabases(
   connections: Connections,
@@ -116,8 +117,7 @@ function withPlaceholder(server: GivenEndpoint): GivenEndpoint {
 }
 
 /**
- * Checks the URL of a server. Done here because the errors of rules show the rejected value, and a
- * mistyped URL might contain a password.
+ * Checks the URL of a server, which might contain a password. Errors of `parseRule` would show it.
  */
 function checkServer(argument: string, url: string): void {
   const withoutPlaceholders = url.replaceAll(/[{}]/g, "");

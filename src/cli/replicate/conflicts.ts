@@ -1,7 +1,7 @@
 /**
  * `tandem conflicts`: lists the documents with conflicts in a database of any CouchDB server. Reads
- * all changes with their leaves. A changes feed does not report which leaves are deleted, so
- * documents with several leaves are read too.
+ * all changes with their leaves. A changes feed does not report which leaves are deleted, so each
+ * document with several leaves is then read.
  */
 import type { JsonText } from "../../base/index.ts";
 import {
@@ -103,8 +103,8 @@ async function* conflictsIn(
         result?.kind === "documents"
           ? result.documents.map(({ text }) => text)
           : await readAlone(endpoint, request, signal);
-      // Ignores deleted leaves. If a leaf was superseded in the meantime, the server sends its
-      // successors.
+      // Ignores deleted leaves. If a requested leaf was superseded in the meantime, the server
+      // sends the leaves that succeeded it.
       if (texts.some((text) => !isDeleted(text))) live.get(request.id)?.push(request.revision);
     }
   }

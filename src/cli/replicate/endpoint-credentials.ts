@@ -15,8 +15,8 @@ import { readAuthFile } from "../server/secret-files.ts";
 import { describeError } from "../terminal/describe-error.ts";
 
 /**
- * Rejects arguments that are not URLs, because a command that does not use a Tandem server has no
- * local databases. `urls` has the values by argument name.
+ * Rejects arguments that are not URLs. The command uses no Tandem server, so an argument cannot
+ * name a local database. `urls` has the values by argument name.
  */
 export function checkUrls(urls: Readonly<Record<string, string>>): void {
   for (const [argument, url] of Object.entries(urls)) {
@@ -116,7 +116,7 @@ async function sideAdvice(
   { name, url, authFile }: GivenSide,
   sources: CredentialSources,
 ): Promise<string | undefined> {
-  // A target URL for several databases can contain the placeholder `{db}`.
+  // Ends the URL before a placeholder: a target for several databases can contain `{db}`.
   const plain = url.replace(/\{.*$/, "");
   if (!URL.canParse(plain)) return undefined;
   const parsed = new URL(plain);
@@ -125,7 +125,7 @@ async function sideAdvice(
   if (!message.includes(address)) return undefined;
   if (authFile !== undefined) return `the credentials of ${authFile} were sent to ${parsed.origin}`;
   const own = { ...sources, environment: environmentOf(name, sources) };
-  // The prompt returns `?` instead of asking the user for the password again.
+  // Avoids asking the user for the password again: the prompt returns `?`.
   const found = await findCredentials(parsed, {
     ...own,
     prompt: sources.prompt && (async () => "?"),
@@ -152,8 +152,8 @@ function environmentOf(
 }
 
 /**
- * An endpoint with its credentials. Without a file, a URL that is invalid or contains a password is
- * returned unchanged.
+ * Returns an endpoint with its credentials. Without `authFile`, returns a `url` that is invalid or
+ * contains a password unchanged.
  */
 export async function endpointOf(
   { name, url, authFile, authOption }: GivenSide,
@@ -162,7 +162,7 @@ export async function endpointOf(
   if (authFile !== undefined) {
     return { url: withoutUser(url), auth: readAuthFile(authOption, authFile) };
   }
-  // The target of several databases can contain the placeholder `{db}`.
+  // A target for several databases can contain the placeholder `{db}`, which is not valid in a URL.
   const plain = url.replaceAll(/[{}]/g, "");
   if (!/^https?:\/\//i.test(url) || !URL.canParse(plain)) return url;
   const parsed = new URL(plain);

@@ -6,8 +6,8 @@ import { printable } from "../terminal/table.ts";
 const FAILURES_SHOWN_MAX = 20;
 
 /**
- * Returns the number of failed revisions, and some of the revisions with reasons. Empty if there
- * are no failures.
+ * Returns a text with the number of failed revisions, and some of the revisions with reasons. Empty
+ * if there are no failures.
  */
 export function leftBehind(failures: readonly DocumentFailure[]): string {
   if (failures.length === 0) return "";

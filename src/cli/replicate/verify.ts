@@ -68,7 +68,7 @@ export async function verifyAll(source: string, target: string, flags: VerifyFla
 }
 
 /**
- * Runs `work`. Sets exit code 1 if it finds differences, or the code for its error if it throws.
+ * Runs `work`. Sets exit code 1 if `work` finds differences, or the error's exit code if it throws.
  */
 async function withComparer(
   flags: VerifyFlags,

@@ -17,8 +17,8 @@ export class ForeignAnswerError extends Error {
 }
 
 /**
- * The response as an object with these members. Their contents are not checked. Throws a
- * ForeignAnswerError if a member is missing or has another type.
+ * Returns the response as an object. Throws a ForeignAnswerError if a member is missing or has
+ * another type than in `members`. The contents of arrays and objects are not checked.
  */
 export function answerWith<T>(answer: unknown, members: Readonly<Record<string, Kind>>): T {
   if (kindOf(answer) !== "object") throw new ForeignAnswerError("an object");

@@ -55,7 +55,9 @@ function limitsOf(side: "read" | "write", texts: readonly string[] | undefined):
   return { [side]: Object.fromEntries(entries) };
 }
 
-/** Rejects names with a password, because connection errors show the path of the request. */
+/**
+ * Rejects a budget name that contains a password: connection errors show the path of the request.
+ */
 function checked(name: string): string {
   const shown = maskCredentials(name);
   if (shown !== name) {

@@ -113,7 +113,7 @@ async function confirm(action: string, verb: string, preview: Preview): Promise<
   }
   const isTyped = DESTRUCTIVE.has(action) && matched > TYPED_COUNT_MIN;
   const question = isTyped ? `Type ${matched} to ${verb} them: ` : `${verb} them? [y/N] `;
-  // Lets the terminal echo and edit the line, because `escapeOutputs` would escape readline's
+  // The terminal echoes and edits the line, not readline: `escapeOutputs` would escape readline's
   // control sequences.
   const output = process.stderr;
   const lines = createInterface({ input: process.stdin, output, terminal: false });
@@ -163,7 +163,7 @@ function pathOf(id: string): string {
   return `/_tandem/commands/${percentEncode(id)}`;
 }
 
-/** Formats the result of a command. `undo` is the id of the command if it can be undone. */
+/** Returns a text for the result of a command. `undo` is the command's id if it can be undone. */
 function printDone(answer: unknown, undo: string | undefined): string {
   const members = { matched: "number" } as const;
   const done = answerWith<CommandedJobs & Partial<BulkCommand>>(answer, members);

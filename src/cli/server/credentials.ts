@@ -32,8 +32,8 @@ export interface CredentialSources {
 
 /**
  * Returns the credentials from the first source that names a user, or `undefined` if there is no
- * such source. Prompts for a missing password. A password in the environment is used for the user
- * in the environment or, if the environment names no user, for any user.
+ * such source. Prompts for a missing password. If the environment names a user, the password in the
+ * environment is only for that user. Otherwise it is for any user.
  */
 export async function findCredentials(
   { username, password, hostname, host }: URL,

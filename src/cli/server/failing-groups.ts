@@ -76,15 +76,15 @@ function linesBelow(group: FailingGroup, columns: number): readonly string[] {
 }
 
 /**
- * Formats of failure reasons with the cause after the URL: `WORDS URL: CAUSE` and `WORDS URL
- * (CAUSE)`.
+ * Formats of failure reasons that name a request before its cause: `WORDS URL: CAUSE` and `WORDS
+ * URL (CAUSE)`.
  */
 const REQUESTS = [
   /^((?:could not reach|GET|HEAD|POST|PUT|DELETE) \S+(?: through the proxy \S+)?): (.+)$/s,
   /^([^:(]* https?:\/\/\S+) \((.+)\)$/s,
 ];
 
-/** Error and reason of a group, with the cause before the URL of the request. */
+/** Returns error and reason of a group. Moves the cause before the request. */
 function causeOf({ error, reason }: FailingGroup): string {
   if (reason === "") return error;
   for (const pattern of REQUESTS) {

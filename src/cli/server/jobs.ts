@@ -322,7 +322,7 @@ function sequenceOf(text: string): unknown {
   }
 }
 
-/** Formats the response to a command for one job. */
+/** Returns a text for the result of a command for one job. */
 function printDone(answer: unknown): string {
   const { no_changes } = answerWith<{ readonly no_changes?: boolean }>(answer, { ok: "boolean" });
   return no_changes === true ? "nothing to change\n" : "done\n";

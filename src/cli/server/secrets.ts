@@ -83,8 +83,8 @@ async function replace(
     const { answer } = await server.create(path, { ...body, ...more });
     return answerWith<ReplacedCredentials>(answer, REPLACED);
   };
-  // If options narrow the selection, all jobs with this login are counted before the replacement.
-  // Afterwards, replaced jobs might log in as another user and would be missing from the count.
+  // If options narrow the selection, counts all jobs with the given login before the replacement: a
+  // replaced job might log in as another user, and would then be missing from the count.
   const narrowing = [
     ...(flags.failing === true ? ["--failing"] : []),
     ...(side === undefined ? [] : [`--side ${side}`]),

@@ -3,7 +3,7 @@ import type { JobPage } from "../../contract/index.ts";
 import { answerWith } from "./answers.ts";
 import { AnswerError, type TypedServer } from "./server-client.ts";
 
-/** Filters whose values are names that appear in jobs. */
+/** Filters whose values are names that jobs have. */
 const NAMES: ReadonlySet<string> = new Set([
   "name",
   "database",
@@ -20,7 +20,7 @@ const HOSTS: ReadonlySet<string> = new Set(["host", "endpoint"]);
 
 /**
  * Checks filters that match no job. Returns whether one of them contains a name or host that no job
- * has. A name that is the only filter is unknown, so it needs no request.
+ * has. This needs no request if a name is the only filter.
  */
 export async function nameUnknown(server: TypedServer, filters: object): Promise<boolean> {
   const given = Object.entries(filters);

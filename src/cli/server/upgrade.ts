@@ -80,7 +80,7 @@ function printCheck(answer: unknown): string {
   return `${lines.join("\n")}\n${nodes.length === 0 ? "" : table([heading, ...rows], { whole: [0] })}`;
 }
 
-/** Describes the next format. */
+/** Returns the lines on whether the next format can be enabled. */
 function enabling({ can_enable, known_formats, nodes }: UpgradeCheck): readonly string[] {
   const described = (number: number): string => {
     const facts = known_formats.find(({ format }) => format === number);

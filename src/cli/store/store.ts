@@ -34,7 +34,7 @@ export function addStoreCommands(program: Command): void {
     );
 }
 
-/** Runs a command and prints its error. */
+/** Runs a command, and prints its error if it fails. */
 async function run(work: () => Promise<void>): Promise<void> {
   try {
     await work();

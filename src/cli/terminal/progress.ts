@@ -56,7 +56,7 @@ export class Progress {
     const text = this.#output.isTTY
       ? this.#bar(done, total, more)
       : `${this.#figures(done, total, more)}\n`;
-    // Skips a line that equals the previous one.
+    // A line that equals the previous one is not written again.
     if (text !== this.#shown) this.#write(text);
     this.#shown = text;
   }

@@ -34,7 +34,7 @@ test("every table of short words fits into the width", () => {
         const notes = rows.map(([, note]) => [note]);
         const printed = table(rows, { columns, soft: [1], wrapsLast: true, notes });
         for (const line of printed.split("\n")) expect(line.length).toBeLessThanOrEqual(columns);
-        // Wrapping loses no text.
+        // Checks that wrapping loses no text.
         for (const [, note, , last] of rows) {
           for (const each of [...note.split(" "), ...last.split(" ")])
             expect(printed).toContain(each);

@@ -35,7 +35,7 @@ export interface TableOptions {
   readonly whole?: readonly number[];
   /** Whether the last column is text, which is wrapped rather than shortened. */
   readonly wrapsLast?: boolean;
-  /** Text below each row, wrapped and indented. The first row is the heading. */
+  /** Lines below each row, wrapped and indented. `notes[0]` belongs to the heading. */
   readonly notes?: readonly (readonly string[])[];
 }
 

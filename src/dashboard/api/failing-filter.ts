@@ -5,7 +5,7 @@ import type { Query } from "./types.ts";
 /** Filter value for a failure without a side or host. */
 export const NONE = "-";
 
-/** Returns the filter that matches exactly the jobs of the group. */
+/** Returns the filter that matches exactly the jobs of a group of failing jobs. */
 export function filterOf({
   class: error,
   side,

@@ -26,7 +26,7 @@ export interface CommandResult {
   readonly changed: number;
   /** Number of jobs whose state does not permit the command. */
   readonly failed: number;
-  /** The jobs changed by the command. */
+  /** Identifies the jobs that the command changed. */
   readonly undo: Undo;
   /** Rejected commands for single jobs, with the reason. */
   readonly refusals: readonly (readonly [name: string, reason: string])[];
@@ -71,7 +71,7 @@ export function previewJobs(query: Query, signal: AbortSignal): Promise<JobPrevi
 /** Query parameters for order and paging. */
 const ORDERING = new Set(["sort", "descending", "skip", "limit", "bookmark"]);
 
-/** Returns the parameters of a view's query that select jobs. */
+/** Returns those parameters of a view's query that select jobs. */
 export function filterPart(query: Query): Query {
   return Object.fromEntries(Object.entries(query).filter(([name]) => !ORDERING.has(name)));
 }
@@ -82,8 +82,8 @@ export function isDecision(command: Command): boolean {
 }
 
 /**
- * Runs a command. For a filter, throws a RequestError on failure; for single jobs, returns the
- * rejections. `why` is the reason of a decision and can be empty.
+ * Runs a command for `targets`. If they are a filter, throws a RequestError on failure; if they are
+ * single jobs, returns the rejections. `why` is the reason of a decision and can be empty.
  */
 export async function runCommand(
   command: Command,
@@ -122,7 +122,7 @@ export async function runCommand(
   };
 }
 
-/** Undoes a command by its opposite, for exactly the jobs that it has changed. */
+/** Undoes a command: runs the `opposite` command for exactly the jobs that the command changed. */
 export async function undoCommand(opposite: Command, undo: Undo): Promise<CommandResult> {
   if (undo.kind === "names") return runCommand(opposite, undo);
   return ended(client.commands.undo(undo.id));

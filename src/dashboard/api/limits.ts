@@ -4,5 +4,5 @@
 export const WHY_LENGTH_MAX = 200;
 /** Maximum number of documents in a request for a retry. */
 export const RETRY_IDS_MAX = 100;
-/** Maximum shares of a group. */
+/** Maximum number of shares of a group. */
 export const SHARES_MAX = 1_000;

@@ -12,8 +12,8 @@ export const UNAUTHORIZED_EVENT = "tandem-unauthorized";
 const SESSION = "_session";
 
 /**
- * Returns the absolute URL of a resource. `path` has no leading slash. The dashboard is one folder
- * below the API.
+ * Returns the absolute URL of a resource. `path` has no leading slash. It is relative to the folder
+ * that contains the dashboard's.
  */
 export function addressOf(path: string): string {
   return new URL(`../${path}`, document.baseURI).href;
@@ -24,7 +24,7 @@ export const requests = new Requests({
   root: () => addressOf(""),
   fetch: async (address, init) => {
     const response = await fetch(address, init);
-    // A failed login is reported only to the caller.
+    // A 401 of the session resource is a failed login, not an expired session.
     if (response.status === 401 && address !== addressOf(SESSION)) {
       window.dispatchEvent(new Event(UNAUTHORIZED_EVENT));
     }

@@ -21,7 +21,7 @@ const STRANGER: SessionAnswer = { userCtx: { name: null, roles: [] } };
 
 export async function readSession(): Promise<Session> {
   const { userCtx } = await get<SessionAnswer>("_session").catch((error: unknown) => {
-    // Status of anonymous requests if the node has `require_valid_user`.
+    // With `require_valid_user`, the node responds with 401 to anonymous requests.
     if (error instanceof RequestError && error.status === 401) return STRANGER;
     throw error;
   });

@@ -16,8 +16,8 @@ export function budgetText(budget: Budget): string {
 }
 
 /**
- * Returns the budget in a form whose fields are named `direction.limit`. An empty field means no
- * limit.
+ * Reads a budget from the fields of a form, which are named `direction.limit`. An empty field means
+ * no limit.
  */
 export function budgetOf(textOf: (field: string) => string): Budget {
   const ratesOf = (direction: string): BudgetRates =>

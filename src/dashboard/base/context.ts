@@ -98,7 +98,7 @@ function useIsInSight(): boolean {
   useEffect(() => {
     const follow = () => setIsInSight(document.visibilityState === "visible");
     document.addEventListener("visibilitychange", follow);
-    // Effects run after a delay. The page might have been hidden in the meantime.
+    // The page might have been hidden before this effect ran.
     follow();
     return () => document.removeEventListener("visibilitychange", follow);
   }, []);

@@ -14,8 +14,8 @@ export interface LogEntry extends Pick<JobEvent, "place" | "time" | "changes" | 
 }
 
 /**
- * Returns the entry for an event. Returns `undefined` if the event reports no decision and its only
- * change is `changed`.
+ * Returns the entry for an event, or `undefined` if the event reports no decision and only the
+ * change `changed`.
  */
 export function entryOf(event: JobEvent): LogEntry | undefined {
   const { place, time, changes, name, job } = event;

@@ -3,8 +3,8 @@ import type { EndpointRow, Job } from "../../contract/index.ts";
 
 /**
  * Returns the end of the last run that is known to have succeeded, if the job's history contains
- * it. A stopped run counts if its end was not during a failure and the lag is known. A known lag
- * proves that the source responded.
+ * it. A stopped run counts if the lag is known and the job was not failing when the run ended. A
+ * known lag proves that the source responded.
  */
 export function lastSuccess({ history, lag_sec, failing_since }: Job): string | null {
   const isProven = ({ timestamp, type }: Job["history"][number]): boolean => {

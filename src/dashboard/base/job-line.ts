@@ -18,7 +18,7 @@ export interface JobLine
     | "start_time"
     | "next_try"
   > {
-  /** Failure of the job; null if the job is not failing. */
+  /** The job's current failure; null if the job is not failing. */
   readonly failure: {
     readonly class: string;
     readonly reason: string;

@@ -138,12 +138,15 @@ export function madeOf(makers: readonly Maker[]): Made {
   return { document: objectOf(members), errors };
 }
 
-/** A member of a document or of a rule's options that forms support. */
+/** A member of a document, or of a rule's options, that has fields in a form. */
 export interface Member<Fields> {
   readonly name: string;
-  /** The fields that determine the member. If they are unchanged, so is the member. */
+  /**
+   * Returns the fields that determine the member. If they are unchanged, the member stays
+   * unchanged.
+   */
   readonly shown: (fields: Fields) => unknown;
-  /** The member's value from the fields, or `undefined` to omit it. Throws a FieldError. */
+  /** Makes the member's value from the fields, or `undefined` to omit it. Throws a FieldError. */
   readonly made: (fields: Fields, original: unknown) => unknown;
 }
 
@@ -182,7 +185,7 @@ export const OPTION_MEMBERS: readonly Member<OptionFields>[] = [
   }),
 ];
 
-/** Fields of members that replications and rules share outside of `options`. */
+/** Form fields for the members that replications and rules have in common, other than `options`. */
 export type JobFields = Pick<FormFields, "tags" | "runOn" | "after" | "pair">;
 
 export const JOB_MEMBERS: readonly Member<JobFields>[] = [
@@ -284,8 +287,8 @@ function bytesMaxMember(
 }
 
 /**
- * Returns makers of the members that a form supports. A member that the user did not change keeps
- * its original value, even if the form cannot represent it.
+ * Returns makers of the members that have fields in a form. A member that the user did not change
+ * keeps its original value, even if the form cannot represent it.
  */
 export function makersOf<Fields>(
   members: readonly Member<Fields>[],
@@ -300,9 +303,9 @@ export function makersOf<Fields>(
 }
 
 /**
- * Builds the document from the fields. `original` is the document that is edited or cloned. Its
- * members that the form does not support or the user did not change are preserved. If the login of
- * a side is `kept`, its credentials are preserved too.
+ * Builds the document from the fields. `original` is the document that is edited or cloned. Members
+ * of `original` that the form does not support, or that the user did not change, are preserved. If
+ * the login of a side is `kept`, its credentials are preserved too.
  */
 export function replicationOf(fields: FormFields, original: Document = {}): Made {
   const { database, id } = fields;
@@ -363,7 +366,7 @@ export function optionFieldsOf(document: Document): OptionFields {
   };
 }
 
-/** Returns the fields that represent tags, labels, and the jobs to wait for. */
+/** Returns the form fields for a document's tags, labels, pair, and jobs to wait for. */
 export function jobFieldsOf({ tags, run_on: labels, after, pair }: Document): JobFields {
   const pairs = isJsonObject(tags) ? Object.entries(tags) : [];
   return {
@@ -399,7 +402,7 @@ const NAME_LENGTH_MAX = 60;
 
 /**
  * Returns an id made from the addresses: `films-to-copy`, or with a host if both databases have the
- * same name. Empty as long as an address is missing or invalid.
+ * same name. Returns an empty string if an address is missing or invalid.
  */
 export function idFor(source: string, target: string): string {
   const [from, to] = [placeOf(source), placeOf(target)];

@@ -43,8 +43,8 @@ export interface LagSample {
 }
 
 /**
- * Returns the lag at the end of each run, followed by later samples. `runs` is sorted newest first,
- * `seen` oldest first.
+ * Returns the lag at the end of each run, and then the lags in `seen` that were sampled after the
+ * last run. `runs` is sorted newest first, `seen` oldest first.
  */
 export function lagsOf(
   runs: readonly Pick<JobRun, "end" | "lag_sec">[],

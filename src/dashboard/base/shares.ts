@@ -1,4 +1,4 @@
-/** Effect of shares on the slots of a group. */
+/** Calculates how the shares of a group affect its slots. */
 import type { GroupRow } from "../../contract/index.ts";
 
 type Sharing = Pick<GroupRow, "name" | "shares" | "jobs">;

@@ -1,8 +1,8 @@
 /** Keeps the order of rows stable. */
 
 /**
- * Returns the rows of `before` with the content of `now`. Rows missing in `now` stay, and new rows
- * are appended.
+ * Returns the rows in the order of `before`, with the content of `now`. Rows missing in `now` keep
+ * their content. New rows are appended.
  */
 export function steadyRows<Row>(
   before: readonly Row[],

@@ -23,8 +23,8 @@ const BAD_CAUSES = new Set([
 ]);
 
 /**
- * Returns the entries, newest first. The history contributes only the events that are missing from
- * runs and decisions: that the job was added, and the start of its current run.
+ * Returns the entries, newest first. Only two entries come from the history, because neither runs
+ * nor decisions contain them: the addition of the job, and the start of its current run.
  */
 export function timelineOf(job: Job, runs: readonly JobRun[]): TimelineEntry[] {
   const ended = runs.map(

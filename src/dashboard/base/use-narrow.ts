@@ -1,7 +1,7 @@
 /** Whether the window is narrow, as on a phone. Lists then come before everything else. */
 import { useEffect, useState } from "preact/hooks";
 
-/** Must match the style sheets. */
+/** Media query for narrow windows. Must match the style sheets. */
 const NARROW = "(max-width: 900px)";
 
 export function useIsNarrow(): boolean {

@@ -9,7 +9,7 @@ import { steadyRows } from "./steady-rows.ts";
 const REST_MS = 3_000;
 
 export interface Hand {
-  /** Whether a pointer or the keyboard is in use on the rows. */
+  /** Whether the user is pointing at the rows or using the keyboard in them. */
   readonly isAtWork: boolean;
   /** Handlers for the element around the rows. */
   readonly handlers: {
@@ -31,7 +31,7 @@ export function useHand(): Hand {
   return { isAtWork, handlers: { onPointerMove: move, onFocusIn: move, onKeyDown: move } };
 }
 
-/** Returns the rows in order, or in their previous order during an interaction. */
+/** Returns the rows in order. While the user interacts with them, keeps their previous order. */
 export function useSteadyRows<Row>(
   rows: readonly Row[],
   keyOf: (row: Row) => string,

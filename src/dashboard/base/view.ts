@@ -1,6 +1,6 @@
 /**
  * The view named by the address: `#/jobs?failing=true`. A fragment is not sent to the server, so
- * its names do not appear in access logs.
+ * the names in it (databases, jobs) do not appear in access logs.
  */
 import type { Query } from "../api/types.ts";
 

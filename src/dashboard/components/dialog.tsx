@@ -20,7 +20,7 @@ export function Dialog({
     const before = document.activeElement;
     element.current?.showModal();
     // The browser restores the focus only if the dialog is closed with `close()`, not if it is
-    // removed. Deferred, because no element behind an open dialog can be focused.
+    // removed. The focus is set later, because no element behind an open dialog can be focused.
     return () =>
       queueMicrotask(() => {
         if (before instanceof HTMLElement) before.focus();
@@ -33,7 +33,7 @@ export function Dialog({
     event.preventDefault();
     onClose?.();
   };
-  // Reopens the dialog: some browsers close it anyway when the user tries a second time.
+  // Reopens the dialog: some browsers close it when Esc is pressed a second time.
   const stay = () => element.current?.showModal();
   return (
     <dialog ref={element} aria-labelledby={titleId} onCancel={leave} onClose={onClose ?? stay}>

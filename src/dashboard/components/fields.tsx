@@ -67,7 +67,7 @@ interface FieldProps<Value> {
   /** Label, if it differs from that of the member. */
   readonly label?: string;
   readonly note?: string;
-  /** Another member, which has no field. Its errors are shown at this field. */
+  /** Name of a member without an input of its own. Its errors are shown at this input. */
   readonly also?: string | undefined;
   readonly value: Value;
   readonly onChange: (value: Value) => void;

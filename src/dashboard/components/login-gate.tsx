@@ -18,7 +18,7 @@ const COLUMNS: readonly Column[] = [
 
 const STATUS = { refused: "login rejected", locked: "account locked" } as const;
 
-/** The login for which a job waits. */
+/** Describes the login for which a job waits. */
 export function LoginWait({ gate }: { gate: LoginGate | null | undefined }) {
   // Absent in the response of an older node.
   if (gate == null) return null;

@@ -3,8 +3,7 @@ import type { ComponentChildren } from "preact";
 
 export function ShortList({ label, children }: { label: string; children: ComponentChildren }) {
   return (
-    // Scrollable with the keyboard.
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to take the focus
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls only a focused region
     <ul class="names" tabIndex={0} aria-label={label}>
       {children}
     </ul>

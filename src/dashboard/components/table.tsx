@@ -20,14 +20,13 @@ export function Table({
 }: {
   label: string;
   columns: readonly Column[];
-  /** Handlers for interaction with the rows, if rows can move. */
+  /** Handlers that notice interaction with the rows. Absent if rows do not move. */
   hand?: Hand;
   /** The rows: a `th` with the title, and `Cell`s. */
   children: ComponentChildren;
 }) {
   return (
-    // Scrollable with the keyboard.
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls has to take the focus
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls only a focused region
     <section class="wide" tabIndex={0} aria-label={label} {...hand?.handlers}>
       <table class="plain">
         <thead>

@@ -88,7 +88,7 @@ export function JobLink({ job }: { job: Pick<Job, "name"> }) {
   );
 }
 
-/** Error of a request made by the dashboard itself. */
+/** Shows the error of a request made by the dashboard itself. */
 export function Problem({ error }: { error: unknown }) {
   if (error === undefined) return null;
   const text = error instanceof Error ? error.message : String(error);

@@ -13,7 +13,7 @@ const OVERSCAN = 12;
 
 export interface VirtualRow {
   readonly index: number;
-  /** Positions in pixels from the top of the list. */
+  /** Start of the row, in pixels from the top of the list. */
   readonly start: number;
 }
 

@@ -31,7 +31,7 @@ export function Endpoint({
   note: string;
   placeholder: string;
   fields: EndpointFields;
-  /** Whether there are credentials to keep. */
+  /** Whether the replication has stored credentials, so that `kept` is offered. */
   canKeep: boolean;
   onChange: (fields: EndpointFields) => void;
   children?: ComponentChildren;

@@ -148,7 +148,7 @@ export function Choice({
   words: Readonly<Record<string, string>>;
   onChange: (value: string) => void;
 }) {
-  // The address can contain a value that is not offered.
+  // The value in the address might not be one of the options; it is then added.
   const offered = values.includes(value) ? values : [...values, value];
   return (
     <label class="field">

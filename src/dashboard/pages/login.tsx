@@ -24,7 +24,7 @@ export function LoginPage(props: LoginProps) {
   );
 }
 
-/** Login dialog over a page, which keeps its content and continues after the login. */
+/** Login dialog shown over a page. The page keeps its content, and continues after the login. */
 export function LoginDialog(props: LoginProps) {
   return (
     <Dialog title="The session has ended">

@@ -80,7 +80,7 @@ function Row({
   onDrain,
 }: {
   node: NodeRow;
-  /** Starts or ends draining; absent for read-only users. */
+  /** Called to start or end draining of a node; absent for read-only users. */
   onDrain: ((id: string, isDraining: boolean) => void) | undefined;
 }) {
   const { id, name, state, drained, jobs, slots, pid, version, formats } = node;

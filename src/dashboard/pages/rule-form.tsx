@@ -37,8 +37,9 @@ const SECURITY_WORDS: readonly (readonly [SecurityKind, string])[] = [
   ["created", "copied to targets created by the rule"],
   ["matching", "also copied to matching existing targets"],
 ];
-/** Names of form fields that are not members of the rule. */
+/** Form field of the rule's name, which is not a member of the rule. */
 const NAME = "name";
+/** Form field of the rule as JSON. */
 const JSON_FIELD = "json";
 
 export function NewRulePage() {

@@ -113,7 +113,7 @@ export function SettingDialog({
   );
 }
 
-/** Describes the value in effect, which after a reset can come from files or the environment. */
+/** Describes the value in effect. After a reset, it can come from files or the environment. */
 async function outcomeOf({ section, key }: SettingRow): Promise<string> {
   const { settings } = await readSettings();
   const found = settings.find((setting) => setting.section === section && setting.key === key);

@@ -10,7 +10,10 @@ const SHORTCUTS = [
   ["?", "Show these shortcuts"],
 ] as const;
 
-/** Handles the keys, and shows them on request. `onStep` moves the focus by a number of rows. */
+/**
+ * Handles the keyboard shortcuts, and lists them on request. `onStep` moves the focus by a number
+ * of rows.
+ */
 export function Shortcuts({ onStep }: { onStep: (step: number) => void }) {
   const [isShown, setIsShown] = useState(false);
   useEffect(() => {
@@ -48,7 +51,7 @@ export function Shortcuts({ onStep }: { onStep: (step: number) => void }) {
   );
 }
 
-/** Whether a field has the focus or a dialog is open, so that keys are no shortcuts. */
+/** Whether a field has the focus or a dialog is open. Keys are then not treated as shortcuts. */
 function isTyping(target: EventTarget | null): boolean {
   const element = target instanceof HTMLElement ? target : undefined;
   const isField = element?.matches("input:not([type=checkbox]), select, textarea") ?? false;

@@ -45,7 +45,9 @@ type Counts = Readonly<Record<keyof typeof LISTS, JobCount>>;
  * suffices.
  */
 const TILE_PAGES_MAX = 1;
-/** Caught-up jobs that occupy a slot. The tile adds the number of parked jobs to their number. */
+/**
+ * Caught-up jobs that occupy a slot. The tile shows their number plus the number of parked jobs.
+ */
 const CAUGHT_UP_IN_SLOTS: Query = { ...LISTS.caughtUp, parked: "false" };
 
 export function StartPage() {
@@ -182,7 +184,7 @@ function Tile({
   value: JobCount;
   query: Query;
   note?: string;
-  /** Whether the tile is red unless its number is zero. */
+  /** Whether the tile is red if its number is not zero. */
   isBad?: boolean;
   isWarning?: boolean;
 }) {

@@ -6,7 +6,7 @@ import { useFeed } from "../base/context.ts";
 import { entryOf, LOG_BEGIN, type LogEntry } from "../base/event-log.ts";
 import { useSoon } from "../base/use-loaded.ts";
 
-/** Number of log entries to find at a time. */
+/** Page size: number of log entries that a search has to find. */
 const ROWS = 100;
 /** Maximum number of pages searched for `ROWS` entries. */
 const PAGES_MAX = 10;
@@ -16,7 +16,7 @@ const DRAW_MS = 300;
 interface Log {
   /** Entries read so far, newest first. */
   readonly entries: readonly LogEntry[];
-  /** How far back the log has been searched: a position, and the time of the last event found. */
+  /** How far back the log has been searched: the place and time of the last event found. */
   readonly end: { readonly place: string; readonly time: string | undefined } | undefined;
   /** Whether the server stores older events. */
   readonly hasOlder: boolean;
@@ -38,7 +38,10 @@ const EMPTY: Log = { entries: [], end: undefined, hasOlder: true, error: undefin
 export function useEventLog(query: Query, isShown: (entry: LogEntry) => boolean): EventLog {
   const [log, setLog] = useState(EMPTY);
   const [isReading, setIsReading] = useState(false);
-  /** Start of the feed: after the newest event read; null until the first page has been read. */
+  /**
+   * Place of the newest event read, after which the feed starts; null until the first page has been
+   * read.
+   */
   const [since, setSince] = useState<string | null>(null);
   const reading = useRef<AbortController | undefined>(undefined);
   const told = useRef<LogEntry[]>([]);
@@ -90,8 +93,8 @@ export function useEventLog(query: Query, isShown: (entry: LogEntry) => boolean)
 }
 
 /**
- * Reads stored events that precede the entries of `start`, page by page, until enough entries are
- * found. Returns these entries, and the place of the newest event read.
+ * Reads stored events back in time from the end of `start`, page by page, until enough matching
+ * entries are found. Returns these entries, and the place of the newest event read.
  */
 async function lookBack(
   start: Log,
@@ -119,7 +122,10 @@ async function lookBack(
   return { found: { entries, end, hasOlder, error: undefined }, newest };
 }
 
-/** Appends older entries, unless the end of the log has moved since they were requested. */
+/**
+ * Appends the older entries in `found`, unless the end of the log has moved since they were
+ * requested.
+ */
 function withOlder(log: Log, start: Log, found: Log): Log {
   if (log.end?.place !== start.end?.place) return log;
   return { ...found, entries: [...log.entries, ...found.entries] };

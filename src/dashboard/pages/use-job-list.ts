@@ -88,7 +88,7 @@ export function useJobList(query: Query): JobList {
   useEffect(() => {
     setState({ ...EMPTY, key });
     next.current = undefined;
-    // Events that match the previous filters do not belong to this list.
+    // Forgets the events that match the previous filters.
     told.current = [];
     void load(undefined, 0);
     return () => loading.current?.abort();

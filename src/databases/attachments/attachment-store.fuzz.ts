@@ -93,7 +93,7 @@ describe("attachments", () => {
           for await (const { key } of tx.getRange(database.keys.contentChunk.range())) {
             stored.add(contentIdOf(database.keys.contentChunk.unpack(key)));
           }
-          // Only an attachment of zero bytes has no chunks.
+          // Every stored content must have chunks, because none of the attachments is empty.
           for (const contentId of stored) expect(contents).toContain(contentId);
           const digests = [...texts.keys()].length;
           expect(contents.size).toBeLessThanOrEqual(digests);

@@ -53,10 +53,10 @@ const MARKER_RENEWAL_MS = 60_000;
 const RECLAIM_AGE_MS = 60 * 60 * 1_000;
 const RECLAIM_PAGE_ROWS = 50;
 /**
- * Maximum number of small attachments per transaction, and maximum size of each. All of them
- * together have at most `UPLOAD_BYTES`. Larger attachments are stored separately.
+ * Maximum number of small attachments per transaction. Together they have at most `UPLOAD_BYTES`.
  */
 const SMALL_COUNT_MAX = 500;
+/** Maximum size of a small attachment. Larger attachments are stored separately. */
 const SMALL_BYTES_MAX = 4 * CHUNK_BYTES;
 
 export interface StageOptions {
@@ -337,7 +337,7 @@ export class AttachmentStore {
 
 /** Receives content bytes in their stored form. */
 interface ContentSink {
-  /** Resolves when the sink accepts more bytes. */
+  /** Accepts bytes. Resolves when the sink is ready for more. */
   push(bytes: Uint8Array): Promise<void>;
   /** Resolves when no write is in progress, even if the last write failed. */
   settled(): Promise<void>;
@@ -381,8 +381,8 @@ class Upload implements ContentSink {
   readonly #database: Database;
   readonly #signal: AbortSignal | undefined;
   /**
-   * Double buffering: one buffer is filled while the other is stored. They grow to the size of one
-   * transaction.
+   * Double buffering: `#filling` is filled while `#spare` is stored. Both grow to at most the size
+   * of one transaction.
    */
   #filling: Uint8Array = EMPTY_BYTES;
   #filledBytes = 0;
@@ -407,8 +407,8 @@ class Upload implements ContentSink {
   /** Buffers the bytes. Full buffers are stored in the background. */
   async push(bytes: Uint8Array): Promise<void> {
     for (let from = 0; from < bytes.length; ) {
-      // The last chunks are stored with the content's record, so a full buffer is kept until one
-      // more byte is pushed.
+      // A full buffer is stored only when more bytes follow, because the last chunks are stored
+      // together with the content's record.
       if (this.#filledBytes === UPLOAD_BYTES) await this.#storeFilled();
       const part = bytes.subarray(from, from + UPLOAD_BYTES - this.#filledBytes);
       this.#fill(part);

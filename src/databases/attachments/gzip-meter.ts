@@ -27,8 +27,8 @@ export class GzipMeter {
   }
 
   /**
-   * Resolves when all bytes have passed. Throws STORE_ATTACHMENT_ENCODING_INVALID if they are not
-   * gzip.
+   * Resolves with the decoded length once all bytes have been decoded. Throws
+   * STORE_ATTACHMENT_ENCODING_INVALID if they are not gzip.
    */
   async decodedLength(): Promise<number> {
     const result = await this.#count;
@@ -51,7 +51,8 @@ export class GzipMeter {
     } catch (error) {
       return { error };
     } finally {
-      // Bytes after the end of the gzip stream, or after an error, are not decoded.
+      // The count is complete: bytes after the end of the gzip stream, or after an error, are not
+      // decoded.
       this.#counted = true;
       this.#queue.close();
     }

@@ -43,8 +43,8 @@ export const LOOKED_UP_MAX = 100;
 /** A page of changes of selected documents. */
 export interface ChangesOfDocuments extends Page<Change> {
   /**
-   * Sequence up to which all changes of these documents have been reported. Often the sequence of
-   * another document's change; undefined if the database has no changes.
+   * Sequence up to which all changes of these documents have been reported. It is often the
+   * sequence of another document's change. Undefined if the database has no changes.
    */
   readonly lastSequence: string | undefined;
 }

@@ -40,9 +40,9 @@ const FORMAT = 1;
 /** Maximum number of superseded rows read per search. */
 const OBSOLETE_COUNT_MAX = 100;
 /**
- * Maximum number of other processes' rows that a writer clears. Concurrent writers see the same
+ * Maximum number of rows of other processes that a writer clears. Concurrent writers see the same
  * rows; if each cleared all, most of the work would be duplicated. Two randomly chosen rows
- * suffice: a single writer clears more rows than it adds, and n concurrent writers together clear
+ * suffice: a single writer then clears more rows than it adds, and n concurrent writers clear
  * nearly n different rows.
  */
 const CLEARED_COUNT_MAX = 2;
@@ -51,8 +51,8 @@ const CLEARED_COUNT_MAX = 2;
  */
 const NOTES_PER_LOOK = 32;
 /**
- * Maximum number of pairs of database and kind for which this process remembers its rows. The
- * oldest pair is forgotten first.
+ * Maximum number of pairs (database, kind of update) whose rows this process remembers. The oldest
+ * pair is forgotten first.
  */
 const KNOWN_COUNT_MAX = 1_000;
 
@@ -60,7 +60,8 @@ interface WrittenRows {
   /** Rows by hexadecimal versionstamp. */
   readonly rows: Map<string, Versionstamp>;
   /**
-   * Number of transactions that have begun to record this update since one of them last committed.
+   * Number of transactions that have begun to record this update since the last commit of one of
+   * them.
    */
   begunCount: number;
 }
@@ -117,8 +118,8 @@ export class DatabaseUpdates {
     for (const [text, versionstamp] of written.rows) {
       if (taken.length === count || taken.includes(versionstamp)) break;
       taken.push(versionstamp);
-      // The row moves to the end of the map, so that concurrent transactions choose other rows. It
-      // is removed from the map after the commit.
+      // Moves the row to the end of the map, so that concurrent transactions choose other rows.
+      // After the commit, the row is removed from the map.
       written.rows.delete(text);
       written.rows.set(text, versionstamp);
     }

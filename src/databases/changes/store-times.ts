@@ -49,7 +49,7 @@ export class StoreTimes {
     tx.set(this.#keys.times.key({}), encodeTimeTable(withEntry(entries, { timeMs, versionstamp })));
   }
 
-  /** Returns the entries after the versionstamp. Default: all. */
+  /** Returns the entries after the versionstamp `after`, or all entries if it is absent. */
   async entries(tx: ReadTransaction, after?: Versionstamp): Promise<readonly TimeEntry[]> {
     const stored = await tx.snapshot.get(this.#keys.times.key({}));
     const entries = stored === undefined ? [] : decodeTimeTable(stored);
@@ -59,7 +59,7 @@ export class StoreTimes {
 
   /**
    * Returns the latest known sequence up to which all changes are older than `timeMs`, or the first
-   * sequence if the time is unknown. Considers only entries after the versionstamp `after`.
+   * sequence if no entry is older. Considers only entries after the versionstamp `after`.
    */
   async sequenceBefore(tx: ReadTransaction, timeMs: number, after?: Versionstamp): Promise<string> {
     const entries = await this.entries(tx, after);

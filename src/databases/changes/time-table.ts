@@ -1,7 +1,7 @@
 /**
  * The versions of a store at earlier times, oldest first. An entry states that all changes up to
  * its versionstamp were committed before its time. A reader that starts at this versionstamp
- * therefore receives every later change.
+ * therefore receives every change since this time.
  *
  * The versionstamps ascend. The times do not always ascend, because clocks are adjusted and differ
  * between nodes. A search by time therefore stops at the first entry with a later time. Thus a
@@ -12,14 +12,14 @@ import type { TimeEntry } from "../records/time-record.ts";
 /** Minimum interval between two entries. */
 export const ENTRY_INTERVAL_MS = 5 * 60_000;
 /**
- * Maximum number of entries. Enough for all entries of the last hour, and for gaps between older
- * entries of at most a fifth of their age.
+ * Maximum number of entries. Enough for all entries of the last hour, and for older entries at
+ * intervals of at most a fifth of their age.
  */
 export const ENTRIES_MAX = 100;
 
 /**
- * Appends an entry. If there are then more than `countMax` entries, removes some, so that gaps grow
- * with age.
+ * Appends an entry. If there are then more than `countMax` entries, removes some, so that the
+ * intervals between entries grow with age.
  */
 export function withEntry(
   entries: readonly TimeEntry[],
@@ -49,9 +49,9 @@ export function entryBefore(entries: readonly TimeEntry[], timeMs: number): Time
 }
 
 /**
- * Returns the index of the entry whose removal leaves the smallest gap, relative to the gap's age.
- * An entry that is later than its successor (the clock was set back) is removed last, because its
- * removal would give its time to the successor.
+ * Returns the index of the entry to remove: the one that leaves the smallest gap, relative to the
+ * gap's age. An entry later than its successor (the clock was set back) is the last choice: without
+ * it, the successor would take over its time.
  */
 function leastMissed(entries: readonly TimeEntry[]): number {
   const nowMs = (entries.at(-1) as TimeEntry).timeMs;

@@ -51,7 +51,8 @@ test("a start time returns all changes since then, and possibly some earlier one
 
 test("a start time tolerates clocks that differ by a minute", async () => {
   await writeHourly("a", "b");
-  // The entry before `b` was added at this time, by a node whose clock might be behind.
+  // The entry before `b` was added at this time. The clock of the node that added it might be
+  // behind, so `a` is included.
   expect(await idsSince(START_MS + HOUR_MS)).toEqual(["a", "b"]);
   expect(await idsSince(START_MS + HOUR_MS + MINUTE_MS - 1)).toEqual(["a", "b"]);
   expect(await idsSince(START_MS + HOUR_MS + MINUTE_MS)).toEqual(["b"]);

@@ -7,7 +7,7 @@ import type { AssertExists } from "../transaction-state.ts";
 import type { ChangesFeed } from "./changes-feed.ts";
 import type { StoreTimes } from "./store-times.ts";
 
-/** Number of changes in a period. A period lasts until the next period begins, or until now. */
+/** A period and its number of changes. It lasts until the next period begins, or until now. */
 export interface ChangePeriod {
   /** Start of the period; 0 for changes before the first known time. */
   readonly beganMs: number;
@@ -30,8 +30,8 @@ export class Times {
   }
 
   /**
-   * Returns the latest known sequence that precedes all changes since the time: the last sequence
-   * for a future time, the first sequence for an unknown time.
+   * Returns the latest known sequence that precedes all changes since `timeMs`. For a time in the
+   * future, this is the last sequence; for a time before all known times, the first.
    */
   async sequenceSince(tx: ReadTransaction, timeMs: number): Promise<string> {
     const { storeTimes, changes } = this.#parts;

@@ -78,7 +78,8 @@ describe("a purge by age", () => {
     expect(infos.map(({ id }) => id)).toEqual(["gone", "old"]);
     expect(await purge(1.5 * HOUR_MS)).toBe(0);
     await pass();
-    // The next entry after the deletions is only an hour old.
+    // The next entry after the deletions is an hour old, so they are only known to be older than an
+    // hour.
     expect(await purge(1.5 * HOUR_MS)).toBe(0);
     await pass();
     expect(await purge(1.5 * HOUR_MS)).toBe(2);

@@ -17,15 +17,16 @@ import type { Times } from "./times.ts";
 
 /** Maximum number of changes that one transaction reads. */
 const PAGE_ROWS = 1_000;
-/** Maximum number of documents and of revisions that one transaction purges, as with `_purge`. */
+/** Maximum number of documents that one transaction purges, as with `_purge`. */
 const PURGED_DOCUMENTS_MAX = 100;
+/** Maximum number of revisions that one transaction purges. */
 const PURGED_REVISIONS_MAX = 1_000;
 
 /** Tombstones in one page of changes. */
 interface TombstonePage {
   /** Tombstones, each with all its leaves. */
   readonly tombstones: readonly Purge[];
-  /** Sequence of the change that precedes each tombstone, by document id. */
+  /** Sequence of the change just before each tombstone, by document id. */
   readonly before: ReadonlyMap<string, string>;
   /** Sequence up to which changes were read. */
   readonly through: string;
@@ -89,8 +90,8 @@ export class Tombstones {
   }
 
   /**
-   * Purges as many tombstones older than `beforeMs` as are allowed in one transaction. If the
-   * previous call returned a `rest`, purges the `rest` instead.
+   * Purges as many tombstones older than `beforeMs` as one transaction can purge. If `rest`
+   * (returned by the previous call) is not empty, purges those instead.
    */
   async purge(
     tx: Transaction,

@@ -44,8 +44,8 @@ describe("the counts of the update sequence", () => {
           const taken = new Set<number>();
           await Promise.all(
             transactions.map((batches) => {
-              // In practice, reading the document's record prevents two transactions from moving
-              // the same change.
+              // At most one transaction of a round moves a change. In practice, reading the
+              // document's record ensures this.
               const work = batches.map(({ moved, added }) => {
                 const places = moved.map((at) => at % Math.max(1, stored.length));
                 const own = [...new Set(places)].filter((at) => at in stored && !taken.has(at));
@@ -90,7 +90,8 @@ describe("the counts of the update sequence", () => {
     const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
     const keys = databaseKeysIn(Subspace.fromTuple(["counts"]));
     const counts = new ChangeCounts(keys, seededRandom(7), SPACING);
-    // One change in ten keeps its place in the sequence; the others move to the end repeatedly.
+    // Positions of the changes. One in ten stays where it is; the others move to the end
+    // repeatedly.
     const places: Versionstamp[] = [];
     for (let round = 0; round < 2_000; round++) {
       const leaving = round < 60 ? undefined : places[(round * 7) % 54];

@@ -13,11 +13,11 @@
  *
  * - Each transaction writes the number of its changes as a partial count, at its own versionstamp
  *   and before its changes.
- * - A writer that moves an old change subtracts one from the partial count at the last boundary
- *   before it or, if it cannot read boundaries, from a partial count at the change's own position.
- *   Any position is correct if no boundary lies between it and the change. A writer that read an
- *   old state of the store is also correct, because new boundaries are added only after all changes
- *   that it can move.
+ * - A writer that moves an old change decrements the partial count at the last boundary before the
+ *   change. A writer that cannot read boundaries decrements a partial count at the change's own
+ *   position. Any position is correct if no boundary lies between that position and the change. A
+ *   writer that read an old state of the store is also correct, because new boundaries are added
+ *   only after all changes that it can move.
  * - A few transactions, chosen at random, make their versionstamp a boundary.
  * - Some of these transactions also sweep (`change-sweep.ts`): they merge partial counts into
  *   preceding ones, and clear redundant boundaries.
@@ -68,8 +68,8 @@ export class ChangeCounts {
   }
 
   /**
-   * Called before the reads of a batch. Assigns the user version of the partial count first, so
-   * that the partial count precedes the changes.
+   * Called before the reads of a batch. First takes a user version for the partial count, so that
+   * the partial count precedes the changes.
    */
   async begin(tx: Transaction, state: TransactionState, editCount: number): Promise<void> {
     const isBoundary = this.#random.integer(this.#spacing) < editCount;
@@ -82,13 +82,13 @@ export class ChangeCounts {
       swept: isBoundary ? this.#sweepSometimes(tx) : Promise.resolve(),
     };
     if (isBoundary) state.share.isBoundary = true;
-    // All concurrent batches of the transaction wait for the sweep, because it must read before any
-    // of them writes.
+    // All concurrent batches of the transaction wait for the sweep, because the sweep must read
+    // before any batch writes.
     await state.share.swept;
   }
 
   /**
-   * Returns, for each change, the partial count from which it will be subtracted when it moves;
+   * Returns, for each change, the partial count that must be decremented when the change moves;
    * undefined for a change that has not been counted.
    */
   async prepareLeave(
@@ -101,8 +101,7 @@ export class ChangeCounts {
     const leaving = [...versionstamps.entries()].flatMap(([index, versionstamp]) =>
       versionstamp === undefined ? [] : [{ index, versionstamp }],
     );
-    // Newest first, so that changes between the same two boundaries are adjacent and need only one
-    // read.
+    // Newest first, so that consecutive changes between the same two boundaries need only one read.
     leaving.sort((left, right) => right.versionstamp.compare(left.versionstamp));
     let found: Versionstamp | undefined;
     for (const { index, versionstamp } of leaving) {
@@ -117,10 +116,7 @@ export class ChangeCounts {
     return places;
   }
 
-  /**
-   * Subtracts a change from the partial count found by `prepareLeave`, because the change leaves
-   * its position.
-   */
+  /** Decrements the partial count found by `prepareLeave`, because a change leaves its position. */
   leave(place: Key | undefined, deltas: CounterDeltas): void {
     if (place !== undefined) deltas.addAt(place, -1);
   }
@@ -142,7 +138,10 @@ export class ChangeCounts {
     share.isWritten = true;
   }
 
-  /** Returns the number of changes after the versionstamp, or of all changes if it is undefined. */
+  /**
+   * Returns the number of changes after `versionstamp`; of all changes if `versionstamp` is
+   * undefined.
+   */
   async countAfter(tx: ReadTransaction, versionstamp: Versionstamp | undefined): Promise<number> {
     if (versionstamp === undefined) {
       const counters = ["documents", "deletedDocuments"] as const;

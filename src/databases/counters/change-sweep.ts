@@ -3,8 +3,9 @@
  * defines their invariant).
  *
  * A partial count without a boundary is merged: it is read and cleared, and added to the partial
- * count of the preceding boundary. If two boundaries are close, one of them is cleared. Its partial
- * count remains until a later sweep merges it, because concurrent transactions can still add to it.
+ * count of the preceding boundary. If two boundaries are close, one of them is cleared. The partial
+ * count of the cleared boundary remains until a later sweep merges it, because concurrent
+ * transactions can still change this count.
  */
 import { hexEncode } from "../../base/index.ts";
 import type {
@@ -103,7 +104,9 @@ async function sweepOld(
 /** The partial counts from one boundary to the next boundary that is not cleared. */
 interface Stretch {
   readonly boundary: Versionstamp;
-  /** Key of the boundary's partial count, to which others are added. */
+  /**
+   * Key of the boundary's partial count. The other partial counts of the stretch are added to it.
+   */
   readonly key: Key;
   /** Total of all partial counts in the stretch. */
   count: number;

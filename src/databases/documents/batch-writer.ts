@@ -52,8 +52,8 @@ type Preparation = (Prepared & { readonly followUps?: FollowUps }) | WriteOutcom
 type FollowUps = ReadonlyMap<DatabaseHook, FollowUp>;
 
 /**
- * Documents loaded for edits that wrote nothing, by id. Without this cache, a large document that
- * rejects thousands of edits of one batch would be loaded for each of them.
+ * Documents loaded for edits that wrote nothing, by id. Without this cache, if thousands of edits
+ * of a large document were rejected in one batch, each would load the document.
  */
 type UnchangedDocuments = Map<string, LoadedDocument>;
 

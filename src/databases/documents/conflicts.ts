@@ -1,12 +1,12 @@
 /**
  * Documents with conflicts, that is, with two or more leaves that are not deleted. The writer of
- * such a document maintains its conflict row, and the number of conflict rows per database in the
- * registry.
+ * such a document maintains its conflict row and, in the registry, the number of conflict rows of
+ * the database.
  *
  * A database written in an older format has no conflict rows. When the store uses the newer format,
  * the changes of the database are searched for conflicts page by page (`search`). Until this search
  * is complete, a conflict might have no row. The row is therefore read before a document with a
- * conflict is written, and the number is only reduced if the row exists.
+ * conflict is written, and the number is reduced only if the row exists.
  */
 import type { Clock, Page } from "../../base/index.ts";
 import {

@@ -4,8 +4,9 @@
  * a leaf moves to a new position in the update sequence; a document without leaves is removed from
  * every index.
  *
- * Purges are numbered, and the latest are recorded (`_purged_infos`), including those that removed
- * nothing, as in CouchDB. The number is read and written, so purges of one database conflict.
+ * Purges are numbered, and the latest are recorded (`_purged_infos`). As in CouchDB, this includes
+ * purges that removed nothing. Every purge reads and writes the last number, so concurrent purges
+ * of one database conflict.
  */
 import { append, OperationalError, Utf8Text } from "../../base/index.ts";
 import {
@@ -61,10 +62,7 @@ export interface DocumentPurgerParts {
 export interface PurgedPage {
   /** Purged leaves by document. A document is omitted if all its leaves are in `rest`. */
   readonly purged: readonly Purge[];
-  /**
-   * Leaves to be purged in the next transaction, because one transaction cannot clear the records
-   * of all leaves.
-   */
+  /** Leaves to purge in the next transaction, because one cannot clear the records of all. */
   readonly rest: readonly Purge[];
 }
 
@@ -90,9 +88,9 @@ export class DocumentPurger {
   }
 
   /**
-   * Purges at least one leaf, and as many as one transaction is allowed to clear. Must be called at
-   * most once per transaction, with each document once. Purges the leaves of a document in reverse
-   * order, so that a leaf left for the next transaction never becomes the winner in between.
+   * Purges as many leaves as one transaction can clear, and at least one. Must be called at most
+   * once per transaction, with each document once. Purges the leaves of a document in reverse
+   * order, so that no leaf that is left for the next transaction becomes the winner.
    */
   async purge(batch: Batch, purges: readonly Purge[]): Promise<PurgedPage> {
     const { tx, state } = batch;
@@ -239,7 +237,7 @@ export class DocumentPurger {
     return gone;
   }
 
-  /** Notifies the hooks. A document without remaining leaves appears to them as deleted. */
+  /** Calls the hooks. A document without remaining leaves is passed to them as a deleted one. */
   async #announce({ tx, database, context }: Batch, { id, leaves }: Purgeable): Promise<void> {
     for (const hook of this.#parts.hooks) {
       if (hook.afterWrite === undefined) continue;

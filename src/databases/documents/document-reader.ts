@@ -186,7 +186,7 @@ export class DocumentReader {
     return this.#readRule === undefined ? document : this.#readRule(document);
   }
 
-  /** Yields the revisions of a document whose bodies are stored, including leaves. */
+  /** Yields those revisions of a document, including leaves, whose bodies are stored. */
   async *storedBodies(
     tx: ReadTransaction,
     id: string,
@@ -258,7 +258,7 @@ async function valuesOf(tx: ReadTransaction, range: KeyRange): Promise<Value[]> 
 const NO_PLACE: Place = { kind: "none" };
 
 /**
- * Returns all chunks of a value, of which the first has already been read. Reads the others
+ * Returns all chunks of a value whose first chunk has already been read. Reads the other chunks
  * concurrently.
  */
 export async function readRest(

@@ -75,8 +75,8 @@ export interface Prepared {
 }
 
 /**
- * Deferred writes, which nothing in the transaction reads. Each runs in its own turn of the event
- * loop, before the next edit of the same document.
+ * Deferred writes, which nothing in the transaction reads. Each runs in a turn of its own of the
+ * event loop, and before the next edit of its document.
  */
 export type LateWrites = (() => void)[];
 
@@ -125,7 +125,8 @@ export class DocumentWriter {
     if (parent !== "conflict") return { kind: "interactive", loaded, parent };
     const { id, attachments } = edit;
     const stub = attachments.find(({ kind }) => kind === "stub");
-    // For a document that does not exist, CouchDB resolves stubs before it compares revisions.
+    // For a document that does not exist, CouchDB resolves stubs before it compares revisions, and
+    // therefore reports a missing stub.
     const outcome: WriteOutcome =
       stub === undefined || loaded.tree.winner !== undefined
         ? { kind: "conflict", id }
@@ -141,7 +142,7 @@ export class DocumentWriter {
     edit: DocumentEdit,
     judged: Writable,
   ): Prepared | Promise<Prepared | WriteOutcome> {
-    // Most edits have no attachments and need no reads.
+    // Most edits neither have nor replace attachments, and need no reads.
     if (edit.attachments.length > 0 || replacedLeaves(judged).length > 0) {
       return this.#prepareAttachments(tx, edit, judged);
     }
@@ -273,8 +274,8 @@ export class DocumentWriter {
 }
 
 /**
- * Replaces the content by identical content that an earlier edit of this transaction references.
- * Such content cannot be found by a read of the store yet.
+ * Returns the attachment with the id of identical content that an earlier edit of this transaction
+ * references, if any. A read of the store cannot find this content yet.
  */
 function sharedInTransaction(state: TransactionState, attachment: Attachment): Attachment {
   const { digest, encoding, encodedLength, contentId } = attachment;
@@ -296,7 +297,7 @@ export function isStale(state: TransactionState, { edit, judged, writeCount }: P
   return written !== judged.loaded || written.writeCount !== writeCount;
 }
 
-/** Returns the leaves with attachments that the edit might replace. */
+/** Returns the leaves that have attachments and that the edit might replace. */
 function replacedLeaves(judged: Writable): readonly LeafNode[] {
   if (judged.kind === "replicated") return judged.loaded.tree.leaves.filter(hasAttachments);
   const { parent } = judged;
@@ -325,7 +326,7 @@ function interactiveParent(
   return winner.leaf.deleted && !edit.deleted ? winner : "conflict";
 }
 
-/** Whether the path would add a leaf beyond the maximum number of leaves. */
+/** Whether adding the path would exceed the maximum number of leaves. */
 function addsLeaf({ tree: { leaves } }: LoadedDocument, { start, hashes }: RevisionPath): boolean {
   if (leaves.length < LEAVES_MAX) return false;
   return !leaves.some(({ generation, hash }) => hashes[start - generation] === hash);
@@ -336,8 +337,8 @@ function tipOf({ start, hashes }: RevisionPath): RevisionParts {
 }
 
 /**
- * Returns the attachments to which stubs can refer. The attachments of leaves on the edit's own
- * path come first.
+ * Returns the attachments to which stubs can refer. Those of a leaf on the edit's own path come
+ * first.
  */
 function stubSource(
   judged: Writable,

@@ -1,5 +1,6 @@
 /**
- * Writes the records of a leaf: its body, its list of attachments, and references to their bytes.
+ * Writes the records of a leaf: its body, the list of its attachments, and references to the
+ * attachments' bytes.
  */
 import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";

@@ -1,7 +1,7 @@
 /**
- * Compares superseded bodies with a naive model: after random edits, purges and sweeps, bodies
- * within their retention time can be read with their attachments, other bodies cannot, and a last
- * sweep leaves only the rows of leaves.
+ * Compares superseded bodies with a naive model after random edits, purges and sweeps. Bodies
+ * within their retention time, and no others, can be read with their attachments. A last sweep
+ * leaves only the rows of leaves.
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -14,8 +14,8 @@ import { CONTEXT, interactive, type OpenStore, openStore, replicated } from "../
 
 const IDS = ["d", "e"];
 /**
- * Elements of keys below the subspace of the test's registry: the number of the database subspace,
- * and the numbers of its bodies, attachment lists, references, contents and old bodies.
+ * Numbers in keys below the subspace of the test's registry: of the database subspace, and of its
+ * bodies, attachment lists, references, contents and old bodies.
  */
 const [DATABASE, BODY, LIST, REFERENCE, CONTENT, OLD_BODY] = [2, 2, 3, 12, 10, 21];
 
@@ -34,8 +34,8 @@ const step = fc.oneof(
   },
   {
     weight: 6,
-    // Paths in a small tree of revisions, in which "2-ab" follows "1-a", so that paths overlap, and
-    // purged paths are written again.
+    // Paths in a small revision tree (`2-ab` follows `1-a`). Paths therefore overlap, and purged
+    // paths are written again.
     arbitrary: fc.record({
       kind: fc.constant("graft" as const),
       id: fc.constant("d"),
@@ -65,8 +65,8 @@ interface Written {
 class Model {
   readonly #written = new Map<string, Written>();
   /**
-   * The times at which revisions were superseded. Entries of purged revisions are kept: if a purged
-   * revision is written and superseded again, the first entry determines its age.
+   * The times at which revisions were superseded. Entries of purged revisions are kept: if such a
+   * revision is written and superseded again, its first entry determines its age.
    */
   #marks: { readonly key: string; readonly timeMs: number }[] = [];
 

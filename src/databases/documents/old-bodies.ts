@@ -43,8 +43,8 @@ export class ClearBudget {
   }
 
   /**
-   * Deducts the keys of one body from the budget. Once a body exceeds the budget, returns false for
-   * it and for every following body. The first body always fits.
+   * Deducts the keys of one body from the budget and returns true, or returns false if they exceed
+   * the budget. Then it returns false for every following body, too. The first body always fits.
    */
   take(keyCount: number): boolean {
     const isFirst = this.#left === CLEARED_CHUNKS_MAX;
@@ -118,8 +118,9 @@ export class OldBodies {
   }
 
   /**
-   * Clears the bodies of ancestors removed with a purged leaf, so that they stay unreadable if the
-   * history is replicated again. Bodies beyond the budget are left to a sweep.
+   * Clears the bodies of ancestors that were removed with a purged leaf. Otherwise these bodies
+   * would be readable again if the history is replicated again. A sweep clears bodies beyond the
+   * budget.
    */
   async forget(
     tx: Transaction,
@@ -146,8 +147,8 @@ export class OldBodies {
   }
 
   /**
-   * Clears one page of bodies superseded before `beforeMs`, oldest first. A sweep repeats this
-   * until the last page.
+   * Clears one page of bodies superseded before `beforeMs`, oldest first. Called repeatedly, until
+   * the last page.
    */
   async sweep(tx: Transaction, beforeMs: number): Promise<SweptOldBodies> {
     await this.#assertExists(tx);
@@ -176,7 +177,7 @@ export class OldBodies {
     const { id } = elements;
     const revision = leafRevision(elements);
     const { bodyChunkCount, attachmentChunkCount, attachments } = decodeOldBody(value);
-    // A purged revision that has become a leaf again uses some of these rows.
+    // A purged revision can have become a leaf again. Then the leaf uses some of these rows.
     const leaf = tree?.findLeaf(revision);
     const kept = leaf === undefined ? [] : await this.#reader.attachments(tx, id, leaf);
     tx.clear(key);

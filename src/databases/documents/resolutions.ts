@@ -144,7 +144,7 @@ export class Resolutions {
     return { entries, stoppedBy: page.stoppedBy };
   }
 
-  /** Removes a resolution that has been undone from the log. */
+  /** Removes from the log a resolution that has been undone. */
   forget(tx: Transaction, number: number): void {
     tx.clear(this.#keys.resolution.key({ number }));
   }

@@ -2,9 +2,9 @@
  * The stored form of a leaf's body, of its list of attachments, and of local documents and security
  * objects. All are split into chunks.
  *
- *   BodyRecord             format (1), the body in UTF-8; or format (2), the same, sealed;
- *                          or format (3), the length of the authority as JSON, the authority, the
- *                          body; or format (4), the same, sealed
+ *   BodyRecord             format (1): 1 or 2, then the body in UTF-8; or 3 or 4, then the length
+ *                          of the authority as JSON, the authority, and the body. Sealed in formats
+ *                          2 and 4
  *   AttachmentListRecord   format (1), number of attachments, each: name, content type, position,
  *                          digest (16), encoding (1), length, encoded length, content (16)
  *   LocalRecord            format (1), number of chunks, revision number, the body
@@ -50,8 +50,8 @@ export interface AuthoredBody {
 }
 
 /**
- * Encodes a body, given in UTF-8, and the author's rights stored with it (`Authority`), if any. The
- * chunks are valid until another record is begun, and can share the memory of `text`.
+ * Encodes a body, given in UTF-8, and `authority`, the author's rights stored with the body, if
+ * any. The chunks can share the memory of `text`. They are valid until the next record is started.
  */
 export function encodeBody(
   text: Uint8Array,

@@ -1,8 +1,8 @@
 /**
  * The records of conflicts.
  *
- *   ConflictRecord   format (1), milliseconds since 1970 at which the conflict began, or 0 if
- *                    unknown, id of the replication job that wrote the revision, or "", the
+ *   ConflictRecord   format (1), milliseconds since 1970 at which the conflict began (0 if
+ *                    unknown), id of the replication job that wrote the revision ("" if none), the
  *                    revision (absent if unknown and in older rows; ignored by older programs)
  *   ConflictSearch   format (1), 0 and the versionstamp of the last change searched (12); or 1 if
  *                    all changes have been searched

@@ -16,11 +16,9 @@ import { hashDigest, type RevisionParts } from "../revisions/revision.ts";
 
 type NoElements = Record<never, never>;
 
-/**
- * Numbers of two subspaces: the one that contains all databases, and the one for the indexes of a
- * database.
- */
+/** Number of the subspace that contains all databases. */
 const DATABASE = 2;
+/** Number of the subspace for the indexes of a database. */
 const INDEXES = 20;
 
 const REGISTRY_ROWS = {

@@ -1,8 +1,8 @@
 /**
  * The stored form of a database in the registry: format, uuid (16), time of creation, revision
  * limit; and in format 2, used only by databases with indexes, their index set. A program without
- * support for indexes refuses format 2, so it cannot write documents without updating their
- * entries.
+ * support for indexes refuses format 2. Otherwise it would write documents without updating the
+ * index entries.
  */
 import { assert, hexDecode, hexEncode } from "../../base/index.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";

@@ -8,8 +8,8 @@
  *     number of hashes on the leaf's path that no earlier leaf listed,
  *     parent of the last of these hashes: 0 if unknown, otherwise 1 + its index among all hashes
  *     listed by earlier leaves,
- *     1 and the hashes, 16 bytes each;
- *     or, if one is not 32 hex digits, 0 and for each hash 0 and 16 bytes, or a length and a string
+ *     the hashes: 1, then 16 bytes for each hash; or, if one of them is not 32 hex digits, 0, then
+ *     for each hash either 0 and 16 bytes, or a length and a string
  *
  * The record is split into chunks: a tree of many long branches exceeds the store's limit for a
  * value.
@@ -125,7 +125,7 @@ function writeTree(writer: RecordWriter, tree: RevisionTree): void {
 
 function decodeTree(reader: RecordReader): RevisionTree {
   const leafCount = reader.integer();
-  // Only leaves after the first can refer to hashes listed by earlier leaves.
+  // A single leaf needs no list: only leaves after the first can refer to hashes of earlier leaves.
   const listed: MutableNode[] | undefined = leafCount > 1 ? [] : undefined;
   const leaves = new Array<LeafNode>(leafCount);
   for (let leafIndex = 0; leafIndex < leafCount; leafIndex++) {

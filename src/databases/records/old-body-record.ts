@@ -1,7 +1,8 @@
 /**
- * The stored form of the remains of a superseded revision: format (1), number of chunks of its
- * body, number of chunks of its list of attachments, number of attachments, each: content (16),
- * name.
+ * The stored form of the remains of a superseded revision:
+ *
+ *   format (1), number of chunks of the body, number of chunks of the list of attachments,
+ *   number of attachments, then for each: content (16), name
  */
 import { assert, hexDecode, hexEncode } from "../../base/index.ts";
 import type { Attachment } from "../document.ts";

@@ -32,7 +32,7 @@ const forest = fc
     for (const [index, { parent, isRoot, deleted, salt }] of drawn.entries()) {
       const parentIndex = index === 0 || (isRoot && index % 5 === 0) ? undefined : parent % index;
       const above = parentIndex === undefined ? undefined : (nodes[parentIndex] as ForestNode);
-      // Both kinds of hashes, digests and arbitrary strings; unique, and in no particular order.
+      // Digests and arbitrary strings, the two kinds of hashes; unique, and in no particular order.
       const text = `${salt.toString(16)}${index.toString(16).padStart(2, "0")}`;
       const hash = salt % 3 === 0 ? `h${text}` : text.padEnd(32, "0");
       nodes.push({ generation: (above?.generation ?? 0) + 1, hash, parent: parentIndex, deleted });

@@ -4,11 +4,11 @@
  * The tree is represented by its leaves. Each leaf refers to its ancestors, and branches share
  * ancestors. A revision id determines the whole history of the revision, because its hash is
  * derived from its parent's; nodes are therefore identified by revision ids. Grafting is a union of
- * paths, so the order in which paths arrive does not matter. Two paths can disagree on a revision's
- * parent only with forged ids; the first path then wins. Stemming drops ancestors beyond the limit,
- * so the "tree" can have several roots, and a later path can join them again.
+ * paths, so the order in which paths arrive does not matter. Only with forged ids can two paths
+ * disagree on a revision's parent; the first path then wins. Stemming drops ancestors beyond the
+ * limit. The "tree" can therefore have several roots, and a later path can join these again.
  *
- * A tree belongs to the transaction that loaded it, and changes in place.
+ * A tree belongs to the transaction that loaded it, and is modified in place.
  */
 import { assert } from "../../base/index.ts";
 import type { RevisionPath } from "../document.ts";
@@ -22,8 +22,9 @@ export interface LeafState {
   readonly attachmentChunkCount: number;
   /** Length of the body in bytes of UTF-8. */
   readonly bodyBytes: number;
-  /** Total length of all attachments, decoded and as stored. */
+  /** Total length of all attachments, decoded. */
   readonly attachmentBytes: number;
+  /** Total length of all attachments, as stored. */
   readonly attachmentEncodedBytes: number;
 }
 
@@ -92,9 +93,9 @@ export class RevisionTree {
   }
 
   /**
-   * Classifies the effect of grafting the path: "new" if this would add its first revision;
-   * "ancestors" if it would add only ancestors, at least one of which would survive stemming at
-   * `limit`; "known" otherwise.
+   * Classifies the effect of grafting the path. "new": adds the revision at the start of the path.
+   * "ancestors": adds only ancestors, at least one of which survives stemming at `limit`. "known":
+   * any other.
    */
   judge(path: RevisionPath, limit: number): "new" | "ancestors" | "known" {
     const tip = this.#find(path.start, path.hashes[0] as string);

@@ -73,8 +73,8 @@ export function isDigest(hash: string): boolean {
 }
 
 /**
- * Returns the 16 bytes of a hash of the usual form, which must not be changed, or `undefined` for a
- * foreign hash.
+ * Returns the 16 bytes of a hash of the usual form, or `undefined` for a foreign hash. Callers must
+ * not modify the bytes.
  */
 export function hashDigest(hash: string): Uint8Array | undefined {
   if (hash !== lastHash) {

@@ -4,9 +4,9 @@ import type { JsonText } from "../../base/index.ts";
 /**
  * The rights of a user, which decide whether the user may read or write here.
  *
- * Related types: `User` (`api`) is the sender of a request and how the sender was authenticated.
- * `WriteContext` (`hooks.ts`) is the author of a write and how the edits are judged. `Requester`
- * (`replicator`) is the user who starts or cancels a transient job.
+ * Related types: `User` (`api`): who sends a request, and how the sender was authenticated.
+ * `WriteContext` (`hooks.ts`): who writes, and how the edits are judged. `Requester`
+ * (`replicator`): who starts or cancels a transient job.
  */
 export interface SecuritySubject {
   /**

@@ -10,8 +10,8 @@ export const SECURITY_ADMIN_ONLY: JsonText =
   '{"members":{"roles":["_admin"]},"admins":{"roles":["_admin"]}}';
 
 /**
- * Longest security object in UTF-8: about ten thousand names. Every request of a user who is not a
- * server administrator reads all of it.
+ * Maximum length of a security object in UTF-8: about ten thousand names. It is limited because
+ * every request reads the whole object, except requests of server administrators.
  */
 export const SECURITY_BYTES_MAX = 1024 * 1024;
 

@@ -1,11 +1,11 @@
 /**
  * Copies all rows of a store into an empty store. Nodes must not use the source during the copy.
- * The engines can differ: they have the same row format, but each engine assigns its own versions,
- * by which a database's changes are ordered.
+ * The engines can differ: they have the same row format. Only the versions, which order a
+ * database's changes, are assigned by each engine.
  *
  * FoundationDB cannot read at one version for more than five seconds. The source is therefore read
- * in pages, each at its own version, and read a second time at the end. A difference means that a
- * node is running.
+ * in pages, each at its own version, and is read a second time at the end. A difference between the
+ * two means that a node is running.
  */
 import { createHash } from "node:crypto";
 import { type Clock, concatBytes, utf8Encode } from "../../base/index.ts";
@@ -54,7 +54,7 @@ export interface CopySummary {
 
 const EVERYTHING = { begin: FIRST_KEY, end: BEHIND_LAST_KEY };
 const PAGE_BYTES = 1_000_000;
-/** End of the tuple range. Later keys are transaction ids, which are not copied. */
+/** End of the range that is copied. Later keys are transaction ids. */
 const BEHIND_TUPLES = new Uint8Array([0xfe]);
 /** Key that exists in a cluster while a store is being copied into it. */
 export const COPY_MARK_KEY = concatBytes([BEHIND_TUPLES, utf8Encode("copy")]);

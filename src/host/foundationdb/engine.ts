@@ -25,14 +25,17 @@ export interface FoundationDbOptions {
   readonly headerVersion?: number | undefined;
   /** Key prefix, which allows several independent stores in a cluster. */
   readonly prefix?: string | undefined;
-  /** Maximum number of watches (default: FoundationDB's maximum). Additional keys are polled. */
+  /**
+   * Maximum number of watches (default: FoundationDB's maximum). Keys beyond this number are
+   * polled.
+   */
   readonly watchCountMax?: number | undefined;
 }
 
 const API_VERSION = 630;
 
 /**
- * FoundationDB's maximum number of watches; FoundationDB's default is 10,000. A running job needs
+ * Highest number of watches that FoundationDB allows; its default is 10,000. A running job needs
  * one or two watches.
  */
 const WATCH_COUNT_MAX = 1_000_000;

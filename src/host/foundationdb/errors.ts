@@ -15,8 +15,8 @@ const CODES: Readonly<Record<number, KeyValueErrorCode>> = {
 };
 
 /**
- * Errors after which a retry might get a usable read version: future version, process behind, batch
- * limit, proxy memory, tag throttled, cluster version changed.
+ * Error codes after which a retry might get a usable read version. In this order: future version,
+ * process behind, batch limit, proxy memory, tag throttled, cluster version changed.
  */
 const OTHER_VERSION = new Set([1009, 1037, 1039, 1042, 1051, 1078, 1213]);
 

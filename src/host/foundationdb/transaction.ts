@@ -79,8 +79,8 @@ class FoundationDbReads implements ReadTransaction {
   async getKey(selector: KeySelector): Promise<Key> {
     checkBound(selector.key);
     const key = await this.#read(() => this.#reads.getKey(fdbSelector(selector)));
-    // The package returns undefined for the empty key, which also denotes the position before all
-    // keys.
+    // The package returns undefined for the empty key. The empty key is also the position before
+    // all keys.
     if (key === undefined) return FIRST_KEY;
     return key[0] === BEHIND_LAST_KEY[0] ? BEHIND_LAST_KEY : plainBytes(key);
   }
@@ -95,9 +95,9 @@ class FoundationDbReads implements ReadTransaction {
     if (options.reverse !== true || this.#isSnapshot || begin === undefined || end === undefined) {
       return this.#readPage(this.#reads, range, options);
     }
-    // For a reverse page, FoundationDB would add the whole range to the conflicts, even if only the
-    // last row is read, and concurrent appenders would conflict. Only the part that was read is
-    // added here.
+    // For a reverse page, FoundationDB would add the whole range to the read conflicts, even if
+    // only the last row is read. Concurrent appenders would then conflict. Here only the part that
+    // was read is added to the read conflicts.
     const page = await this.#readPage(this.#reads.snapshot(), range, options);
     const last = page.entries[page.entries.length - 1];
     const lookedAt = page.stoppedBy === "exhausted" || last === undefined ? begin : last.key;
@@ -244,7 +244,8 @@ export class FoundationDbTransaction
   addReadConflictRange({ begin, end }: { readonly begin: Key; readonly end: Key }): void {
     checkRange(begin, end);
     this.#assertOpen();
-    // Determines the read version before the commit, because a conflict range refers to it.
+    // A read conflict range refers to the read version, which therefore is determined before the
+    // commit.
     this.readVersion().catch(() => {});
     this.#transaction.addReadConflictRange(buffer(begin), buffer(end));
   }
@@ -387,7 +388,7 @@ function fdbSelector({ key, orEqual, offset }: KeySelector): FdbSelector {
   return { key: buffer(key), orEqual, offset, _isKeySelector: true };
 }
 
-/** Returns the limit for the client, which treats zero as unlimited. */
+/** Converts a limit for FoundationDB's client, to which 0 means no limit. */
 function limitOf(limit: number): number {
   return limit > 0x7fffffff ? 0 : Math.max(1, limit);
 }

@@ -3,11 +3,11 @@
  * pending responses and slow bodies that make progress are kept open.
  *
  * Some file descriptors are reserved for replication and the store. When all other descriptors are
- * in use, a new connection displaces the oldest idle connection of the address with the most idle
- * connections. A flood from one address therefore displaces its own connections. If there is no
- * idle connection, the new connection displaces the connection with the slowest incomplete body.
- * Otherwise the new connection uses a reserved slot: its requests are marked, and only server
- * administrators are served.
+ * in use, a new connection displaces an idle connection: the oldest one of the address that has the
+ * most idle connections. A flood from one address therefore displaces connections of this address.
+ * If there is no idle connection, the new connection displaces the connection with the slowest
+ * incomplete body. Otherwise the new connection uses a reserved slot: its requests are marked, and
+ * only server administrators are served.
  */
 import { readFileSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -79,8 +79,8 @@ export class Connections {
     server.timeout = this.#limits.stallMs;
     server.on("timeout", (socket: Socket) => this.#stalled(socket));
     if (!("setSecureContext" in server)) return;
-    // The HTTP server sees the TLS socket, which has the same remote address and port as the TCP
-    // socket.
+    // By remote address and port. The TLS socket, which the HTTP server sees, and the TCP socket
+    // have the same address and port.
     const handshakes = new Map<string, Connection>();
     server.on("connection", (socket: Socket) => {
       const connection = this.#bySocket.get(socket);
@@ -186,7 +186,7 @@ class WaitingConnections {
   #largest = 0;
   size = 0;
 
-  /** The oldest connection of an address with the most connections. */
+  /** The oldest connection of the address that has the most connections. */
   get mostDispensable(): Connection | undefined {
     const [address = ""] = this.#byCount.get(this.#largest) ?? [];
     const [oldest] = this.#byAddress.get(address) ?? [];
@@ -216,8 +216,8 @@ class WaitingConnections {
     if (alike?.size === 0) this.#byCount.delete(before);
     if (after > 0) this.#byCount.set(after, (this.#byCount.get(after) ?? new Set()).add(address));
     this.#largest = Math.max(this.#largest, after);
-    // Decrementing once is enough, because removing a connection lowers the count of only one
-    // address, by one.
+    // Decrementing once is enough, because removing a connection lowers only one address's count,
+    // by one.
     if (this.#largest > 0 && !this.#byCount.has(this.#largest)) this.#largest--;
   }
 }

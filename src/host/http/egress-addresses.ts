@@ -69,7 +69,8 @@ function embeddedAddresses(groups: readonly number[]): readonly string[] {
   if (first === 0x2002) return [dotted(second, third)];
   if (first === 0x2001 && second === 0) return [dotted(seventh ^ 0xffff, eighth ^ 0xffff)];
   if (first === 0x64 && second === 0xff9b && third <= 1) {
-    // A 48-bit prefix splits the IPv4 address around the ninth byte (RFC 6052).
+    // A 48-bit prefix is followed by two bytes of the IPv4 address, a zero byte, and the other two
+    // bytes (RFC 6052).
     const around = ((fifth & 255) << 8) | (sixth >> 8);
     return third === 0 ? [last] : [last, dotted(fourth, around)];
   }

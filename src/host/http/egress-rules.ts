@@ -66,7 +66,7 @@ export function parseEgressRule(text: string): EgressRule | undefined {
   return hosts && { text, port, hosts };
 }
 
-/** IPv6 addresses and ranges with a port are in brackets. */
+/** Splits off the port. IPv6 addresses and ranges with a port must be in brackets. */
 function splitPort(text: string): { readonly host: string; readonly portText?: string } {
   const bracketed = /^\[([^[\]]*:[^[\]]*)\](?::(\d{1,5}))?$/.exec(text);
   const plain = /^([^:[\]]*)(?::(\d{1,5}))?$/.exec(text);
@@ -101,10 +101,10 @@ export class EgressRules {
   }
 
   /**
-   * Returns the reason why the rules refuse a host by its name (or literal address), or `undefined`
-   * if they do not. With `isResolvedHere`, a name that matches no rule is not refused, because its
-   * addresses are checked later against the ranges in `allow`. If a proxy resolves the name,
-   * `isResolvedHere` is false, and the name itself must match a rule.
+   * Returns the reason why the rules refuse a host by its name (or literal address), or
+   * `undefined`. If a proxy resolves the name (`isResolvedHere` is false), a name that matches no
+   * rule is refused. Otherwise it is not refused yet if `allow` has ranges, because its addresses
+   * are checked against them later.
    */
   refusalOfHost(target: EgressTarget, isResolvedHere: boolean): string | undefined {
     const { host, port } = target;
@@ -168,7 +168,9 @@ function matches(
   return target.host.endsWith(hosts.end);
 }
 
-/** Whether a default rule (`denied`) covers all hosts of an allow rule (`allowed`). */
+/**
+ * Whether all hosts of an allow rule (`allowed`) are among those of a default deny rule (`denied`).
+ */
 function names({ hosts: allowed }: EgressRule, { hosts: denied }: EgressRule): boolean {
   if (allowed.kind === "name" && denied.kind === "name") return allowed.name === denied.name;
   if (allowed.kind !== "range" || denied.kind !== "range") return false;

@@ -18,7 +18,7 @@ const AROUND_BYTES_MAX = 16 * 1024 * 1024;
 
 /**
  * Maximum length of a boundary. RFC 2046 allows 70 bytes. Dicer searches for at most 256 bytes,
- * four of which precede the boundary.
+ * including four bytes that it puts before the boundary.
  */
 const BOUNDARY_BYTES_MAX = 200;
 

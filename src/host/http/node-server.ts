@@ -107,7 +107,7 @@ export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeS
       ...certificates,
       handshakeTimeout: connections.stallMs,
       requestCert: clients !== undefined,
-      // With `true`, Node.js would also reject clients without a certificate.
+      // With `true`, Node.js would reject clients without a certificate. `mayCome` decides instead.
       rejectUnauthorized: false,
     },
     listener(options, connections, unanswered),
@@ -122,7 +122,7 @@ export async function openTlsServer(options: TlsServerOptions): Promise<TlsNodeS
   return { ...served, useCertificates: (next) => server.setSecureContext(next) };
 }
 
-/** Whether to accept a client with this certificate, or without one. */
+/** Whether the client's certificate, or the lack of one, is acceptable. */
 function mayCome(socket: TLSSocket, { areRequired, depthMax }: ClientCertificateRules): boolean {
   const certificate = socket.getPeerCertificate(true);
   // For a client without a certificate, Node.js returns an empty object, contrary to the declared
@@ -266,8 +266,8 @@ function badRequest(reason: string): ApiResponse {
 export const QUERY_UNREADABLE = badRequest("The query string is not UTF-8 encoded");
 
 /**
- * Headers that a request is allowed to repeat: lists, headers that proxies append to, and headers
- * that affect no response.
+ * Headers that a request is allowed to repeat: lists; headers that proxies append to; and headers
+ * without an effect on responses.
  */
 const REPEATABLE_HEADERS: ReadonlySet<string> = new Set([
   ...["accept", "accept-charset", "accept-encoding", "accept-language", "cookie"],

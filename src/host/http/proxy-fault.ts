@@ -34,7 +34,7 @@ export function faultOfProxy(error: unknown): string | undefined {
   if (error instanceof ProxyFault) return error.fault;
   const { code } = error as { readonly code?: unknown };
   if (typeof code === "string" && code.startsWith("UND_ERR_SOCKS5")) return code;
-  // undici's error for a 407 without a tunnel.
+  // undici's error for a 407 to a request that does not use a tunnel.
   if (error.message === "Proxy Authentication Required (407)") return "PROXY_407";
   // undici reports timeouts of SOCKS handshakes without a code.
   if (/^SOCKS5 .* timeout$/.test(error.message)) return "PROXY_TIMEOUT";

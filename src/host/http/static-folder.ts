@@ -41,7 +41,7 @@ export class StaticFolder implements StaticFiles {
       const asked = await realpath(join(root, ...segments));
       const isFolder = (await stat(asked)).isDirectory();
       const path = isFolder ? await realpath(join(asked, "index.html")) : asked;
-      // A symbolic link could lead outside the folder.
+      // `path` has no symbolic links any more: one of them could have led outside the folder.
       if (!path.startsWith(root + sep)) return undefined;
       const found = await stat(path);
       if (!found.isFile()) return undefined;

@@ -20,7 +20,10 @@ const CONNECTIONS_MAX = 200;
 const UNUSED_MS_MAX = 10 * 60_000;
 /** Age at which a pool in use is reopened. */
 const AGE_MS_MAX = 24 * 3_600_000;
-/** TLS settings for proxies and for requests without their own, such as webhooks and commands. */
+/**
+ * TLS settings for proxies, and for requests without TLS settings of their own (webhooks,
+ * commands).
+ */
 const DEFAULT_TLS: TlsSettings = { verify: true };
 
 /** Settings that can change while pools are open. */
@@ -78,8 +81,8 @@ export class UndiciDispatchers {
     try {
       dispatcher = openDispatcher(connection, settings, this.#parts.guard);
     } catch (error) {
-      // A certificate can be renewed before its key. Opening a pool fails until both match. Until
-      // then, the old pool is kept if only the files have changed.
+      // A certificate file can be renewed before its key file. Opening a pool fails until both
+      // match. Until then, the old pool is kept, unless other settings have changed, too.
       const isSameWay =
         open?.settings.rules === settings.rules && open?.settings.connectTo === settings.connectTo;
       if (open === undefined || !isSameWay) throw error;
@@ -115,13 +118,13 @@ export class UndiciDispatchers {
     return true;
   }
 
-  /** Closes pools that are unused, too old, or have outdated settings. */
+  /** Closes pools that are unused or too old, or that have outdated settings. */
   #giveUpOld(nowMs: number, settings: PoolSettings): void {
     for (const [key, open] of this.#open) {
       const isUsed = nowMs - open.usedAtMs < UNUSED_MS_MAX;
       if (isUsed && this.#isCurrent(open, nowMs, settings)) continue;
       this.#open.delete(key);
-      // `close` waits for requests in progress.
+      // Not awaited: `close` waits for requests in progress.
       open.dispatcher.close().catch(() => {});
     }
   }
@@ -143,7 +146,7 @@ function openDispatcher(
   if (proxyUrl === undefined) {
     return new Agent({
       ...pool,
-      // A resolver does not receive the port, so each origin has its own resolver.
+      // undici calls a resolver without the port, so each origin gets its own resolver.
       factory: (origin, options) => {
         const server = serverOf(String(origin));
         const target = targetOf(connectTo, server);
@@ -173,7 +176,8 @@ function openDispatcher(
     clientFactory: (url, options) => new TunnelPool(url, options as Pool.Options),
     factory: (origin, options: Pool.Options) => {
       const { connect } = options;
-      // `origin` is the proxy if an HTTP proxy forwards plain HTTP, otherwise the server.
+      // If an HTTP proxy forwards plain HTTP, `origin` is that of the proxy; otherwise that of the
+      // server.
       const isForwarded = new URL(origin).protocol === "http:" && protocol === "http:";
       if (!isForwarded || typeof connect !== "function") return new Pool(origin, options);
       return new Pool(origin, { ...options, connect: toProxy(connect) });
@@ -197,7 +201,7 @@ function connectorTo(
     ...options,
     checkServerIdentity: (_target, certificate) => check(host, certificate),
   });
-  // Does not change the member `host`, which determines the SNI name.
+  // Connects to `target` without changing the member `host`, which determines the SNI name.
   return (asked, callback) =>
     connect({ ...asked, hostname: target.host, port: String(target.port) }, callback);
 }

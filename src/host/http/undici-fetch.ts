@@ -177,8 +177,8 @@ function failureOf({ method, url, signal, connection }: FetchRequest, error: unk
 }
 
 /**
- * Returns the text with which a proxy rejects a tunnel, without the credentials for the proxy,
- * which the text might repeat.
+ * Returns the text with which a proxy rejects a tunnel. Removes the proxy's password, because the
+ * text might repeat it.
  */
 function wordsOfProxy(error: unknown, proxyUrl: string): { readonly text?: string } {
   const text = textOfProxy(error);

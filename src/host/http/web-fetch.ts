@@ -48,7 +48,7 @@ export class WebRequests {
       return webResponse(response, request.method, controller, settle);
     } catch (error) {
       settle();
-      // The caller receives this error, so a later response is discarded and a later failure is
+      // The caller gets `error`. A later response is therefore discarded, and a later failure is
       // ignored.
       void answered.then(discard).catch(() => {});
       throw error;

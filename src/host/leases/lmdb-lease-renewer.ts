@@ -1,10 +1,10 @@
 /**
  * Renews leases in the embedded store, each in its own thread (`lmdb-lease-thread`).
  *
- * The threads are for callers of the library whose jobs compute for long. If the event loop renewed
- * the lease, a worker would lose all its jobs if one of them blocked the event loop for 80 % of the
- * lease (`test/jobs/worker-processes.test.ts`). A node does not need the threads, because its
- * longest turn is below 0.1 s (`bench/load/large-requests.mjs`).
+ * The threads are for users of the library whose jobs compute for a long time. If the event loop
+ * renewed the lease, one job that blocks the event loop for 80 % of the lease would cost the worker
+ * all its jobs (`test/jobs/worker-processes.test.ts`). A node does not need the threads, because
+ * its event loop is never blocked for longer than 0.1 s (`bench/load/large-requests.mjs`).
  */
 import { resolve } from "node:path";
 import { Worker } from "node:worker_threads";

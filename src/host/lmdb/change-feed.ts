@@ -108,7 +108,7 @@ export class LmdbChangeFeed {
 
   /**
    * Calls `visit` with the writes of each version after `since`, up to `until`. Returns false if a
-   * log record is missing, because its writes are unknown.
+   * log record is missing: its writes are then unknown.
    */
   #readLog(
     since: number,

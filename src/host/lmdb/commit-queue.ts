@@ -26,8 +26,8 @@ import {
 /** Initial size of the buffer for the requests of one event-loop turn. */
 const OUTBOX_BYTES = 32_768;
 /**
- * Size from which requests are sent before the event-loop turn ends. The thread can then commit a
- * batch of documents while a long turn prepares the next batch.
+ * Size at which waiting requests are sent without waiting for the end of the event-loop turn. The
+ * committer thread can then commit a batch of documents while a long turn prepares the next batch.
  */
 const SENT_AT_ONCE_BYTES = 131_072;
 /**

@@ -1,6 +1,6 @@
 /**
  * The committer thread. It holds the inter-process lock without waiting for an event loop, so that
- * a busy event loop delays only its own transactions.
+ * a busy event loop delays only the transactions of its process.
  *
  * LMDB's asynchronous transactions are not used: they call back into the event loop while they hold
  * the lock, and keep partial writes if the callback throws.
@@ -106,8 +106,8 @@ function run(port: NonNullable<typeof parentPort>): void {
     try {
       writeSync(bell, BELL, 0, 1, 0);
     } catch {
-      // Writing fails if the disk is full. Other processes then detect the commit at their next
-      // poll.
+      // Writing to the file fails if the disk is full. Other processes then notice the commit only
+      // at their next poll.
     }
   }
 

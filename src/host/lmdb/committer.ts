@@ -40,7 +40,7 @@ const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
 const LOG_MS = 4 * READ_VERSION_AGE_MS_MAX;
 
 /**
- * Number of commits between two deletions of old records. Deleting on every commit would write
+ * Old records are deleted once per this number of commits. Deleting on every commit would write
  * additional pages each time.
  */
 const TRIM_PERIOD = 16;
@@ -81,8 +81,8 @@ export class LmdbCommitter {
   /** Version up to which the resolver knows all writes. */
   #knownVersion = 0;
   /**
-   * Version from which the resolver knows all writes. Earlier writes, which can still be in the
-   * log, have not been needed yet.
+   * Version from which the resolver knows all writes. It has not needed earlier writes yet, which
+   * can still be in the log.
    */
   #begunVersion = 0;
   /** Lower bound for the versions in the log. */
@@ -171,11 +171,11 @@ export class LmdbCommitter {
 
   /**
    * Returns whether a group might be committed despite a failure. Acquires the lock, because
-   * another process that opens the store might apply the redo record. LMDB writes its root last, so
-   * a commit that is neither visible nor has a redo record never becomes visible.
+   * another process that opens the store might apply the redo record meanwhile. A commit that is
+   * neither visible nor has a redo record never becomes visible, because LMDB writes its root last.
    */
   #mayBeCommitted({ isBegun, version, mark }: Group): boolean {
-    // The transaction failed before its first write.
+    // A transaction that failed before its first write has committed nothing.
     if (!isBegun) return false;
     let isCommitted = false;
     try {

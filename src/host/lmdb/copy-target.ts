@@ -11,7 +11,7 @@ export class LmdbCopyTarget implements CopyTarget {
     this.#directory = directory;
   }
 
-  /** Accepts any version, because `finish` sets the store's version above it. */
+  /** Starts the import. The version of the source does not matter: `finish` sets a later one. */
   async begin(): Promise<void> {
     this.#import = new LmdbImport({ directory: this.#directory });
   }

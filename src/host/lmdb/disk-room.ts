@@ -1,6 +1,6 @@
 /**
- * Detects a full disk. A nearly full disk accepts some commits and rejects others, so the condition
- * begins with the first failure and ends when there is clearly enough free space.
+ * Detects a full disk. A nearly full disk accepts some commits and rejects others. The disk
+ * therefore counts as full from the first failure until there is clearly enough free space.
  */
 import type { Runtime } from "../../base/index.ts";
 import { freeBytes } from "./environment.ts";
@@ -9,13 +9,13 @@ import { freeBytes } from "./environment.ts";
 const ROOM_BYTES = 16_000_000;
 
 /**
- * If the disk had enough free space when the condition began, writes fail because of another limit,
- * such as a quota. The condition then ends after this time without failed commits.
+ * Time without failed commits after which the disk no longer counts as full, if there was enough
+ * free space at the first failure. Writes then fail because of another limit, such as a quota.
  */
 const QUIET_MS = 60_000;
 
 interface Trouble {
-  /** Whether the measured free space was low when a commit failed. */
+  /** Whether the free space was measured to be low when a commit failed. */
   readonly isShown: boolean;
   lastRefusalMs: number;
 }
@@ -53,7 +53,8 @@ export class DiskRoom {
   }
 
   /**
-   * Ends the condition if commits can be expected to succeed again. Must be called periodically.
+   * Checks whether commits can be expected to succeed again. The disk then no longer counts as
+   * full. Must be called periodically.
    */
   look(): void {
     if (this.#trouble === undefined) return;

@@ -22,8 +22,8 @@ function copier(): (source: Uint8Array, start: number, end: number) => Uint8Arra
 }
 
 /**
- * Whether values are copied. Global state, because the library uses one encoder per database and
- * offers no other way to read only lengths.
+ * Whether reads copy the bytes of values, or return only their lengths. Global state, because the
+ * library uses one encoder per database and offers no other way to read only lengths.
  */
 let keepsBytes = true;
 
@@ -50,8 +50,8 @@ export const valueEncoder = {
  * Runs `read` synchronously. Values are returned as bytes or, with "lengths", as arrays with the
  * right length and undefined contents.
  *
- * With "lengths", each key has its own memory instead of a part of a shared slab. The reader soon
- * discards thousands of keys, but a single key that lives longer would retain a whole slab.
+ * With "lengths", each key gets memory of its own, not a part of a shared slab. Most of the
+ * thousands of keys are soon discarded, but one that lives longer would retain its whole slab.
  */
 export function reading<T>(what: "bytes" | "lengths", read: () => T): T {
   const before = keepsBytes;

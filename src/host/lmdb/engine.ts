@@ -168,7 +168,10 @@ export class LmdbEngine implements Engine {
     if (this.#failure !== undefined) throw this.#failure;
   }
 
-  /** Rejects all calls after a permanent failure. The owner of `failed` ends the process. */
+  /**
+   * Rejects all calls after a permanent failure. The process is ended by the part that awaits
+   * `failed`.
+   */
   #giveUp(): void {
     if (this.#failure !== undefined) return;
     const details = { reason: GIVEN_UP_REASON, directory: this.#directory };

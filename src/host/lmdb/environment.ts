@@ -53,11 +53,11 @@ export function openEnvironment(directory: string, mapBytes: number = MAP_BYTES)
 
 /** LMDB options for the store at `path`. */
 export function environmentOptions(path: string, mapBytes: number = MAP_BYTES) {
-  // Returned by a function, because TypeScript would reject the encoders in an object literal. They
-  // are documented, but missing from lmdb's type declarations.
+  // A function returns the options, because TypeScript would reject the encoders in an object
+  // literal passed to `open`. They are documented, but missing from lmdb's type declarations.
   return {
     path,
-    // By default, a path with a dot in its last segment denotes a file.
+    // `path` is a folder. By default, a path with a dot in its last segment would denote a file.
     noSubdir: false,
     keyEncoder,
     encoding: "binary" as const,
@@ -140,7 +140,7 @@ export function isDiskFull(error: unknown, directory: string): boolean {
   if (isGivenUp(error) || isForbidden(error)) return false;
   const { code, message } = error as { readonly code?: unknown; readonly message?: string };
   if (code === 28 || /ENOSPC|No space left/.test(message ?? "")) return true;
-  // LMDB reports a partially written page as an I/O error.
+  // On a full disk, LMDB can report a partially written page as an I/O error.
   return freeBytes(directory) < FULL_BYTES;
 }
 
@@ -190,8 +190,8 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
   try {
     const database = open<Uint8Array, Buffer>({ ...options, path: draft, noSubdir: true });
     checkFormat(database, directory);
-    // Copies the draft, because LMDB identifies files by inode, and the draft is not closed
-    // immediately.
+    // The draft is copied, not renamed: it is not closed immediately, and LMDB identifies files by
+    // inode.
     copyFileSync(draft, copy);
     chmodSync(copy, FILE_MODE);
     // The draft is no longer used and is deleted below, so it does not matter if closing it fails.

@@ -24,9 +24,10 @@ import { LmdbSnapshots, pagesOf } from "./snapshots.ts";
 import { faultOfFile } from "./whole-file.ts";
 
 /**
- * Number of versions that an import skips. Versions committed by the old store after its backup
- * must precede all versions of the new store, so that readers of the old changes feed miss no
- * changes. Covers a year with 30,000 commits per second, and allows about 8,000 restores.
+ * Number of versions skipped by an import: enough for a year with 30,000 commits per second. The
+ * old store can have committed versions after its backup. They must precede all versions of the new
+ * store, so that readers of the old changes feed miss no changes. About 8,000 restores are
+ * possible.
  */
 const SKIPPED_VERSION_COUNT = 2 ** 40;
 
@@ -82,16 +83,16 @@ export class LmdbImport {
 
   /**
    * Renames the store into place. `version` is the version at which the rows were read from the
-   * original store. The original store might have committed later versions, so
-   * `SKIPPED_VERSION_COUNT` versions are skipped.
+   * original store. Skips `SKIPPED_VERSION_COUNT` versions, because the original store might have
+   * committed later ones.
    */
   async finish(version: number): Promise<void> {
     await this.#finishAt(version + SKIPPED_VERSION_COUNT);
   }
 
   /**
-   * Like `finish`, for rows that were read from the store that is being replaced. `version` is the
-   * last version of that store, so no versions are skipped.
+   * Like `finish`, for rows read from the store that this one replaces. `version` is the last
+   * version of the replaced store, so no versions are skipped.
    */
   async finishCompacted(version: number): Promise<void> {
     await this.#finishAt(version);
@@ -117,7 +118,7 @@ export class LmdbImport {
     }
   }
 
-  /** Deletes the files and folders created, unless the store is finished. */
+  /** Deletes the files and folders that were created, unless the store is finished. */
   async close(): Promise<void> {
     await this.#closeDatabase();
     for (const each of [this.#draft, `${this.#draft}-lock`]) rmSync(each, { force: true });

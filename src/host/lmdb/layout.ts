@@ -48,7 +48,7 @@ const DATA = 0x01;
 export const FORMAT_KEY: Buffer = Buffer.from([SYSTEM, 0x66]);
 export const VERSION_KEY: Buffer = Buffer.from([SYSTEM, 0x76]);
 
-/** Length from which keys are stored in the shared record of their prefix. */
+/** Minimum length of keys that are stored in the shared record of their prefix. */
 const SHARED_BYTES = 4_000;
 
 export function logKey(version: number): Buffer {
@@ -100,7 +100,8 @@ export function isDataKey(stored: Buffer): boolean {
 /** Returns the position after all records that can contain keys before `end`. */
 export function storedEnd(end: Key): Buffer {
   if (end.length < SHARED_BYTES) return storedKey(end);
-  // Includes the shared record for `end`, because it can also contain keys before `end`.
+  // The zero byte makes the range include the shared record of `end`, which can also have keys
+  // before `end`.
   return Buffer.concat([storedKey(end), Buffer.from([0])]);
 }
 
@@ -117,8 +118,8 @@ export function isSharedRecord(key: Uint8Array): boolean {
 }
 
 /**
- * Decodes the rows of a shared record, in order. `sharing` begins with the prefix shared by its
- * keys.
+ * Decodes the rows of a shared record, in order. `sharing` begins with the prefix that the keys of
+ * the rows have in common.
  */
 export function decodeShared(sharing: Uint8Array, record: Uint8Array): KeyValue[] {
   const rows: KeyValue[] = [];

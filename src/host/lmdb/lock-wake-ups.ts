@@ -3,10 +3,10 @@
  *
  * The inter-process lock is a robust mutex of the C library, whose word shows whether there are
  * waiters. A release clears the word and wakes one waiter, which marks the word again for the
- * remaining waiters. The mark is lost if this waiter is killed first and another process has
- * acquired the lock meanwhile. The remaining waiters then sleep until a new process has to wait,
- * although the lock is released repeatedly. Linux wakes the next waiter only if the lock is free at
- * that moment.
+ * remaining waiters. The mark is lost if this waiter is killed before it marks the word, and
+ * another process has acquired the lock meanwhile. The remaining waiters then sleep until a new
+ * process has to wait, although the lock is released repeatedly. Linux wakes the next waiter only
+ * if the lock is free at that moment.
  *
  * LMDB cannot fix this: newer releases of the package (lmdb 3.5.6) use the same mutex. Without
  * wake-ups, commits of the remaining processes hang until a restart
@@ -46,7 +46,7 @@ export class LockWakeUps {
   #round: Promise<unknown> | undefined;
   readonly #threads = new Set<Worker>();
 
-  /** `nowMs` is a time on a monotonic clock, here and in `look`. */
+  /** `nowMs` is the time of a monotonic clock, as in `look`. */
   constructor(store: Omit<LockWakeUpData, "meeting">, nowMs: number) {
     this.#store = store;
     this.#aliveMs = nowMs;
@@ -77,7 +77,10 @@ export class LockWakeUps {
     await this.#round;
   }
 
-  /** Resolves when the thread has ended. Failures are retried while the committer waits. */
+  /**
+   * Resolves when the thread has ended. If it fails, `look` starts other threads as long as the
+   * committer waits.
+   */
   #wakeUp(meeting: Int32Array): Promise<void> {
     const thread = new Worker(THREAD_FILE, {
       ...BUILT_FILE_OPTIONS,

@@ -1,6 +1,6 @@
 /**
- * The writes of one version in the commit log, used for conflict checks and watches of other
- * processes. The time and the committer's random number are first, then keys and ranges.
+ * The writes of one version in the commit log. Other processes use them to check for conflicts and
+ * to trigger watches. The time and the committer's random number are first, then keys and ranges.
  */
 import type { TextInterval, Writes } from "../../kv/index.ts";
 import { ByteReader, ByteWriter } from "./byte-writer.ts";
@@ -23,7 +23,7 @@ const BEGINNING_BYTES = 512;
 /** Collects the writes of a group's transactions. */
 export class LogRecordWriter {
   readonly #writer = new ByteWriter();
-  /** The record without the keys that also occur in the group's rows. */
+  /** The record without those keys that are also in the group's rows. */
   readonly #beginning = new ByteWriter(new ArrayBuffer(BEGINNING_BYTES));
   /** Start of the current transaction's writes. */
   #start = 0;
@@ -71,7 +71,9 @@ export class LogRecordWriter {
     return this.#writer.finish();
   }
 
-  /** Returns the record without the keys added by `key` (see `completeLogRecord`). */
+  /**
+   * Returns the record without the keys of the group's rows. `completeLogRecord` adds these keys.
+   */
   finishBeginning(): Buffer {
     return this.#beginning.finish();
   }

@@ -10,7 +10,7 @@ export class LoopTurn {
   /** Start of the first read in the current event-loop turn, if there was one. */
   #beganMs: number | undefined;
 
-  /** Whether to yield. Called before each read. */
+  /** Whether the time slice is used up, so that the caller must yield. Called before each read. */
   get isOver(): boolean {
     const nowMs = performance.now();
     if (this.#beganMs !== undefined) return nowMs - this.#beganMs >= TURN_MS;

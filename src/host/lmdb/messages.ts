@@ -30,7 +30,7 @@ export type CommitterAnswer =
       /** Whether the disk is full. */
       readonly isDiskFull: boolean;
     }
-  /** Returns the buffer of completed requests, for reuse. */
+  /** Gives back the buffer of completed requests, for reuse. */
   | { readonly kind: "spent"; readonly memory: ArrayBuffer }
   /** LMDB has failed permanently in this process. */
   | { readonly kind: "given-up" }

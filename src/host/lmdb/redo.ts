@@ -10,8 +10,9 @@
  * record is written.
  *
  * Redo records require that the next sync makes a root durable. If a sync fails, the system might
- * treat the data as written and never write it. Therefore, if the head of a record shows that the
- * next version has already been attempted, the process rewrites the roots first.
+ * treat the data as written and never write it. Therefore, before a process writes the next
+ * version, it rewrites the roots if the head of a record shows that this version has been attempted
+ * before.
  *
  * Commit rates relative to raw LMDB (`node bench/kv/commits.mjs`, medians): for one writer 1.9
  * (range 0.9 to 4.0), and 0.7 (0.3 to 1.1) without redo records. For 64 writers, which share their
@@ -60,8 +61,8 @@ const ROW_HEAD_BYTES = 6;
 const REMOVED = 0xffff_ffff;
 
 /**
- * Flag in the length field: the log's row omits keys that are in the record's other rows. Older
- * versions reject the length as invalid.
+ * Flag in the length field: the log row in the record lacks those keys that other rows of the
+ * record contain. Older versions reject the length as invalid.
  */
 const LOG_IS_CUT = 0x8000_0000;
 
@@ -114,8 +115,8 @@ export class RedoWriter {
   }
 
   /**
-   * Writes only the head of a record, for a transaction that does not fit into a record, or to
-   * prevent a replay.
+   * Writes only the head of a record: if the transaction does not fit into a record, or to prevent
+   * a replay.
    */
   announce(version: number): void {
     const head = Buffer.alloc(HEAD_BYTES);
@@ -176,14 +177,15 @@ export function redoLostCommits(database: LmdbDatabase, directory: string): void
   }
 }
 
-/** Syncs the roots and the writes made by `write`. Throws if the disk fails. */
+/**
+ * Calls `write`, and syncs what it has written together with the roots. Throws if the disk fails.
+ */
 function saveRoots(file: number, write: () => void): void {
   try {
     writeRootsAgain(file, write);
   } catch {
-    // The system reports a failed sync once to each open file. The failure might therefore concern
-    // an earlier sync by another process. The writes are repeated in any case, because they might
-    // be lost.
+    // The system reports a failed sync once per open file, so the failure might concern an earlier
+    // sync by another process. In any case the writes are repeated, because they might be lost.
     writeRootsAgain(file, write);
   }
 }

@@ -62,9 +62,9 @@ interface Statistics {
 
 export class LmdbSnapshots {
   readonly #database: LmdbDatabase;
-  /** The newest snapshot, while in use. */
+  /** The newest snapshot, while transactions use it. */
   #newest: Shared | undefined;
-  /** Snapshots whose LMDB snapshot has not been freed. */
+  /** Shared snapshots that still hold a snapshot of LMDB. */
   readonly #held = new Set<Shared>();
 
   constructor(database: LmdbDatabase) {

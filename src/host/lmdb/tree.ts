@@ -35,7 +35,7 @@ export class Tree {
     return this.#database.get(key);
   }
 
-  /** Reads all keys of the range in advance, because the caller can then modify the range. */
+  /** Reads all keys of the range in advance, so that the caller can modify rows while iterating. */
   keys(range: { readonly start: Buffer; readonly end: Buffer }): Uint8Array[] {
     return reading("lengths", () => [...this.#database.getKeys(range)]);
   }
@@ -58,7 +58,10 @@ export class Tree {
   }
 }
 
-/** Applies one request's mutations within the LMDB transaction, and records their writes. */
+/**
+ * Applies one request's mutations within the LMDB transaction, and adds what they write to the log
+ * record.
+ */
 export class Application implements MutationVisitor {
   readonly #tree: Tree;
   readonly #version: number;

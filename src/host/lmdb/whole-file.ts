@@ -5,11 +5,10 @@
  *
  * The first two pages contain the roots of the last two transactions. A healthy file can end before
  * its last page, because pages that were allocated and freed again are never written. Such pages
- * are on the free list, a separate tree: transaction → count and page numbers.
- *
- * A truncated copy would end the process with a bus error. Neither the file size nor a header with
- * magic number, version and checksum distinguishes it from a healthy file.
- * `test/kv/lmdb-damaged-files.test.ts` has both kinds of files.
+ * are on the free list, a separate tree: transaction → count and page numbers. A truncated file can
+ * therefore not be detected from the file's size. A header with magic number, version and checksum
+ * would not detect it, either. `test/kv/lmdb-damaged-files.test.ts` has healthy and truncated
+ * files.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { endianness } from "node:os";
@@ -33,8 +32,8 @@ const NO_PAGE = 2n ** 64n - 1n;
 /** Number of attempts, because the file can be written to during an attempt. */
 const ATTEMPT_COUNT = 5;
 
-/** Byte order of the layout. Only 64-bit layouts are checked. */
 const IS_LITTLE_ENDIAN = endianness() === "LE";
+/** Whether LMDB has the 64-bit layout, the only one that is checked. */
 const HAS_64_BITS = !["arm", "ia32", "mips", "mipsel", "ppc", "s390"].includes(process.arch);
 
 /** Returns a description of the damage if the file is certainly damaged, otherwise `undefined`. */
@@ -46,7 +45,8 @@ export function faultOfFile(file: string): string | undefined {
       const roots = readRoots(descriptor);
       const fault = faultOf(descriptor, roots);
       if (fault === undefined) return undefined;
-      // If the roots have changed, a concurrent commit might have reused pages: check again.
+      // If the roots have changed, the fault can be due to pages that a concurrent commit reused:
+      // checks again.
       if (sameBytes(roots, readRoots(descriptor))) return fault;
     }
     return undefined;
@@ -140,7 +140,10 @@ function readFreePages(place: PagePlace, { rootPage, depth }: Root["free"]): big
   }
 }
 
-/** Throws a RangeError if a page is past the end of the file, or not part of a tree. */
+/**
+ * Yields the free pages listed below a page of the tree. Throws a RangeError if a page is past the
+ * end of the file, or not part of a tree.
+ */
 function* freePagesBelow(place: PagePlace, page: bigint, depth: number): Iterable<bigint> {
   if (depth === 0) throw new RangeError("The tree must not be deeper than recorded in its root");
   const view = readPage(place, page, place.pageBytes);
@@ -176,7 +179,7 @@ function readPage({ file, pageBytes, endPage }: PagePlace, page: bigint, byteCou
   return readPart(file, Number(page) * pageBytes, byteCount);
 }
 
-/** Reads a part of the file, shorter at the end of the file. */
+/** Reads a part of the file. Returns fewer bytes at the end of the file. */
 function readPart(file: number, position: number, byteCount: number): DataView {
   const bytes = new Uint8Array(byteCount);
   return new DataView(bytes.buffer, 0, readSync(file, bytes, 0, byteCount, position));

@@ -114,7 +114,9 @@ export class SandboxCode {
     }
   }
 
-  /** Compiles, between function calls, the modules that earlier calls loaded with `require`. */
+  /**
+   * Called between function calls. Compiles the modules that earlier calls loaded with `require`.
+   */
   rest(): void {
     if (this.#wanted.size === 0) return;
     const modules = [...this.#wanted];

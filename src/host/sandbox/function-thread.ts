@@ -22,7 +22,7 @@ declare const WebAssembly: { compile(bytes: Uint8Array): Promise<unknown> };
 const CODE_COUNT_MAX = 8;
 /** Maximum memory of the compiled design documents, including their images. */
 const KEPT_BYTES_MAX = 160 * 1024 * 1024;
-/** Maximum amount of memory that waits for garbage collection. */
+/** Maximum size of released memory that has not been garbage-collected. */
 const DROPPED_BYTES_MAX = 64 * 1024 * 1024;
 
 const port = parentPort as NonNullable<typeof parentPort>;

@@ -24,8 +24,8 @@ export class MemoryImage {
   #memoryBytes = 0;
 
   /**
-   * `first` is an earlier image of the same memory. The first image must be created before the
-   * instance runs code, when the unused stack is the longest sequence of zeros.
+   * `first` is an earlier image of the same memory. The first image of a memory must be created
+   * before the instance runs code: the longest sequence of zeros is then the unused stack.
    */
   constructor(memory: InstanceMemory, first?: MemoryImage) {
     this.#memory = memory;

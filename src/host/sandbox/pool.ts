@@ -30,8 +30,8 @@ const SELECTOR_THREADS_MAX = 2;
 const COMMON_SHARE: Share = { user: "", database: "" };
 
 /**
- * Time that a thread is allowed to take in addition to its runs. After this time the thread is
- * considered hung.
+ * Time that a thread is allowed to take beyond the time limits of its runs. A thread that takes
+ * longer is considered hung.
  */
 const GRACE_MS = 5_000;
 

@@ -4,8 +4,8 @@
  * `sum`, `isArray`, `toJSON`, `emit`).
  *
  * The program is evaluated once per design document, with `designPlaces` (the ids of the document's
- * JSON text and lazy members) and the host functions. It returns a function from JSON text to JSON
- * text. It saves references to builtins before any user code runs.
+ * JSON text and lazy members) and the host functions. The program returns a function from JSON text
+ * to JSON text. Before any user code runs, the program saves references to builtins.
  */
 export const SANDBOX_PRELUDE = String.raw`
 (function (designPlaces, host) {
@@ -68,7 +68,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return pieces[0];
   }
 
-  /** Parses a value, given the id of its JSON text, and the name and id of each lazy member. */
+  /** Parses a value, given the id of its JSON text, then the name and id of each lazy member. */
   function lateValue(places) {
     var value = parse(lateText(places[0]));
     for (var index = 1; index < places.length; index++) {
@@ -222,7 +222,7 @@ export const SANDBOX_PRELUDE = String.raw`
     return text === undefined ? String(value) : text;
   }
 
-  /** Describes an exception in CouchDB's terms. */
+  /** Describes an exception in CouchDB's terms. A validation can also throw a refusal. */
   function thrown(error, isValidation) {
     if (Array.isArray(error)) return { error: plain(error[1]), reason: plain(error[2]) };
     if (error instanceof Error) return { error: error.name, reason: error.message };
@@ -267,7 +267,7 @@ export const SANDBOX_PRELUDE = String.raw`
     },
   };
 
-  /** The result must not depend on time or randomness, because it must be equal on all servers. */
+  /** Removes clocks and randomness, because a function's result must be equal on all servers. */
   function forgetChance() {
     var RealDate = root.Date;
     function refuse(name) {

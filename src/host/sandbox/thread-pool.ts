@@ -27,7 +27,7 @@ export interface ThreadCall<Request> {
 
 /** `workerData` of a thread. */
 export interface ThreadData {
-  /** An `Int32Array` with the number of the call to be stopped. */
+  /** Contains an `Int32Array` with the number of the call that must stop. */
   readonly stopped: SharedArrayBuffer;
 }
 
@@ -45,7 +45,7 @@ export interface ThreadAnswer {
   readonly kind: string;
   /** Whether the thread exits and has to be replaced. */
   readonly isSpent?: boolean;
-  /** Whether the thread has dropped the data of `subjectId`. */
+  /** Whether the thread has discarded the data of the request's `subjectId`. */
   readonly isDropped?: boolean;
 }
 

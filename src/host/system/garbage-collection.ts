@@ -14,8 +14,8 @@ export const YOUNG_FLAG = "--minor-gc-task-trigger";
 export const HELPERS_FLAG = "--no-parallel-scavenge";
 
 /**
- * Allowed growth of a large heap, in percent; 0 for V8's default. A heap is large if it has at
- * least `GARBAGE_BYTES_MIN` of live objects.
+ * Growth of a large heap that is allowed before a collection, in percent of its live objects; 0 for
+ * V8's default. A heap is large if it has at least `GARBAGE_BYTES_MIN` of live objects.
  */
 let garbagePercent = 0;
 
@@ -29,9 +29,9 @@ export function boundHeap(): void {
 }
 
 /**
- * Tolerates some garbage before collecting the old generation. V8 counts external memory, such as
- * documents and attachments in transit, as growth. In a small heap this would trigger a full
- * collection every ten megabytes.
+ * Lets V8 keep some garbage before it collects the old generation. V8 counts external memory, such
+ * as documents and attachments in transit, as growth of the heap. In a small heap this would
+ * trigger a full collection every ten megabytes.
  */
 export function leaveSomeGarbage(): void {
   setGrowth();
@@ -60,9 +60,9 @@ export function growthPercent(aliveBytes: number, percentOfMany: number): number
 
 /**
  * Makes V8 collect the young generation mostly between event-loop turns, and without helper
- * threads. The cost of a collection depends on the live objects. Within a turn, a whole batch of
- * documents is live. Between turns so few objects are live that waking helper threads would cost
- * more than the collection.
+ * threads. The cost of a collection depends on the number of live objects. Within a turn, a whole
+ * batch of documents is live. Between turns, few objects are live, and waking helper threads would
+ * cost more than the collection itself.
  */
 export function collectBetweenTurns(): void {
   setFlagsFromString(`${YOUNG_FLAG}=${YOUNG_PERCENT}`);

@@ -5,8 +5,8 @@ import { type EventName, type Events, escapeControls, type Trace } from "../../b
 import { RepeatedLines } from "./repeated-lines.ts";
 
 /**
- * Events logged as warnings. `DETAILS` are logged as `debug`: single requests, statistics, and the
- * routine events of healthy jobs. Other events are logged as `info`.
+ * Names of the events that are logged as warnings. Those in `DETAILS` are logged as `debug`: single
+ * requests, statistics, and the routine of healthy jobs. All other events are logged as `info`.
  */
 const WARNINGS =
   /(failed|abandoned|crashed|expired|unavailable|refused|disk-full|dropped|ignored)$/;

@@ -7,7 +7,7 @@ import { execFile } from "node:child_process";
 
 export type ServiceState = "READY=1" | "STOPPING=1";
 
-/** Calls `onError` if the message could not be sent. */
+/** Tells the service manager the state. Calls `onError` if the message could not be sent. */
 export type NotifyServiceManager = (state: ServiceState, onError: (error: Error) => void) => void;
 
 /**

@@ -137,7 +137,7 @@ function Row({ edge, hosts }: { edge: TopologyEdge; hosts: ReadonlyMap<string, s
   );
 }
 
-/** Query that lists the jobs of a database. */
+/** Returns the query that lists the jobs of a database. */
 function placeOf(
   side: "source" | "target",
   name: string,
