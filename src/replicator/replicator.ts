@@ -267,7 +267,10 @@ export class Replicator {
     return job;
   }
 
-  /** Pauses a job and waits until its run, on any node, has ended or the time limit has passed. */
+  /**
+   * Pauses a job, and waits until its run has ended, on whichever node, or the time limit has
+   * passed.
+   */
   async #stop(jobId: string, { userName, requestId }: Requester): Promise<void> {
     const { clock } = this.#parts.runtime;
     await this.commands.pause(jobId, {

@@ -181,7 +181,7 @@ export class ReplicationHook implements DatabaseHook {
     const existing = await this.#job(tx, database, document.id);
     const authority = document.authority ?? unrecordedAuthority(members, existing);
     const { pausing } = context;
-    // A document with a final state requests no run. If its job exists, nothing changes. Otherwise
+    // A document with a final state requests no run. If its job exists, nothing changes. If not,
     // the document was imported, and its state is the outcome of a run on another server.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     const isKept = stored !== undefined && isOwnJob && pausing === undefined;

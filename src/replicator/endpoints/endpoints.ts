@@ -61,8 +61,8 @@ export interface SecretDestination {
 
 /**
  * Resolves a secret reference (`references.ts`). `missing`: the reference cannot be resolved, or
- * its secret must not be sent to the destination. The `reason` reveals no secret. A secret that is
- * bound to servers is resolved only for a destination.
+ * its secret must not be sent to the destination. The `reason` reveals no secret. Without a
+ * `destination`, a secret that is bound to servers is not resolved.
  */
 export type SecretLookup = (
   reference: string,
@@ -207,8 +207,8 @@ export class Endpoints {
       client: parts.config.client,
       retry: {
         retryCountMax: options.retriesPerRequest,
-        // Retries end before `health_threshold_sec`: otherwise a job that only repeats failing
-        // requests would count as healthy.
+        // Retries end after half of `health_threshold_sec`: otherwise, a job that only repeats
+        // failing requests would count as healthy.
         failingMsMax: parts.config.healthThresholdSec * 500,
         ...(onRetry === undefined ? {} : { onRetry }),
         onPause: (pauseMs) => {

@@ -27,7 +27,7 @@ function lost(sentence: string): NetworkError {
 
 /**
  * Describes a connection that failed at a proxy or in the TLS handshake. The cause is neither an
- * outage nor a document.
+ * outage nor the data sent.
  */
 function rejected(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: false, sentence };

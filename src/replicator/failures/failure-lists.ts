@@ -1,6 +1,6 @@
 /**
- * Stores the lists of failures. A list contains the revisions that the checkpoint of a replication
- * has skipped, because they did not arrive.
+ * Stores the lists of failures. A list contains the revisions that did not arrive although the
+ * checkpoint of the replication is past them.
  *
  * Like a checkpoint, a list belongs to the base id of a replication. If a job is re-created, it
  * resumes at the checkpoint, so it needs the list of skipped revisions.
@@ -173,7 +173,7 @@ export class FailureLists {
     if (isEmpty !== wasEmpty) await this.#index.leftBehind(tx, baseId, !isEmpty);
   }
 
-  /** Whether the list is complete: it contains every failure that the checkpoint has skipped. */
+  /** Whether the list is complete: it contains every failure before the checkpoint. */
   async isKept(tx: ReadTransaction, baseId: string): Promise<boolean> {
     return (await tx.get(this.#keys.failuresKept.key({ baseId }))) !== undefined;
   }

@@ -32,7 +32,7 @@ export class NodeLabels {
   }
 
   /**
-   * Returns the number of due jobs that may not run on any node that accepts jobs, up to
+   * Returns the number of due jobs that no accepting node is allowed to run, at most
    * `UNPLACED_MAX`.
    */
   async unplacedCount(tx: ReadTransaction, nowSec: number): Promise<number> {

@@ -6,8 +6,8 @@
  * renew them.
  *
  * Whether a credential is a reference is decided when the job is requested, since only server
- * admins may use references. Another user's password is never a reference, even if it looks like
- * one.
+ * admins may use references. The password of any other user is never a reference, even if it looks
+ * like one.
  */
 import { AUTHENTICATION_SCHEMES, CLIENT_ASSERTION } from "./authentication-schemes.ts";
 import type { HttpAddress, ReferencePlace, Replication, ResolvedAddress } from "./replication.ts";

@@ -86,8 +86,7 @@ export async function* readChangesSnapshot(
       if (hasNews && !isSamePosition(end, since)) yield [{ sequence: end }];
       return;
     } catch (error) {
-      // If the last attempt returned no rows, give up: the request layer has already repeated the
-      // request.
+      // If the position has not moved, give up: the request layer has already repeated the request.
       const hasMoved = !isSamePosition(since, asked.since);
       if (!hasMoved || errorCode(error) !== "HTTP_REQUEST_FAILED") throw error;
       await requests.pause(signal);

@@ -1,6 +1,6 @@
 /**
  * The changes feed of a server. A continuous job reads the feed in pages (`limit` and
- * `feed=longpoll`); each page is one JSON text. Pages limit the memory, and the work that is
+ * `feed=longpoll`); each page is one JSON text. Paging limits the memory used, and the work that is
  * repeated if a connection breaks. A one-shot job reads a single response to its end
  * (`changes-snapshot.ts`).
  */

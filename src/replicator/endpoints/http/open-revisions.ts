@@ -1,7 +1,7 @@
 /**
- * The response to `GET /db/doc?open_revs=[…]`, in every form that servers use: multipart/mixed with
- * documents, or with multipart/related parts that contain the attachments after the document; or a
- * JSON array.
+ * The response to `GET /db/doc?open_revs=[…]`, in every form that servers use: a JSON array, or
+ * multipart/mixed. Each part of multipart/mixed is a document, or is multipart/related and contains
+ * a document followed by its attachments.
  */
 import {
   type Compression,

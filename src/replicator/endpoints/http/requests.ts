@@ -511,7 +511,7 @@ export class HttpRequests {
     const { words } = this;
     const error = status === 404 ? "db_not_found" : "db_open_failed";
     const place = `could not open ${this.shownUrl}`;
-    // For a missing database, the reason is the same as in CouchDB: the response would add nothing.
+    // For a missing database, give only the place, as in CouchDB: the response would add nothing.
     const isMissing = status === 404 && parseObject(text)?.error === "not_found";
     const reason = isMissing ? place : `${place} (${words.described(status, text)})`;
     return new EndpointError(error, reason, { answer: words.answer(status, text) });
@@ -519,7 +519,7 @@ export class HttpRequests {
 
   /**
    * Returns the error for a response with a success status but unexpected content, such as a login
-   * page, or the response for a different path.
+   * page or a response to a different path.
    */
   misread(
     error: string,
