@@ -215,7 +215,7 @@ export class Collation {
   }
 
   /**
-   * Returns the classes whose characters, concatenated, equal `character`. If there are none,
+   * Returns the classes whose characters, concatenated, equal `character`. If no classes do,
    * returns the classes that equal its beginning, followed by the gap between classes where its
    * rest sorts.
    */

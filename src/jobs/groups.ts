@@ -294,8 +294,8 @@ export class Groups {
 
   /**
    * Returns the due time of the due job that has waited longest, among the grouped jobs that a
-   * worker with one of these sets of labels is allowed to run; `undefined` if there is none. Reads
-   * every ready group, in several transactions if necessary.
+   * worker with one of these sets of labels is allowed to run; `undefined` if no such job is due.
+   * Reads every ready group, in several transactions if necessary.
    */
   async longestDueSec(
     kv: KeyValueStore,

@@ -11,7 +11,7 @@ const PLACEHOLDER = new Uint8Array(TRANSACTION_BYTES).fill(0xff);
 
 export class Versionstamp {
   readonly bytes: Uint8Array;
-  /** Whether the first ten bytes are set, which the commit determines. */
+  /** Whether the first ten bytes are set. The commit determines them. */
   readonly complete: boolean;
 
   private constructor(bytes: Uint8Array, complete: boolean) {

@@ -1,7 +1,7 @@
 /**
- * Decides whether a transaction may commit. A transaction must not commit if a key that it read was
- * written after its read version. The resolver knows the writes of the last seconds by key. It has
- * forgotten older writes, so a transaction with an older read version is too old.
+ * Decides whether a transaction is allowed to commit. A transaction must not commit if a key that
+ * it read was written after its read version. The resolver knows the writes of the last seconds by
+ * key. It has forgotten older writes, so a transaction with an older read version is too old.
  *
  * Writes are kept in two generations. New writes are added to the younger generation. When the
  * whole elder generation can be forgotten, it is dropped, and the younger generation becomes the

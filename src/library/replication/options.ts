@@ -34,8 +34,8 @@ export interface RemoteDatabase {
 }
 
 /**
- * A side of a replication: the URL of a database, a database on a server with its credentials, or a
- * database of an open node.
+ * A side of a replication: the URL of a database, a database on a server with the settings for the
+ * connection, or a database of an open node.
  */
 export type ReplicationEndpoint = string | URL | RemoteDatabase | NodeDatabase;
 

@@ -85,8 +85,8 @@ export function askSide(
 }
 
 /**
- * Like `askSide`, but for a source. If the account may not read the source's log, the source counts
- * as having no log.
+ * Like `askSide`, but for a source. If the account is not allowed to read the source's log, the
+ * source counts as having no log.
  */
 export function askSource(
   source: Endpoint,

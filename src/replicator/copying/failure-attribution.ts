@@ -14,7 +14,7 @@ import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/en
 import { suspicionOf } from "../endpoints/suspicion.ts";
 import { describeFailure } from "../failures/failure.ts";
 
-/** Number of documents that may be skipped before the first success of a run. */
+/** Number of documents that a run is allowed to skip before its first success. */
 const ALLOWANCE_FIRST = 5;
 /**
  * Maximum number of documents skipped consecutively. Neighbouring documents are often damaged or

@@ -25,7 +25,7 @@ export const UNRECORDED: ReplicationFailure = {
 };
 
 /**
- * Returns the authority for a new leaf: usually that of the writer. A server admin may write a
+ * Returns the authority for a new leaf: usually that of the writer. A server admin can write a
  * document that belongs to another user. The document then keeps that user's authority, as stored
  * with the replaced revision or with the job. If it is stored with neither, the user's rights are
  * looked up in the local directory.

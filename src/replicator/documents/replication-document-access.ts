@@ -1,9 +1,9 @@
 /**
  * Access control of documents in `_replicator` databases (`couch_replicator_docs`).
  *
- * A job accesses local databases with the permissions of its document's owner. Therefore only a
- * server admin may write a document if it belongs to another user before or after the write.
- * CouchDB checks only the new body, and does not check replicated edits.
+ * A job accesses local databases with the permissions of its document's owner. Therefore, only a
+ * server admin is allowed to write a document that belongs to another user before or after the
+ * write. CouchDB checks only the new body, and does not check replicated edits.
  */
 import { type JsonText, joinObject, jsonKind, splitObject, Utf8Text } from "../../base/index.ts";
 import {

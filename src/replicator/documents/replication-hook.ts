@@ -116,8 +116,8 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   /**
-   * Rejects an edit that the writer may not make, and a document whose job could never run. Sets
-   * the owner of an accepted document.
+   * Rejects an edit that the writer is not allowed to make, and a document whose job could never
+   * run. Sets the owner of an accepted document.
    */
   async beforeWrite(
     tx: Transaction,

@@ -364,7 +364,9 @@ export interface Endpoint {
   security(signal: AbortSignal): Promise<JsonText>;
   setSecurity(text: JsonText, signal: AbortSignal): Promise<void>;
 
-  /** Returns a `_local` document. Rejects with `read_only` if the account may not read it. */
+  /**
+   * Returns a `_local` document. Rejects with `read_only` if the account is not allowed to read it.
+   */
   readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined>;
   /**
    * Writes a `_local` document that replaces revision `parent`. Returns the new revision, or

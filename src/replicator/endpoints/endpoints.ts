@@ -166,7 +166,7 @@ export class Endpoints {
 
   /**
    * Returns the `fetch` for an address. If the address refers to files or secrets of this machine,
-   * this `fetch` rejects requests once the author of the job may no longer use them.
+   * this `fetch` rejects requests once the author of the job is no longer allowed to use them.
    */
   #permitted(address: HttpAddress, owner: Authority): Fetch {
     if (!namesMachine(address)) return this.#fetch;

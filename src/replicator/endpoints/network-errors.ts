@@ -19,7 +19,7 @@ function unreachable(sentence: string): NetworkError {
 
 /**
  * Describes a connection that ended before the response. The cause is either an outage or the data
- * sent.
+ * that was sent.
  */
 function lost(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: true, sentence };

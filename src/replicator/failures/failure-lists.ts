@@ -40,10 +40,11 @@ import {
  */
 export const FAILURES_MAX = 100_000;
 /**
- * Maximum number and total length of the ids in a retry request, which is stored as a single value.
- * A request with more ids retries all documents on the list.
+ * Maximum number of ids in a retry request. A request with more ids retries all documents on the
+ * list.
  */
 export const RETRY_IDS_MAX = 100;
+/** Maximum total length of the ids in a retry request, which is stored as a single value. */
 const RETRY_IDS_LENGTH_MAX = 50_000;
 /** Maximum length of a stored reason: enough for a sentence, but not for a document. */
 const REASON_LENGTH_MAX = 500;

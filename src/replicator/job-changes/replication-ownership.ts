@@ -46,7 +46,7 @@ export type Claim =
 
 export interface ClaimOptions {
   readonly nowMs?: number;
-  /** Whether both servers have accepted the claiming job's credentials. */
+  /** Whether both servers have answered the claiming job, and so have accepted its credentials. */
   readonly hasAnswered?: boolean;
 }
 

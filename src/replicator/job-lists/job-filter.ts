@@ -1,4 +1,4 @@
-/** The operator's filter for jobs. Pure. */
+/** The operator's filter for jobs. Pure functions. */
 import { NO_PLACE } from "../jobs/failing.ts";
 import { type CauseFilter, type FailureCauseKey, matchesCause } from "../jobs/failure-cause.ts";
 import type { Glob } from "../jobs/glob.ts";

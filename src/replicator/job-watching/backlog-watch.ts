@@ -35,7 +35,7 @@ import { directionsOf } from "../request/pair.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** Interval at which a node checks whether it may claim jobs. */
+/** Interval at which a node checks whether it can claim jobs. */
 const TICK_MS = 1000;
 /** Minimum time between two claims by any node, in ticks. */
 const TICK_RATIO_MIN = 0.9;
@@ -68,7 +68,7 @@ export interface BacklogWatchParts {
   readonly chains: Chains;
   readonly endpoints: Endpoints;
   readonly subspace: Subspace;
-  /** Labels of this node, which asks only about jobs that it may run. */
+  /** Labels of this node, which asks only about jobs that it is allowed to run. */
   readonly labels?: Labels;
   /** Interval between rounds. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "lagIntervalSec">;

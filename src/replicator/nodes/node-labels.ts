@@ -5,7 +5,7 @@ import { NEVER_SEC } from "../jobs/decide.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { NodeStore } from "./node-store.ts";
 
-/** Maximum number of jobs that are read to count the jobs that no node may run. */
+/** Maximum number of jobs that are read to count the jobs that no node is allowed to run. */
 export const UNPLACED_MAX = 10_000;
 
 type QueuedJob = Pick<Job, "id" | "state" | "scheduledAtSec" | "labels">;

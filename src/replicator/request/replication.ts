@@ -119,7 +119,7 @@ export interface Replication {
   readonly weight?: number;
   /** Tags of the job. They do not affect the run. */
   readonly tags?: Tags;
-  /** Labels that a node must have to run the job; if absent, any node may run the job. */
+  /** Labels that a node must have to run the job; if absent, any node can run the job. */
   readonly runOn?: Labels;
   /** Names of jobs for which the job waits before its first run. */
   readonly after?: After;

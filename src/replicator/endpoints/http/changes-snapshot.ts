@@ -138,7 +138,7 @@ async function* readRows(requests: HttpRequests, path: string, response: FetchRe
   if (Array.isArray(rest?.results) && saysWhere(rest.last_seq)) {
     return checkedSequence(rest.last_seq);
   }
-  // An incomplete response counts as broken off, even if it ended without an error: a proxy may
+  // An incomplete response counts as broken off, even if it ended without an error: a proxy might
   // have ended it.
   if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
   throw requests.unexpected("changes_req_failed", path, response, text);

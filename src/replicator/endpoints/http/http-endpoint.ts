@@ -50,7 +50,7 @@ const TIMED_OUT = 408;
 const NOT_IMPLEMENTED = 501;
 /** Status codes for users without write access. */
 const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
-/** Status codes for users who may not read `_local` documents. */
+/** Status codes for users who are not allowed to read `_local` documents. */
 const NO_LOCAL: ReadonlySet<number> = new Set([403, 405]);
 
 const SECURITY = "_security";
@@ -381,8 +381,8 @@ function startTimeOf(value: unknown): string {
 }
 
 /**
- * Returns the time for which a server may delay a page of changes: less than the timeouts of the
- * request and of the run.
+ * Returns the time for which a server is allowed to delay a page of changes: less than the timeouts
+ * of the request and of the run.
  */
 function feedTimeoutMs(
   connectionTimeoutMs: number,
