@@ -150,7 +150,7 @@ export async function readBytes(
   return isWhole ? bytes : undefined;
 }
 
-/** Reads and returns the first `byteCountMax` bytes of the body; the rest is not read. */
+/** Reads and returns at most the first `byteCountMax` bytes of the body; the rest is not read. */
 export async function readBeginning(
   { body }: Pick<FetchResponse, "body">,
   byteCountMax: number,

@@ -1,11 +1,11 @@
 /**
- * The gate of one account at one server. CouchDB locks an account for everyone at our address after
- * five wrong passwords in five minutes (`couch_auth_lockout`), even for the right password.
- * Therefore one gate limits the logins of all jobs:
+ * The gate of one account at one server. CouchDB locks an account for all clients at the node's IP
+ * address after five wrong passwords in five minutes (`couch_auth_lockout`), even for the right
+ * password. Therefore one gate limits the logins of all jobs:
  *
- *   - at most four logins of an account fail, or are under way, within five minutes;
- *   - after a rejection, one attempt passes every 75 s, and the wait of a rejected password doubles
- *     each time;
+ *   - within five minutes, at most four logins of an account fail or are in progress;
+ *   - after a rejection, one attempt passes every 75 s, and each further rejection of a password
+ *     doubles the wait for that password;
  *   - a password whose last attempt was accepted passes immediately, unless the server has locked
  *     the account;
  *   - a credential that a user has just entered passes immediately.
@@ -93,8 +93,8 @@ const FAILURES_MAX = 4;
 /** Window in which failures count; slightly longer than CouchDB's, since clocks differ. */
 const WINDOW_MS = 330_000;
 /**
- * Number of failures after which a new credential has to wait too. The remaining attempts are
- * reserved for operators and for credentials whose wait is over.
+ * Number of failures after which even a credential that was never tried has to wait. The remaining
+ * attempts are reserved for operators and for credentials whose wait is over.
  */
 const UNTRIED_FAILURES_MAX = 2;
 /**
@@ -134,7 +134,7 @@ export function admitLogin(
   const untilMs = nextAttemptMs(record, credential);
   if (untilMs > nowMs) return { kind: "closed", untilMs, isRefused: isRefused(record, credential) };
   const { opened, ...rest } = record;
-  // An opening for one credential remains until that credential is tried.
+  // Keep the opening if it was made for a different credential.
   const isKept = typeof opened === "object" && opened.credential !== credential;
   const kept = isKept ? record : rest;
   const others = record.claims.filter((claim) => claim.id !== id);
@@ -184,9 +184,9 @@ export function settleLogin(
 }
 
 /**
- * Returns the state of the gate if this credential has to wait because the server rejected a login,
- * and `undefined` otherwise. If no credential is passed, returns the state if all rejected
- * credentials have to wait.
+ * Returns the state of the gate if `credential` has to wait because the server rejected a login,
+ * and `undefined` otherwise. Without a `credential`, returns the state if all rejected credentials
+ * have to wait.
  */
 export function closedGate(
   stored: LoginRecord,
@@ -199,8 +199,8 @@ export function closedGate(
   if (refused.length === 0 && lockout === undefined) return undefined;
   const rejected = refused.filter(({ isReplaced }) => !isReplaced).map((one) => one.credential);
   const asked = credential === undefined ? rejected : [credential];
-  // After a lockout no credential passes. If no credential was rejected, the pause is that of a
-  // credential never tried.
+  // After a lockout no credential passes. If no credential was rejected, use the wait for a
+  // credential that was never tried.
   const untilMs = smallest(
     (asked.length === 0 ? [""] : asked).map((one) => nextAttemptMs(record, one)),
   );
@@ -255,7 +255,7 @@ function nextAttemptMs(record: LoginRecord, credential: string): number {
   }
   if (lockout !== undefined && !isForced) return lockout.atMs + backoff(PAUSE_MS, lockout.count);
   if (accepted.includes(credential)) return 0;
-  // Passwords not accepted before are tried one at a time.
+  // Credentials that have not been accepted before are tried one at a time.
   if (claims.length > 0) return smallest(claims.map(({ untilMs }) => untilMs));
   if (isOpen) return 0;
   const last = failures.at(-1) ?? Number.NEGATIVE_INFINITY;
@@ -287,8 +287,8 @@ export type SettleLogin = (verdict: LoginVerdict, answer?: LoginAnswer) => Promi
 export interface LoginGates {
   /**
    * Waits until the login is allowed, and returns a function that must be called with the outcome
-   * of the login. Waits for logins in progress, and for the pause of a credential that was never
-   * tried. Rejects with a LoginGatedError or with `signal.reason`.
+   * of the login. Rejects with a LoginGatedError if the credential was rejected or the wait would
+   * be too long, and with `signal.reason`.
    */
   enter(login: Login, signal: AbortSignal): Promise<SettleLogin>;
   /** Records the verdict on a credential that was admitted because it had been accepted before. */
@@ -304,7 +304,7 @@ export class LoginGatedError extends OperationalError {
     /** Time of the next permitted attempt. */
     readonly untilMs: number;
     readonly isRefused: boolean;
-    /** Status and words of the last rejection; "" if unknown. */
+    /** Status and message of the last rejection; "" if unknown. */
     readonly words: string;
   };
 

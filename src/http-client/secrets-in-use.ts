@@ -71,8 +71,9 @@ export class SecretsInUse {
   }
 
   /**
-   * Whether a peer's value that must be kept unchanged, such as a sequence, contains a secret in
-   * any encoding. Very short secrets are ignored: any value can contain them by chance.
+   * Whether `value`, which comes from a peer and must be kept unchanged (such as a sequence),
+   * contains a secret in any encoding. Very short secrets are ignored: any value can contain them
+   * by chance.
    */
   isRepeatedIn(value: unknown): boolean {
     if (this.#known.size === 0 || typeof value === "number") return false;
@@ -146,7 +147,7 @@ function isWordAt(text: string, at: number): boolean {
   return at >= 0 && /[\p{L}\p{N}]/u.test(text.charAt(at));
 }
 
-/** Returns the decoded forms of a string: first for each encoding, then for nested encodings. */
+/** Returns the decoded forms of a string, for each encoding and for nested encodings. */
 function decodings(text: string): ReadonlySet<string> {
   const views = new Set<string>();
   let length = 0;

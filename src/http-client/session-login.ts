@@ -47,8 +47,8 @@ export class SessionLogin implements GrantSource {
   async obtain(): Promise<GrantOutcome> {
     const authorization = basicAuthorization(this.#credentials);
     let { response, text } = await this.#ask({});
-    // Some servers require authentication even for the login (`require_valid_user`). A wrong
-    // password is not sent twice.
+    // Some servers (`require_valid_user`) respond to the login itself with 401 unless it is
+    // authenticated. A password that the server calls wrong is not sent again.
     const wantsPassword = response.status === 401 && response.headers.has("www-authenticate");
     if (wantsPassword && !isWrongPassword(text)) {
       ({ response, text } = await this.#ask({ authorization }));

@@ -10,7 +10,7 @@ import { SecretsInUse } from "./secrets-in-use.ts";
 export interface Grant {
   /** Headers sent with each request; names in lower case. */
   readonly headers: Readonly<Record<string, string>>;
-  /** Time of renewal; infinite for a grant that does not expire. */
+  /** Time at which the grant is to be renewed; infinite for a grant that does not expire. */
   readonly renewAtMs: number;
   /** Time until which the grant is used if renewal fails. */
   readonly endsAtMs: number;
@@ -59,9 +59,9 @@ export interface GrantSettings {
   /** `session_refresh_interval_sec`: renewal interval of a cookie without a lifetime. */
   readonly sessionRenewalSec: number;
   /**
-   * `session_min_update_interval`: minimum age at which a 401 or 403 causes a renewal. For a
-   * younger grant, the response is assumed to concern the user's rights. Also the pause after a
-   * failed renewal.
+   * `session_min_update_interval`: minimum age of a grant at which a 401 or 403 causes its renewal.
+   * For a younger grant, the response is assumed to concern the user's rights. Also the pause after
+   * a failed renewal.
    */
   readonly grantAgeSecMin: number;
 }

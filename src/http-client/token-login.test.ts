@@ -149,7 +149,7 @@ test("a failing token endpoint is asked again after growing pauses, and its erro
     await time.run(at);
     await expect(ask()).rejects.toMatchObject(failure);
   }
-  // The pauses are 5 s (the minimum), then 8 s, 16 s and 30 s.
+  // Within the ten minutes, the pauses are 5 s (the minimum), 8 s and 16 s, and then always 30 s.
   expect(tokenRequests().length).toBeGreaterThan(20);
   expect(tokenRequests().length).toBeLessThan(25);
 });

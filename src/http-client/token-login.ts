@@ -37,7 +37,7 @@ const ANSWER_BYTES_MAX = 65_536;
 const TOKEN_LENGTH_MAX = 16_384;
 /** Pauses after failed requests. */
 const PAUSE_MS = { min: 1000, max: 30_000 };
-/** Maximum number of characters that a message shows of a value from the response. */
+/** Maximum length at which a message shows a value from the response. */
 const SHOWN_LENGTH_MAX = 100;
 
 export interface IamCredentials {

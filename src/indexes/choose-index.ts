@@ -2,9 +2,9 @@
  * Chooses the index for a query (`mango_cursor`, `mango_idx_view`, `mango_idx_special`), and
  * returns the reasons for rejecting other indexes. Pure functions.
  *
- * An index is usable if the selector or the sort requires all fields of the index to exist, and if
- * the index has the order of the sort. An index with a partial filter is used only if the query
- * names it. Among usable indexes, the planner prefers the index with the most leading fields that
+ * An index is usable if the selector or the sort requires each of its fields to exist, and if the
+ * index has the order of the sort. An index with a partial filter is used only if the query names
+ * the index. Among usable indexes, the planner prefers the index with the most leading fields that
  * the selector restricts, then the index with the fewest fields, then the first by name.
  */
 import { append, isJsonObject } from "../base/index.ts";
@@ -127,8 +127,8 @@ export function chooseIndex<T extends Candidate>(indexes: readonly T[], wanted: 
 }
 
 /**
- * Returns the rank of each group of rejected indexes. The ranks continue after those of the sorted
- * candidates. A group without members takes no rank.
+ * Returns the rank of each group of rejected indexes. The ranks continue those of the sorted
+ * candidates. An empty group does not use up a rank.
  */
 function groupRanks(
   sortedCount: number,

@@ -6,11 +6,11 @@
  *   - In scripts whose characters never combine into a new letter ("trusted"), all characters are
  *     sorted at the primary level (letters, without accents and case). Each class of equal
  *     characters gets a weight. An expansion (æ, ﬁ, ½) has the weights of its parts.
- *   - Hangul syllables are decomposed into letters. An l followed by the Catalan dot is the letter
- *     ŀ, the only such pair in the trusted scripts.
+ *   - Hangul syllables are decomposed into letters. The only pair of characters in the trusted
+ *     scripts that form one letter is l and the Catalan dot (ŀ).
  *   - Any other character (Thai, Indic scripts, rare ideographs, unassigned code points) has no
- *     weight of its own: it is encoded as the gap between its neighbouring classes, and the key
- *     continues with the string itself, in code point order.
+ *     weight of its own: it is encoded as a gap, the weight between those of its two neighbouring
+ *     classes. The key then continues with the string itself, in code point order.
  *
  * At the primary level, keys therefore agree with the comparer up to and including the first gap.
  * Accents and case follow; for unusual combinations of accents, the order can differ from ICU's. A
@@ -39,8 +39,8 @@ const TRUSTED_END = 0x20000;
 const HIGHEST = "\uffff";
 
 /**
- * Weight of the first class. The following classes get every second number; the numbers in between
- * are gaps, for characters without a weight of their own.
+ * Weight of the first class. The weights of successive classes differ by 2. The odd weights between
+ * them are gaps, for characters without a weight of their own.
  */
 const FIRST_WEIGHT = 0x0200;
 /** First weight encoded in three bytes. */
@@ -48,7 +48,7 @@ const LONG_WEIGHT = 0xe000;
 const LONG_WEIGHT_LEAD = 0xe8;
 const COMMON = 2;
 const RANK_MAX = 0x7f;
-/** Case rank of an expansion, which distinguishes it from its parts. */
+/** Case rank of expansions. It distinguishes an expansion from the sequence of its parts. */
 const EXPANDED_RANK = RANK_MAX;
 
 /** The weights of one character. */
@@ -56,7 +56,7 @@ interface Elements {
   readonly primary: readonly number[];
   /**
    * Whether the character has no weight of its own, and is encoded as a gap between two classes.
-   * The key then continues with the string instead of weights.
+   * The key then continues with the whole string.
    */
   readonly isGap: boolean;
   readonly accents: readonly number[];
@@ -68,7 +68,7 @@ interface Ranks {
   readonly letterCase: number;
 }
 
-/** Weights of all characters, derived once by comparing them with each other. */
+/** Weights of all characters, derived once by comparing the characters with each other. */
 interface Weights {
   /** One character of each class, in sort order. */
   readonly classes: readonly string[];
@@ -146,9 +146,9 @@ export class Collation {
   }
 
   /**
-   * Appends the primary level without its terminator: a prefix of the keys of all strings that are
-   * equal at that level. Returns false if a character has no weight or the level exceeds
-   * `lengthMax`; keys with this prefix can then belong to lower or higher strings.
+   * Appends the primary level without its terminator. Keys of all strings that are equal to `text`
+   * at that level begin with it. Returns false if a character has no weight or the level exceeds
+   * `lengthMax`: keys of other strings, both below and above `text`, can then begin with it, too.
    */
   appendPrimary(out: number[], text: string, lengthMax: number): boolean {
     return this.#appendPrimary(out, text, lengthMax, () => {}) && out.length < lengthMax;
@@ -215,9 +215,9 @@ export class Collation {
   }
 
   /**
-   * Returns the classes whose characters, concatenated, equal the character. If no classes
-   * do, returns the classes that equal the beginning of the character, and the gap between classes
-   * into which the rest sorts.
+   * Returns the classes whose characters, concatenated, equal `character`. If no classes do,
+   * returns the classes that equal its beginning, followed by the gap between classes where its
+   * rest sorts.
    */
   #primaryOf(character: string): { primary: number[]; isGap: boolean; partCount: number } {
     const primary: number[] = [];
@@ -340,7 +340,7 @@ function weight(number: number): number[] {
   return [LONG_WEIGHT_LEAD, rest >> 8, rest & 0xff];
 }
 
-/** Appends the weights without trailing common weights, which carry no information. */
+/** Appends the weights, except `COMMON` ones at the end, which carry no information. */
 function appendTrimmed(out: number[], weights: readonly number[]): void {
   let length = weights.length;
   while (length > 0 && weights[length - 1] === COMMON) length--;
@@ -358,7 +358,8 @@ export function appendText(out: number[], text: string): void {
 }
 
 /**
- * Finds the end of the complete key that begins at `start`, and the string if the key contains it.
+ * Reads the key that begins at `start`. Returns the end of the key, and the string that the key
+ * contains if it has a gap.
  */
 export function readKey(
   bytes: Uint8Array,
@@ -368,13 +369,13 @@ export function readKey(
   for (;;) {
     const lead = bytes[at];
     if (lead === 0) {
-      // The accent and case levels follow, each terminated by 0.
+      // Skip the accent and case levels, each terminated by 0.
       const end = bytes.indexOf(0, bytes.indexOf(0, at + 1) + 1) + 1;
       return { text: undefined, end };
     }
     at += lead === LONG_WEIGHT_LEAD ? 3 : 2;
     assert(at < bytes.length, "The key of a string must be complete");
-    // An odd weight is a gap, and is followed by the string.
+    // An odd weight is a gap between classes; the string itself follows.
     if ((bytes[at - 1] as number) % 2 === 1) return readText(bytes, at);
   }
 }

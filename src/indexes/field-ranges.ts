@@ -27,7 +27,7 @@ const HIGHEST = "\uffff";
 
 /**
  * Returns ranges by field, for all fields that an index can serve. As in CouchDB, if no value of a
- * field can match, only that field is returned.
+ * field can match, the result contains that field alone.
  */
 export function fieldRanges(selector: unknown): FieldRanges {
   const ranges = new Map<string, Range | "empty">();

@@ -1,8 +1,8 @@
 /**
  * The first build of an index. It is a job in the queue, so that any node can run it, and another
  * node resumes it if the first node dies. The build reads documents in id order, page by page. Each
- * page is processed in one transaction, which also stores the progress. A document that is written
- * during the build already has its entries, or its write conflicts with the page.
+ * page is processed in one transaction, which also stores the progress. If a document is written
+ * during the build, either the write adds its entries, or it conflicts with the page.
  *
  * If no worker runs the build, a query that waits for the build processes pages itself.
  */
@@ -79,8 +79,8 @@ class PageCount {
 }
 
 /**
- * Returns the function that schedules builds. It is separate from `IndexBuilds`, because the
- * composition root creates the indexes before the builds.
+ * Returns a function that schedules a build. Separate from `IndexBuilds`, because the composition
+ * root creates the indexes before the builds.
  */
 export function scheduleBuild(jobs: Jobs): ScheduleBuild {
   return async (tx, database, { number, design, name }) => {

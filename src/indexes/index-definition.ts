@@ -38,7 +38,7 @@ const DEFINITION_LENGTH_MAX = 30_000;
 
 /** Maximum number of views read from a design document. */
 const VIEWS_MAX = 1_000;
-/** Maximum length of a view that is parsed. A valid definition is shorter. */
+/** Maximum length of a view that is parsed; the views with valid definitions are shorter. */
 const VIEW_BYTES_MAX = 4 * DEFINITION_LENGTH_MAX;
 
 /**

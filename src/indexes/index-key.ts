@@ -10,10 +10,10 @@
  *   object 60, names and values alternating, 00
  *
  * Values that are equal in this order have the same bytes, except strings with several keys
- * (`collation.ts`). The original strings of an entry follow all of its values, because the keys do
- * not determine them. A value is truncated to the maximum length for its index; values that differ
- * only in the truncated part have no defined order. If all values of an entry are complete, they
- * can be read from its bytes.
+ * (`collation.ts`). The original strings of an entry follow all of its values, because strings
+ * cannot be read from their keys. A value is truncated to the maximum length for its index; values
+ * that differ only in the truncated part have no defined order. If all values of an entry are
+ * complete, they can be read from its bytes.
  */
 import {
   append,
@@ -112,9 +112,9 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value, truncated to its maximum length. For the key of an entry, also collects the
-   * strings of the value in `texts`. For a bound of a range, `texts` is absent, and a value that
-   * can have several byte forms in keys is omitted.
+   * Appends a value, truncated to its maximum length. With `texts` (for an entry), also collects
+   * the strings of the value. Without `texts` (for a bound of a range), omits a value that can have
+   * several byte forms in keys.
    */
   #append(
     out: number[],
@@ -136,8 +136,8 @@ export class IndexKeys {
   }
 
   /**
-   * Appends a value. Returns true if the value contains a character without a collation weight. If
-   * `texts` is absent, also returns true if equal values can have different bytes.
+   * Appends a value, up to about `lengthMax`. Returns true if the value contains a character
+   * without a collation weight or, without `texts`, if equal values can have different bytes.
    */
   #appendValue(out: number[], value: unknown, lengthMax: number, texts?: number[]): boolean {
     if (typeof value === "string") {
@@ -163,8 +163,8 @@ export class IndexKeys {
 
   /**
    * Appends the prefix of a bound, and returns which values have that prefix. "exact": only this
-   * value. "equal-texts": all strings that are equal at the primary level. "open": also values on
-   * the other side of the bound.
+   * value. "equal-texts": all strings that are equal to it at the primary level. "open": values on
+   * both sides of the bound.
    */
   #appendBound(out: number[], value: unknown, lengthMax: number): "exact" | "equal-texts" | "open" {
     if (typeof value === "string") {
@@ -216,14 +216,14 @@ function nearestDouble(number: number | bigint): number {
 }
 
 /**
- * Maximum length of the stored difference between an integer and its double. Integers with longer
- * differences have no defined order if they differ only after this length.
+ * Maximum length of the stored difference between an integer and its double. Two integers whose
+ * stored differences are equal up to this length have no defined order.
  */
 const REST_BYTES_MAX = 120;
 
 /**
- * Appends the difference between an integer and the nearest double: first a byte for its sign and
- * length, which sorts like the difference, then its digits.
+ * Appends the difference between an integer and the nearest double: first a byte for sign and
+ * number of digits, which sorts like the difference, then the digits in base 256.
  */
 function appendRest(out: number[], rest: bigint): void {
   const flip = rest < 0n ? 0xff : 0;
@@ -247,7 +247,7 @@ export function readValues(bytes: Uint8Array, count: number): JsonText[] {
 class ValueReader {
   readonly #bytes: Uint8Array;
   #at = 0;
-  /** Position of the next original string. The strings follow all values. */
+  /** Position of the next original string. These strings are stored after all values. */
   #textAt: number;
 
   constructor(bytes: Uint8Array, textAt: number) {

@@ -71,7 +71,7 @@ export class IndexKeyspace {
     return this.#root.pack([STATE, number]);
   }
 
-  /** Returns the prefix of the keys of all entries. */
+  /** Returns the prefix of the keys of all entries of the index `number`. */
   entryPrefix(number: number): Key {
     return this.#root.pack([ENTRY, number]);
   }

@@ -124,7 +124,7 @@ interface Field {
 }
 
 class LongDocument implements IndexedDocument {
-  /** Fields by path, joined to one string. */
+  /** Fields by their path, which is joined to one string. */
   readonly fields = new Map<string, Field>();
   readonly passed = new Set<DocumentSelector>();
 

@@ -367,8 +367,8 @@ export class Indexes {
     const yielder = new Yielder(this.#parts.runtime.clock);
     for (const [index, winner] of winners.entries()) {
       if (winner === undefined || winner.deleted) continue;
-      // Yields first, because a long document has already been written and read in this turn of the
-      // event loop.
+      // Yields before the definitions are read, because a long document has already been written
+      // and read in this turn of the event loop.
       if (winner.body.length > LONG_BYTES) await yielder.yield();
       append(wanted, await definitionsOf(designs[index] as string, winner.body, yielder));
     }

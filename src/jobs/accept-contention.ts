@@ -1,28 +1,29 @@
 /**
  * Estimates how many other acceptors compete for the same jobs. A single acceptor reads and accepts
- * only the first jobs. Several acceptors would all choose the same jobs, so each acceptor chooses a
- * random batch among enough batches to make a collision unlikely. (CouchDB always chooses among
- * 1024 rows.) A job that is added while all acceptors wait wakes all of them; each acceptor
- * therefore sleeps for a short random time, so that usually only the first acceptor tries to accept
- * the job.
+ * only the first jobs. Several acceptors would all choose the same jobs, so each acceptor reads
+ * several batches and chooses a random one, which makes a collision unlikely. (CouchDB always
+ * chooses among 1024 rows.) A job that is added while all acceptors wait wakes all of them; each
+ * acceptor therefore sleeps for a short random time, so that usually only the first acceptor tries
+ * to accept the job.
  *
- * The estimate counts the choices of this process that have not been committed: they are in
- * progress or failed with a conflict. The count of failed choices decays as later choices succeed.
+ * The estimate counts the choices of this process that are in progress or failed with a conflict.
+ * The count of failed choices decays as later choices succeed.
  */
 import type { Random } from "../base/index.ts";
 import type { Transaction } from "../kv/index.ts";
 
 /**
- * Number of batches to read per other acceptor. Reading this many costs about as much as a retry.
+ * Number of batches added to the choice for each other acceptor. Reading this many costs about as
+ * much as a retry.
  */
 const BATCHES_PER_OTHER = 5;
 /** Maximum number of rows read. CouchDB always reads this many to choose one job. */
 const ROW_COUNT_MAX = 1024;
 const OTHER_COUNT_MAX = 16;
-/** Maximum delay per other acceptor. Twice the duration of an acceptance on a cluster. */
+/** Maximum delay for each other acceptor: twice the duration of an acceptance on a cluster. */
 const ACCEPT_DELAY_MS_EACH = 20;
 /**
- * Factor applied to the estimated number of other acceptors after an acceptance without conflict.
+ * Factor by which an acceptance without conflict reduces the estimated number of other acceptors.
  */
 const MEMORY = 0.95;
 

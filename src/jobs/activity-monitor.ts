@@ -50,8 +50,8 @@ export class ActivityMonitor {
       }));
       const { timeoutSec = UNKNOWN_TYPE_SEC, formerTimeoutSec = UNKNOWN_TYPE_SEC } = timeout ?? {};
       const isKnown = timeoutSec === seenTimeoutSec;
-      // Requeues jobs without activity since the last pass. Skipped after a change of the timeout,
-      // because the time since the last pass might be shorter than the new timeout.
+      // Requeue jobs without activity since the last pass. Not after a change of the timeout: the
+      // time since the last pass might be shorter than the new timeout.
       if (seenUntil !== undefined && isKnown) await this.#requeue(seenUntil);
       seenUntil = until;
       seenTimeoutSec = timeoutSec;

@@ -7,8 +7,8 @@
  *   ready   a job of the group is due; indexed by the group's standing
  *
  * A group has one standing in all queues. When the standing changes, all rows of the group in the
- * index `ready` move. Only acceptors make a group ready, and only in their own queues. The number
- * of these rows is therefore bounded, whatever labels jobs require.
+ * index `ready` move. Only acceptors make a group ready, and only in their own queues. A group
+ * therefore has at most one row in `ready` per queue of an acceptor, whatever labels jobs require.
  */
 import { EMPTY_BYTES } from "../base/index.ts";
 import type { Key, KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
@@ -39,7 +39,7 @@ interface LaterGroup {
 
 export class GroupIndex {
   readonly #keys: JobKeys;
-  /** Promise of the last change in progress, by transaction and group. */
+  /** The last change in progress, by transaction and group. */
   readonly #changes = new WeakMap<Transaction, Map<string, Promise<void>>>();
 
   constructor(keys: JobKeys) {

@@ -3,10 +3,10 @@
  * of that group that has waited longest. `standing.ts` defines standings. An acceptor treats the
  * queues for its labels as one queue.
  *
- * A transaction that adds a job reads only the group's index position, which changes when the
- * group's queue becomes empty or due. It therefore conflicts neither with other additions nor with
- * charges. Acceptors charge the group, so two acceptors that accept from the same group
- * concurrently conflict, and the second one determines the next group again.
+ * A transaction that adds a job reads only the group's index position. The position changes when
+ * the group's queue becomes empty or due. Therefore, the transaction conflicts neither with other
+ * additions nor with charges. Acceptors charge the group, so two acceptors that accept from the
+ * same group concurrently conflict, and the second one determines the next group again.
  */
 import { compareBytes, EMPTY_BYTES, type Runtime } from "../base/index.ts";
 import {
@@ -43,7 +43,7 @@ export type GroupedPlan = JobPlan & { readonly group: string };
 
 /**
  * A key before which the queue has no job. A command that removes many jobs in one transaction
- * starts reading at this key; otherwise it would read past all rows that it has cleared, once per
+ * starts reading at this key. Otherwise, it would step over all rows that it has cleared, once per
  * job.
  */
 interface Beginning {
@@ -137,8 +137,8 @@ export class GroupQueue {
     beginnings.set(name, reading);
     const page = await tx.getRangePage({ begin, end: rows.end }, { limit: 1 });
     const [first] = page.entries;
-    // If a job entered the queue during the read, `enter` deleted this entry, because the row read
-    // might no longer be the first.
+    // If a job entered the queue during the read, `enter` has deleted `reading`, because the row
+    // just read might no longer be the first.
     if (beginnings.get(name) === reading) {
       beginnings.set(name, { emptyUntil: first?.key ?? rows.end, isRead: true });
     }
@@ -198,8 +198,8 @@ export class GroupQueue {
 
   /**
    * Returns the time at which the next group of a queue becomes due, in seconds since the epoch, or
-   * `undefined` if no group has a job. Returns 0 if a group is ready, which happens if the last
-   * `take` found no jobs in the groups that it considered.
+   * `undefined` if no group has a job. Returns 0 if a group is ready; after a `take` that found no
+   * jobs, such a group was not among those that it considered.
    */
   async nextDueSec(tx: ReadTransaction, queue: Queue): Promise<number | undefined> {
     const [ready, laterSec] = await Promise.all([
@@ -266,7 +266,7 @@ export class GroupQueue {
     const nowSec = this.#nowSec();
     const taken: JobName[] = [];
     for (const { key, id, head } of due.slice(0, countMax)) {
-      // Stops taking jobs as soon as another group is next, as if each job were accepted
+      // Stop as soon as another group has the lower standing, as if each job were accepted
       // separately.
       const isOthersTurn = next !== undefined && compareStandings(next, standing) < 0;
       if (taken.length > 0 && isOthersTurn) break;

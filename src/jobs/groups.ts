@@ -162,10 +162,10 @@ export class Groups {
 
   /**
    * Returns the groups at or above their limit in which this worker should stop jobs, with the
-   * number of jobs to stop. Cluster-wide, the number for a group is the number of running jobs
-   * above its limit, plus its number of due jobs (at most `limit`). This worker stops its
-   * proportional part of that number, rounded up. `held` is the number of jobs that this worker
-   * runs, by group; `labels` are the labels of this worker. A snapshot read.
+   * number of jobs to stop. Cluster-wide, a group must stop as many jobs as it runs above its
+   * limit, plus one per due job (counting at most `limit`). This worker stops its proportional part
+   * of these, rounded up. `held` is the number of jobs that this worker runs, by group; `labels`
+   * are the labels of this worker. A snapshot read.
    */
   async crowded(
     tx: ReadTransaction,
@@ -221,10 +221,10 @@ export class Groups {
   }
 
   /**
-   * Returns the groups in `running` whose jobs can be stopped for the next group, highest standing
-   * first. The next group has the lowest standing among the groups with a job due at `dueBySec` for
-   * a worker with these labels. If it is in `running`, it comes last: its due jobs can replace its
-   * running jobs. A snapshot read.
+   * Returns the groups in `running` whose jobs can be stopped in favour of the next group, highest
+   * standing first. The next group is the group with the lowest standing that has a job due at
+   * `dueBySec` for a worker with these labels. If the next group is itself in `running`, it comes
+   * last, because its due jobs can replace its running ones. A snapshot read.
    */
   async givingWay(
     tx: ReadTransaction,
@@ -244,8 +244,9 @@ export class Groups {
   }
 
   /**
-   * Returns those of `groups` whose standing is higher than the standing of a group with a job due
-   * at `dueBySec` for a worker with these labels. A snapshot read.
+   * Returns those of `groups` whose standing is higher than that of the next group: the group with
+   * the lowest standing that has a job due at `dueBySec` for a worker with these labels. A snapshot
+   * read.
    */
   async notNext(
     tx: ReadTransaction,
@@ -292,9 +293,9 @@ export class Groups {
   }
 
   /**
-   * Returns the earliest due time of the due jobs that a worker with one of these sets of labels is
-   * allowed to run, or `undefined` if no group has such a job. Reads every ready group, in several
-   * transactions if necessary.
+   * Returns the due time of the due job that has waited longest, among the grouped jobs that a
+   * worker with one of these sets of labels is allowed to run; `undefined` if no such job is due.
+   * Reads every ready group, in several transactions if necessary.
    */
   async longestDueSec(
     kv: KeyValueStore,
@@ -322,8 +323,7 @@ export class Groups {
 
   /**
    * Returns the due time of the group's first pending job, possibly in the past, or `undefined` if
-   * no job is pending. A queue of jobs that require labels is considered only if the group is ready
-   * in it.
+   * no job is pending. Ignores jobs that require labels if the group is not ready in their queue.
    */
   async firstDueSec(
     tx: ReadTransaction,

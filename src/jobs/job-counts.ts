@@ -50,8 +50,8 @@ export class JobCounts {
 
   /**
    * Reads up to `limit` groups after `after`, in name order, including groups that no longer have
-   * jobs. Returns the groups without pending jobs. Also returns the last group read, as a cursor
-   * (undefined at the end). A snapshot read.
+   * jobs. `idle`: those of them without pending jobs. `last`: the last group read, as a cursor;
+   * undefined at the end. A snapshot read.
    */
   async groupsPage(
     tx: ReadTransaction,

@@ -162,8 +162,8 @@ class JsonRows {
   }
 
   /**
-   * Returns the rows of an object, given its first row. A first row shorter than a chunk is the
-   * only row.
+   * Returns the rows of an object, given its first row. If the first row is shorter than a chunk,
+   * it is the only one.
    */
   async #read(
     tx: ReadTransaction,
@@ -234,7 +234,7 @@ class JsonRows {
   }
 }
 
-/** Memoizes `make`, and releases it after the first call. */
+/** Memoizes `make`, and drops the reference to `make` once it has been called. */
 function once<T>(make: () => T): () => T {
   let state: { readonly make: () => T } | { readonly made: T } = { make };
   return () => {

@@ -203,7 +203,7 @@ export function readyKey(
   { generation, score }: Order,
   group: string,
 ): Key {
-  // A score is always packed as a double, because integers and doubles sort separately.
+  // Pack even an integer as a double: in keys, all integers sort before all doubles.
   return ready.key({
     queue,
     generation,
@@ -218,14 +218,16 @@ export function readyGroup({ ready }: JobKeys, key: Key): Order & { readonly gro
   return { generation, score: score === null ? undefined : toNumber(score), group };
 }
 
-/** Returns the range of the counters of one state by group, after `after`. */
+/**
+ * Returns the key range of the counters per group in one state, starting after the group `after`.
+ */
 export function countsOfGroups(
   { count }: JobKeys,
   type: JobType,
   state: number,
   after: string | undefined,
 ): KeyBounds {
-  // The counter of the whole type, whose group is null, sorts before the counters of groups.
+  // Without `after`, start after the counter of the whole type, whose group is null.
   const begin = keyAfter(count.key({ type, state, group: after ?? null }));
   return { begin, end: count.range({ type, state }).end };
 }

@@ -1,7 +1,7 @@
 /**
  * Bytes that an observer stores with a job. A note is adjacent to the first row of the job's data,
- * so a transaction that writes both changes one page of a paged store. It belongs to the observer:
- * the queue neither reads nor removes it.
+ * so a transaction that writes both modifies only one page of a paged store. A note belongs to the
+ * observer: the queue neither reads nor removes it.
  */
 import { keyAfter, type ReadTransaction, type Transaction } from "../kv/index.ts";
 import type { JobName, JobType } from "./job.ts";

@@ -15,9 +15,9 @@ import type { JobData, JobFacts, JobTerms, RunningFacts, TypeTimeout } from "./j
 import { type Labels, NO_LABELS } from "./labels.ts";
 
 /**
- * Format of a job with neither a request nor labels. `WITH_REQUEST` and `WITH_LABELS` are added to
- * it for a job with these values, so that a node without support for them refuses the job instead
- * of losing them.
+ * Format of a job with neither a request nor labels. `WITH_REQUEST` is added for a job with a
+ * request, and `WITH_LABELS` for a job with labels. A node that does not support them then refuses
+ * the job instead of losing them.
  */
 const FORMAT = 3;
 const WITH_REQUEST = 1;
@@ -29,7 +29,7 @@ const FORMAT_MAX = FORMAT + WITH_REQUEST + WITH_LABELS;
  */
 const FORMAT_MIN = 1;
 const FORMAT_OF_TYPES = 2;
-/** Oldest readable format of a type. Types in format 1 have no former timeout. */
+/** Oldest readable format of a job type. Types stored in format 1 have no `formerTimeoutSec`. */
 const FORMAT_OF_TYPES_MIN = 1;
 const FORMAT_OF_IDS = 1;
 const PENDING = 0;

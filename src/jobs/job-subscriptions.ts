@@ -17,7 +17,7 @@ export type SubscriptionEvent =
   | { readonly kind: "removed"; readonly name: JobName };
 
 export interface WaitOptions {
-  /** State to wait for. Events in other states are dropped; `removed` counts as a state. */
+  /** State to wait for; `removed` means that the job no longer exists. Other events are dropped. */
   readonly state?: Job["state"] | "removed";
   /** Time limit of the wait. Default: no limit. */
   readonly timeoutMs?: number;
@@ -32,7 +32,7 @@ export class JobSubscription {
   /** The job at the start of the subscription. */
   readonly job: Job;
   /**
-   * The values reported last. If a pending job has a different due time than reported, it has run
+   * The values reported last. If the due time of a pending job differs from them, the job has run
    * in the meantime without being observed.
    */
   #signs: JobSigns | undefined;
@@ -58,8 +58,8 @@ export class JobSubscription {
   }
 
   /**
-   * Whether `signs` differ from those last reported. `signs` are undefined if the job no longer
-   * exists.
+   * Whether `signs` differs from what was last reported. `undefined` stands for a job that no
+   * longer exists.
    */
   isNews(signs: JobSigns | undefined): boolean {
     return (

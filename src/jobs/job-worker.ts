@@ -59,9 +59,10 @@ export class JobWorker {
   }
 
   /**
-   * Runs `work` as a member, and again under a new registration each time it is expelled. `work`
-   * must settle only after everything that it started has stopped: gracefully after `signal`
-   * aborts, immediately after expulsion. Jobs that the worker still holds are then requeued.
+   * Runs `work` as a member, and again under a new registration each time the member is expelled.
+   * `work` must not settle before everything that it started has stopped. After `signal` aborts, it
+   * stops gracefully; after expulsion, immediately. Jobs that the worker still holds are then
+   * requeued.
    */
   async run(signal: AbortSignal, work: (membership: Membership) => Promise<void>): Promise<void> {
     const { clock, trace } = this.#parts.runtime;

@@ -33,12 +33,12 @@ export interface JobName {
 /**
  * A JSON object stored with a job, opaque to the queue.
  *
- * A job has data, which its worker can write at any time. It can also have a request, which does
- * not change, so that large constant parts are not rewritten with each heartbeat.
+ * A job has data, which its worker can write at any time. It can also have a request for large
+ * constant parts, which is not rewritten with each heartbeat.
  */
 export type JobData = Readonly<Record<string, unknown>>;
 
-/** Labels of workers, or required by jobs (`labels.ts`): sorted and distinct. */
+/** Labels that a worker has or a job requires (`labels.ts`), sorted and distinct. */
 export type Labels = readonly string[];
 
 /** Due time, group and placement of a job. */

@@ -14,7 +14,8 @@ export class JobHaltedError extends OperationalError {
 }
 
 /**
- * The type is not registered. Without a timeout, jobs of a dead processor would never be detected.
+ * The type has no activity timeout. Without a timeout, a job whose worker died would never be
+ * detected.
  */
 export class UnknownJobTypeError extends OperationalError {
   override readonly name = "UnknownJobTypeError";
@@ -25,8 +26,8 @@ export class UnknownJobTypeError extends OperationalError {
 }
 
 /**
- * The worker is no longer registered, or must assume so because its lease was not renewed in time.
- * The worker must stop all of its jobs, write nothing more, and register again.
+ * The worker is no longer registered, or must assume that it is not, because its lease was not
+ * renewed in time. The worker must stop all of its jobs, write nothing more, and register again.
  */
 export class WorkerExpelledError extends OperationalError {
   override readonly name = "WorkerExpelledError";

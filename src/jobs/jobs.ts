@@ -163,8 +163,8 @@ export class Jobs {
 
   /**
    * Registers a type, or changes its timeout: a running job without a heartbeat for `timeoutSec`
-   * returns to the queue. The former timeout is kept, because workers read the new timeout with
-   * their next heartbeat.
+   * returns to the queue. The former timeout is stored as well, because a worker learns the new one
+   * only with its next heartbeat.
    */
   async setTypeTimeout(tx: Transaction, type: JobType, timeoutSec: number): Promise<void> {
     assert(timeoutSec > 0, "The timeout of a type must be positive");
@@ -544,9 +544,9 @@ export class Jobs {
   }
 
   /**
-   * Requests another run at `scheduledAtSec`, with or without the job's lock, and with `data` if
-   * given. To return a running job to the queue for a later run, call this and then `finish`.
-   * CouchDB drops the data if the job is running; Tandem keeps it for the next run.
+   * Requests another run at `scheduledAtSec`, with `data` if given. The caller need not hold the
+   * job. To return a running job to the queue for a later run, call this and then `finish`. If the
+   * job is running, CouchDB drops `data`; Tandem keeps it for the next run.
    */
   async resubmit(
     tx: Transaction,
@@ -599,9 +599,9 @@ export class Jobs {
   }
 
   /**
-   * Converts the job's requests to the current form, even if a worker holds the job. Returns
-   * whether a request was in another form. If `split` is passed, it divides the data of a job
-   * without a request into data and a request.
+   * Converts the job's stored requests to the current form, even if a worker holds the job. Returns
+   * whether a request was in another form. If a job has no stored request, `split` divides its data
+   * into data and a request.
    */
   async renewRequest(
     tx: Transaction,
@@ -632,8 +632,8 @@ export class Jobs {
   }
 
   /**
-   * Replaces the request of a job in any state without affecting its schedule or its run, for
-   * values that the holder does not use. Has no effect on a job without a request.
+   * Replaces the request of a job in any state, without affecting its schedule or its run. Meant
+   * for values that the holder does not use. Has no effect on a job without a request.
    */
   async amendRequest(tx: Transaction, job: JobName, request: JobData): Promise<void> {
     const facts = await this.#facts(tx, job);
@@ -667,7 +667,8 @@ export class Jobs {
   }
 
   /**
-   * Returns the labels that a held job requires, which might have changed since it was accepted.
+   * Returns the labels that a held job requires now. They might have changed since a worker
+   * accepted the job.
    */
   async labelsOf(tx: ReadTransaction, held: HeldJob): Promise<Labels> {
     return (await this.#heldFacts(tx, held)).labels;
@@ -679,9 +680,8 @@ export class Jobs {
   }
 
   /**
-   * Returns a watch for the holder, which fires when the job is lost or another run is requested,
-   * but not on the holder's own heartbeats. For a holder without a worker, it also fires on
-   * heartbeats.
+   * Returns a watch that fires when the holder loses the job or another run is requested. The
+   * holder's own heartbeats do not fire it, unless the holder has no worker.
    */
   async watchHeld(tx: Transaction, held: HeldJob): Promise<Watch> {
     const { worker } = await this.#heldFacts(tx, held);
@@ -743,8 +743,8 @@ export class Jobs {
       "A worker must hold the jobs in its list",
     );
     await this.#clearRunning(tx, job, facts);
-    // The job was due when it was accepted. If the clock was set back since then, the job must not
-    // wait for its due time again.
+    // The job was due when it was accepted. If the clock was set back since then, the due time can
+    // be in the future again; the job must not wait for it.
     const nowSec = Math.floor(this.#runtime.clock.nowMs() / 1000);
     const wasDueSec = Math.min(facts.scheduledAtSec, nowSec);
     const scheduledAtSec = facts.resubmitted ? facts.scheduledAtSec : wasDueSec;
@@ -770,8 +770,8 @@ export class Jobs {
   }
 
   /**
-   * Writes the job to its worker's list with a different value each time, which fires the worker's
-   * watch.
+   * Fires the watch of the job's worker: writes a new random value for the job to the worker's
+   * list.
    */
   #call(tx: Transaction, job: JobName, worker: WorkerId | undefined): void {
     if (worker === undefined) return;
@@ -867,7 +867,7 @@ function withRequestLater(job: Omit<Job, "request">, requestLater: () => JobData
   };
 }
 
-/** Whether a job has a request: a new one (`request`), or the stored one. */
+/** Whether a job has a request after a change: a new one (`request`), or else the stored one. */
 function hasRequestAfter(facts: JobFacts | undefined, request: JobData | undefined): boolean {
   return request !== undefined || facts?.hasRequest === true;
 }

@@ -4,7 +4,7 @@
  *
  * The pending jobs that require the same labels form a queue. A worker reads one queue for each
  * subset of its own labels. It never reads jobs that it is not allowed to run, however many other
- * sets of labels jobs require.
+ * queues there are.
  */
 import { assert } from "../base/index.ts";
 import type { JobType, Labels } from "./job.ts";

@@ -2,9 +2,9 @@
  * Renewal of a worker's lease.
  *
  * The worker measures from the start of its last successful renewal, on its own clock. Other
- * workers measure, on their own clocks, from the time at which they saw this renewal, which is
- * later. The worker abandons its jobs before the end of the lease, so it has stopped before another
- * worker can expel it. Clocks are never compared.
+ * workers measure, on their own clocks, from when they observed this renewal, which is later than
+ * its start. The worker abandons its jobs before the end of the lease, so it has stopped before
+ * another worker can expel it. Clocks are never compared.
  */
 import { errorCode, type Runtime } from "../base/index.ts";
 import { isRetryable, type KeyValueStore } from "../kv/index.ts";

@@ -22,11 +22,11 @@ import {
 } from "./labels.ts";
 
 /**
- * Probability that an acceptor tries the groups before the jobs without a group.
- * `GROUPS_FIRST_RATIO` applies if the acceptor's last attempt found jobs in groups, otherwise
- * `GROUPS_FIRST_RATIO_UNSEEN`.
+ * Probability that an acceptor tries the groups before the jobs without a group, if its last
+ * attempt found jobs in groups.
  */
 const GROUPS_FIRST_RATIO = 1 / 2;
+/** The same probability, if the last attempt found no jobs in groups. */
 const GROUPS_FIRST_RATIO_UNSEEN = 1 / 8;
 
 /**

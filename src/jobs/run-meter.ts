@@ -1,7 +1,7 @@
 /**
- * Run time of one node's jobs that has not been charged to their groups yet. Each group is charged
- * an instalment when a job is accepted. Additional time is charged while the job runs, and unused
- * time is refunded when the job ends.
+ * Charges the run time of one node's jobs to their groups. Each group is charged an instalment when
+ * a job is accepted. Additional time is charged while the job runs, and unused time is refunded
+ * when the job ends.
  */
 import type { Clock } from "../base/index.ts";
 import type { HeldJob } from "./job.ts";

@@ -47,7 +47,7 @@ export class SlotlessJobs {
     this.#all = works.map((work) => new SlotlessJobsOfType(parts, work));
   }
 
-  /** Sets whether the node is draining. A draining node leaves these jobs to other nodes. */
+  /** Sets whether the node is draining. A draining node leaves slotless jobs to other nodes. */
   setDraining(isDraining: boolean): void {
     for (const jobs of this.#all) jobs.setDraining(isDraining);
   }

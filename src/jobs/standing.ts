@@ -16,8 +16,8 @@ import { assert } from "../base/index.ts";
 /** Decay of usage, and the charge for an acceptance. The same for all groups of a type. */
 export interface FairShare {
   /**
-   * RFC 017's K1: the part of usage that remains after `intervalSec`. Above 0; 1 if usage never
-   * decays.
+   * RFC 017's K1: the fraction of usage that remains after `intervalSec`. Greater than 0 and at
+   * most 1 (no decay).
    */
   readonly usageCoefficient: number;
   /** Interval of the coefficient; RFC 017's t1. */
@@ -45,14 +45,14 @@ export const SHARES_MAX = 1000;
 
 /**
  * Usage of a group. Scores are comparable only if they decay at the same rate, so each change of a
- * type's fair share begins a new generation. A group enters the new generation, with its usage,
- * when it is next charged; until then it precedes all groups of the new generation.
+ * type's fair share begins a new generation. A group moves to the new generation when it is next
+ * charged; until then, it precedes all groups of that generation.
  */
 export interface Standing {
   readonly shares: number;
   /** ln(usage / shares) + time × decay rate; undefined without usage. */
   readonly score: number | undefined;
-  /** Generation of the fair share; 0 without usage. */
+  /** Generation of the fair share with which `score` was computed; 0 without usage. */
   readonly generation: number;
   readonly decayPerSec: number;
 }

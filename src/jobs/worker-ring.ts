@@ -3,9 +3,10 @@
  * its right-hand neighbour. While this neighbour is silent, the worker also watches the next one,
  * so that neighbours that die together are detected together.
  *
- * A worker is judged by its count of renewals and by the observer's own clock. A worker without a
- * renewal for a whole lease is expelled, unless it renews at the same moment. The expelling worker
- * immediately requeues the jobs. If it dies meanwhile, the next worker in the ring requeues them.
+ * A worker expels a neighbour whose count of renewals has not changed for a whole lease, measured
+ * on the observer's clock. A concurrent renewal prevents the expulsion. The observer immediately
+ * requeues the jobs of the expelled worker. If the observer dies first, the next worker in the ring
+ * requeues them.
  */
 import { type Runtime, waitAtMost } from "../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Watch } from "../kv/index.ts";

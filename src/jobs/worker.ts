@@ -26,7 +26,7 @@ export interface Worker {
   readonly processId: string;
   /** Job types that the worker accepts. */
   readonly types: readonly JobType[];
-  /** The worker accepts a job only if it has all labels that the job requires. */
+  /** Labels of the worker. It accepts only jobs whose required labels are all among these. */
   readonly labels: Labels;
   /** Wall-clock time of registration. */
   readonly sinceMs: number;

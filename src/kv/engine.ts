@@ -40,11 +40,11 @@ export interface Engine {
   isAvailable?(): boolean;
   /** Whether the store refuses writes because the disk is full. Default: never. */
   isFull?(): boolean;
-  /** Space of the store on this machine's disk. Default: unknown. */
+  /** Disk space that the store occupies on this machine. Default: unknown. */
   space?(): StoreSpace;
   /**
-   * Whether `clearRange` costs the same for any number of keys, as in FoundationDB. Default: false;
-   * keys are removed one by one.
+   * Whether `clearRange` costs the same for any number of keys, as in FoundationDB. Default: false,
+   * for an engine that removes the keys one by one.
    */
   readonly clearsRangesAtOnce?: boolean;
   /**

@@ -1,6 +1,6 @@
 /**
- * Documentation for one kind of key, which becomes a row of `docs/keyspace.md`. Each `*-keys.ts`
- * exports a list of them as `…_KEY_SHAPES`.
+ * Documentation for one kind of key: a row of `docs/keyspace.md`. Each `*-keys.ts` exports a list
+ * of them as `…_KEY_SHAPES`.
  */
 export interface KeyShape {
   /** The tuple below the layer's subspace, with the names used in the code: `(DATA, type, id)`. */

@@ -23,7 +23,7 @@ export interface KeyBounds {
   readonly end: Key;
 }
 
-/** Elements of a key after its number, by name. */
+/** Elements of a key by name, without the leading number. */
 type Elements = Readonly<Record<string, TupleItem>>;
 
 /** The first elements, which all keys of a range have in common. */
@@ -68,7 +68,7 @@ export class Keys<Of extends Elements> {
     return this.#subspace.pack(tuple);
   }
 
-  /** A key whose element `versionstamp` the commit completes. */
+  /** A key whose element `versionstamp` is completed at commit. */
   newKey(elements: Omit<Of, "versionstamp">, userVersion: number): VersionstampedBytes {
     const versionstamp = Versionstamp.incomplete(userVersion);
     return this.#subspace.packVersionstamped(this.#tuple({ ...elements, versionstamp }));
@@ -110,8 +110,8 @@ export class Keys<Of extends Elements> {
   }
 
   /**
-   * Returns the key's number and the leading elements that are given. An undefined element is an
-   * error: a range of fewer elements would contain unrelated keys.
+   * Returns the number of the key kind, and the leading elements that are given. Throws if one of
+   * these is undefined, because a range with fewer elements would contain unrelated keys.
    */
   #tuple(elements: First<Elements>): TupleItem[] {
     const tuple: TupleItem[] = [this.#row.number];

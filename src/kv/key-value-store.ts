@@ -129,17 +129,22 @@ export class KeyValueStore {
     return this.#engine.isAvailable?.() ?? true;
   }
 
-  /** Whether `clearRange` is allowed to clear more than CLEARED_KEYS_MAX keys. */
+  /** Whether one `clearRange` is allowed to clear more than CLEARED_KEYS_MAX keys. */
   get clearsRangesAtOnce(): boolean {
     return this.#engine.clearsRangesAtOnce ?? false;
   }
 
-  /** Whether the store refuses writes because the disk is full. It recovers by itself. */
+  /**
+   * Whether the store refuses writes because the disk is full. Writes succeed again once there is
+   * free space.
+   */
   isFull(): boolean {
     return this.#engine.isFull?.() ?? false;
   }
 
-  /** Space of the store on this machine's disk; undefined if the engine does not know it. */
+  /**
+   * Disk space that the store occupies on this machine; undefined if the engine does not know it.
+   */
   space(): StoreSpace | undefined {
     return this.#engine.space?.();
   }

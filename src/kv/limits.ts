@@ -54,7 +54,10 @@ export function checkValue(value: Value): void {
   }
 }
 
-/** Checks the number of a transaction's next versionstamp. */
+/**
+ * Throws if a transaction requests too many versionstamps. `userVersion` is the number of the next
+ * one, counted from 0.
+ */
 export function checkUserVersion(userVersion: number): void {
   if (userVersion >= USER_VERSION_COUNT_MAX) {
     throw new KeyValueError("KV_TOO_LARGE", {

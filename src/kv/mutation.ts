@@ -52,7 +52,9 @@ export interface CommitRequest {
   readonly mutations: readonly Mutation[];
 }
 
-/** The value after `operation`. As in FoundationDB, its length is that of the operand. */
+/**
+ * Returns the value after `operation`. As in FoundationDB, the result has the length of `operand`.
+ */
 export function applyAtomic(
   operation: AtomicOperation,
   stored: Value | undefined,

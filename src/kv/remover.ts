@@ -19,8 +19,8 @@ import {
 import type { Transaction } from "./transaction.ts";
 
 /**
- * Maximum number of keys per page. Below the limit of a transaction, because the rows of a page
- * become garbage, for which V8 enlarges its heap.
+ * Maximum number of keys per page. Lower than the limit of a transaction, because the rows of a
+ * page become garbage, for which V8 enlarges its heap.
  */
 const PAGE_KEYS_MAX = 500;
 const PAGE_BYTES_MAX = 524_288;
@@ -140,8 +140,8 @@ export class Remover {
   }
 
   /**
-   * Whether another remover has a valid claim. Since the clocks of nodes differ, ignores a claim
-   * that ends later than the maximum validity of a claim from now.
+   * Whether another remover has a valid claim. Since the clocks of nodes differ, a claim that ends
+   * more than `CLAIM_MS` from now is ignored.
    */
   #isClaimedByOther({ claim }: Removal, nowMs: number): boolean {
     if (claim === undefined || claim.id === this.#claimId) return false;

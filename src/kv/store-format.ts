@@ -24,7 +24,7 @@ export class StoreFormat {
    * with the transaction that enables the format.
    */
   async includes(tx: ReadTransaction, number: number): Promise<boolean> {
-    // Formats are never disabled, so a true result is final.
+    // Formats are never disabled, so a format that was once seen need not be read again.
     if (this.#seen >= number) return true;
     const format = (await this.read(tx)) ?? 0;
     this.#seen = Math.max(this.#seen, format);

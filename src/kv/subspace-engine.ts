@@ -1,6 +1,6 @@
 /**
- * An engine nested in another: it adds a prefix to every key and cannot access other keys, so that
- * a store can share a cluster, and tests can share a store.
+ * An engine nested in another: it adds a prefix to every key, and cannot access other keys. It
+ * allows a store to share a cluster, and tests to share a store.
  */
 import { compareBytes, concatBytes, type Page } from "../base/index.ts";
 import type { Engine, EngineTransaction } from "./engine.ts";
@@ -66,7 +66,7 @@ export class SubspaceEngine implements Engine {
   }
 }
 
-/** Adds the prefix to keys, and removes it from keys. */
+/** Adds the prefix to keys and bounds, and removes it again. */
 class PrefixBounds {
   readonly prefix: Uint8Array;
   readonly #end: Key;

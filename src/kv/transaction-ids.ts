@@ -1,7 +1,7 @@
 /**
  * Ids that are written with a transaction, so that a later transaction can check whether it was
- * committed (`whenUnknown: "check"`, the default). After the outcome is known, the next transaction
- * with an id clears the old id. Ids that a crash leaves behind are cleared after a day.
+ * committed (`whenUnknown: "check"`, the default). Once the outcome is known, the next transaction
+ * that writes an id clears this one. Ids that a crash leaves behind are cleared after a day.
  *
  *   0xfe "id" (writtenAtMs, id) = versionstamp of the commit
  */
@@ -51,8 +51,8 @@ export class TransactionIds {
   }
 
   /**
-   * Whether ids of crashed processes might remain. Each of the first transactions clears a page of
-   * these ids.
+   * Whether ids of crashed processes might remain. While this is true, each transaction that writes
+   * an id also clears a page of them.
    */
   get areOldLeft(): boolean {
     return this.#areOldLeft;

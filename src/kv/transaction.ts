@@ -15,7 +15,7 @@ export interface KeyValue {
   readonly value: Value;
 }
 
-/** A range from `begin` (inclusive) to `end` (exclusive). Either bound can be a selector. */
+/** A range from `begin` (inclusive) to `end` (exclusive). Each bound is a key or a key selector. */
 export interface KeyRange {
   readonly begin: Key | KeySelector;
   readonly end: Key | KeySelector;
@@ -47,8 +47,8 @@ export interface ReadTransaction {
    */
   getMany(keys: readonly Key[]): Promise<(Value | undefined)[]>;
   /**
-   * Returns the key that a selector resolves to, the empty key for a position before the first key,
-   * or `0xff` for a position after the last key.
+   * Returns the key that a selector resolves to. A position before the first key is the empty key;
+   * a position after the last key is `0xff`.
    */
   getKey(selector: KeySelector): Promise<Key>;
   /** Rows in key order, fetched page by page as they are consumed. */
@@ -115,7 +115,7 @@ export interface Transaction extends ReadTransaction {
 }
 
 /**
- * A successful commit. `versionstamp` has user version 0; it is undefined if nothing was written.
+ * A successful commit. `versionstamp` is undefined if nothing was written; its user version is 0.
  */
 export interface Commit {
   readonly versionstamp: Versionstamp | undefined;

@@ -164,7 +164,7 @@ function packString(out: PackBuffer, text: string): void {
   for (let index = 0; index < text.length; index++) {
     const code = text.charCodeAt(index);
     if (code >= 0x80) {
-      // The string is not ASCII, so the encoder packs the whole string.
+      // Not an ASCII string: discard what was packed, and pack the whole string encoded.
       out.length = start;
       const encoded = utf8Encode(text);
       assert(isWellFormed(text), "A string in a key must not contain a lone surrogate");

@@ -11,7 +11,7 @@ const PLACEHOLDER = new Uint8Array(TRANSACTION_BYTES).fill(0xff);
 
 export class Versionstamp {
   readonly bytes: Uint8Array;
-  /** Whether the commit's ten bytes are set. */
+  /** Whether the first ten bytes are set. The commit determines them. */
   readonly complete: boolean;
 
   private constructor(bytes: Uint8Array, complete: boolean) {
@@ -67,7 +67,7 @@ export class Versionstamp {
     return compareBytes(this.bytes, other.bytes);
   }
 
-  /** 24 hexadecimal digits, in the same order as the versionstamps. */
+  /** 24 hexadecimal digits. The strings sort like the versionstamps. */
   toString(): string {
     return hexEncode(this.bytes);
   }

@@ -6,7 +6,7 @@ import { KeyValueError } from "./kv-error.ts";
 import type { TextInterval } from "./mutation.ts";
 import type { Key, Watch } from "./transaction.ts";
 
-/** Bound after the text of any key, whose characters are bytes. */
+/** Bound after the texts of all keys, in which each character stands for a byte. */
 const AFTER_ALL = "\uffff";
 
 export class WatchRegistry {
@@ -16,8 +16,8 @@ export class WatchRegistry {
    */
   #watches = new SortedMap<Set<ArmedWatch>>();
   /**
-   * Number of watched keys by length. Most keys of a commit have a different length and need no
-   * lookup.
+   * Number of watched keys by length. Most keys of a commit have a length that no watched key has,
+   * and need no lookup.
    */
   readonly #countByLength = new Map<number, number>();
 
@@ -109,8 +109,8 @@ type WatchState =
   | { readonly state: "closed"; readonly error: KeyValueError };
 
 /**
- * A watch of one caller. It is armed until it fires, it is cancelled or the store closes. It is
- * never armed again.
+ * A watch of one caller. It is armed until it fires or is cancelled, or until the store closes. It
+ * is never armed again.
  */
 class ArmedWatch implements Watch {
   readonly #remove: () => void;

@@ -52,16 +52,16 @@ function operator(name: string, value: unknown): unknown {
 }
 
 /**
- * Moves field names to the outside as dotted paths, with operators below them. Only a top-level
- * selector can be empty.
+ * Normalizes a selector, so that dotted paths of fields are outermost, with operators below them.
+ * An empty selector stays empty only at the top level.
  */
 function fields(value: unknown): unknown {
   return isJsonObject(value) && Object.keys(value).length === 0 ? {} : fieldsBelow(value, "");
 }
 
 /**
- * Handles nested conditions. An empty nested condition requires the value of its field, or the
- * whole document outside of any field, to be an empty object.
+ * Handles nested conditions. An empty condition requires an empty object: as the value of its field
+ * or, outside of all fields, as the whole document.
  */
 function fieldsBelow(value: unknown, path: string): unknown {
   if (!isJsonObject(value)) return value;
@@ -80,8 +80,8 @@ function fieldsBelow(value: unknown, path: string): unknown {
 }
 
 /**
- * Replaces `$not` by the opposite operator if it exists (De Morgan, complementary comparison),
- * except within `$elemMatch`.
+ * Replaces `$not` by the opposite of the operator that it negates, if there is one (De Morgan,
+ * complementary comparison), except within `$elemMatch`.
  */
 function negations(value: unknown): unknown {
   if (!isJsonObject(value)) return value;

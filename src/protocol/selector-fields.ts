@@ -4,10 +4,9 @@
  */
 import { isJsonObject } from "../base/index.ts";
 
-/**
- * The highest code point, and the lower one that CouchDB uses instead (`mango_idx_view:range/5`).
- */
+/** The highest code point. */
 const HIGHEST = "\u{10ffff}";
+/** The lower character that CouchDB uses instead (`mango_idx_view:range/5`). */
 const HIGHEST_SHOWN = "\uffff";
 
 /** Operators that an ordered index can serve (`mango_idx_view:indexable`). */
@@ -22,13 +21,13 @@ export interface SelectorFields {
 /** Bounds of the ids of documents that can match. */
 export interface IdBounds {
   /**
-   * Present if no id can match because an upper bound is not a string. CouchDB compares ids with
-   * this bound as Erlang terms, and therefore reads no documents.
+   * Present if an upper bound is not a string. No id can match then: as Erlang terms, all other
+   * JSON values sort before strings.
    */
   readonly isEmpty?: true;
   readonly low?: string;
   readonly high?: string;
-  /** The upper bound that `_explain` shows: CouchDB's bound, which excludes ids above U+FFFF. */
+  /** The upper bound that `_explain` shows. It is CouchDB's, which excludes ids above U+FFFF. */
   readonly shownHigh?: string;
 }
 

@@ -109,8 +109,8 @@ test.each([
   expect(all.filter(compileSelector(selector)).map(({ n }) => n)).toEqual(expected);
 });
 
-// Differs from CouchDB 3.5. CouchDB does not resolve `$nor` within these operators, and finds that
-// no element matches.
+// Differs from CouchDB 3.5, which does not resolve `$nor` within `$elemMatch` and `$allMatch`, and
+// finds that no element matches.
 test.each([
   [{ l: { $elemMatch: { $nor: [{ $eq: 1 }] } } }, [[1, 2], [2]]],
   [{ l: { $allMatch: { $nor: [{ $eq: 1 }] } } }, [[2]]],

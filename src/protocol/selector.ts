@@ -97,8 +97,8 @@ function refuseExcess(selector: Selector): void {
 const CONDITIONS_WITHIN = ["$not", "$elemMatch", "$allMatch", "$keyMapMatch"];
 
 /**
- * Refuses errors that normalization would hide. `isWithin` states that the conditions apply to a
- * field.
+ * Throws for errors in a selector that normalization would hide. `isWithin`: whether the conditions
+ * apply to a field.
  */
 function refuseMalformed(selector: unknown, isWithin = false): void {
   if (!isJsonObject(selector)) return;
@@ -165,7 +165,8 @@ function compile(condition: unknown): Matcher {
 
 function combination(name: string, argument: unknown): Matcher {
   if (!Array.isArray(argument)) throw badArgument(name, argument);
-  // Negates each branch of `$nor` separately, so that a missing field does not match.
+  // Negate each branch of `$nor` separately: `$nor` does not match if a field of a branch is
+  // missing.
   const branches = name === "$nor" ? argument.map(negateSelector) : argument;
   const matchers = branches.map(compile);
   // An empty list matches everything with every combination operator, as in CouchDB's filter.

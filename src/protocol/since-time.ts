@@ -1,7 +1,10 @@
 /** The start of a changes feed as a time, `YYYY-MM-DDTHH:MM:SSZ` (CouchDB after 3.5). */
 import { badRequest } from "./protocol-error.ts";
 
-/** CouchDB treats every text of this form as a time. No sequence contains a colon. */
+/**
+ * CouchDB treats every text of this form as a time. No sequence has this form, because no sequence
+ * contains a colon.
+ */
 const FORM = /^.{4}-.{2}-.{2}T.{2}:.{2}:.{2}Z$/s;
 
 export function hasTimeForm(text: string): boolean {

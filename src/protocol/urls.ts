@@ -68,9 +68,9 @@ const PORT = /^\d*(?:[/?#]|$)/;
 
 /**
  * Masks a URL for display: the password is `*****`, as in CouchDB, and so is each value of the
- * query, which can be a token. Text that is not a URL can still contain a password. Everything
- * between the first colon (except a port's) and the last `@` is therefore treated as the password,
- * which can contain slashes and `@`.
+ * query, which can be a token. Even text that is not a URL can contain a password. Therefore,
+ * everything between the first colon, unless it precedes a port, and the last `@` is treated as the
+ * password. It can contain slashes and `@`.
  */
 export function maskCredentials(url: string): string {
   const { start, end } = passwordOf(url);
@@ -91,7 +91,7 @@ export function stripCredentials(url: string): string {
 
 /**
  * Finds the password in a URL. `start` is the offset of the colon before the password, `end` the
- * offset of the `@` after it. They are equal if there is no password.
+ * offset of the `@` after it. If there is no password, `end` equals `start`.
  */
 function passwordOf(url: string): { scheme: string; start: number; end: number } {
   const [scheme = ""] = SCHEME.exec(url) ?? [];

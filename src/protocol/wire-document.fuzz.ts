@@ -105,7 +105,7 @@ test("attachments keep their bytes and descriptions", () => {
       const read = parseWireDocument(text);
       expect(read.attachments.map(contentOf)).toEqual(document.attachments.map(contentOf));
       expect(JSON.parse(text)._attachments ?? {}).toEqual(describedAll(document.attachments));
-      // A parsed document can be rendered again.
+      // The parsed document can be rendered again, with the same result.
       const { id = "", ...rest } = read;
       expect(JSON.parse(renderWireDocument({ id, ...rest }))).toEqual(JSON.parse(text));
     }),

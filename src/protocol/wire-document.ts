@@ -186,7 +186,7 @@ function parseAttachments(value: JsonValue): WireAttachment[] {
   if (!value.isObject) {
     throw new ProtocolError(400, "bad_request", "_attachments must be a JSON object");
   }
-  // Most documents were scanned without the members of `_attachments`, so these are scanned now.
+  // Most documents were scanned without the members of their attachments. Scan these members now.
   const isOpen = value.isOpen && value.values().every((attachment) => attachment.value.isOpen);
   return (isOpen ? value : openedAttachments(value))
     .values()
@@ -350,7 +350,7 @@ export function wireDocumentJson(document: RenderedDocument): JsonText | LongTex
 /** Pieces of a rendered document: text, or bytes to be encoded as base64. */
 type Parts = readonly (JsonText | Uint8Array)[];
 
-/** Returns the text before and after the body's members. */
+/** Returns the parts of the document's text before and after the members of its body. */
 function renderAround({
   id,
   revision,

@@ -21,7 +21,9 @@ const INTERVAL_MS = { min: 1000, max: 10 * 60_000 };
 const LATE_RATIO = 1 / 10;
 /** Polling interval. A reduced age limit takes effect within this time. */
 const TICK_MS = 1000;
-/** Delay of a node's first clean-up after startup, as a fraction of the interval. */
+/**
+ * Delay of a node's first clean-up after startup, as a fraction of the interval between clean-ups.
+ */
 const FIRST_LOOK_RATIO = 1 / 10;
 /** Number of pages of jobs compared with the index per clean-up. */
 const COMPARED_PAGES_MAX = 10;
@@ -77,7 +79,7 @@ export class CleanUp {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // Ignore `untilMs` if the clock was set back or the interval was reduced.
+      // After the clock was set back or the interval was reduced, `untilMs` no longer counts.
       const isEarly =
         nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#intervalMs;
       if (isEarly) continue;
@@ -144,7 +146,7 @@ export class CleanUp {
       async (tx) => {
         const stored = await tx.get(this.#key);
         const last = decodeTurn(stored);
-        // A new store needs no clean-up yet.
+        // A new store needs no clean-up yet: only the time is recorded.
         const isOurs = stored !== undefined && this.#isOver(last, nowMs);
         const beganMs = isOurs || stored === undefined ? nowMs : last.beganMs;
         if (beganMs !== last.beganMs) tx.set(this.#key, encodeTurn({ ...last, beganMs }));

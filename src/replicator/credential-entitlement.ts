@@ -1,7 +1,7 @@
 /**
- * Decides which jobs and rules get a new credential: those of the user who sends it, of admins, and
- * of the owner named by the operator, and those whose old credential was valid. Other users with
- * jobs for the same server and user name do not learn the credential.
+ * Decides which jobs and rules get a new credential: those of the user who sends it, those of
+ * admins, those of the owner named by the operator, and those whose old credential was valid. Other
+ * users with jobs for the same server and user name do not learn the credential.
  */
 import { type Authority, mayNameSecrets, ownerKey } from "../databases/index.ts";
 import { namesMachine } from "./request/admin-only.ts";
@@ -15,8 +15,8 @@ export interface Entitlement {
   /** Key of the owner (`ownerKey`), if the operator restricts the replacement to one owner. */
   readonly owner: string | undefined;
   /**
-   * Password or client secret with which a job last reached both servers; undefined if no job has
-   * reached them.
+   * Password or client secret with which a job last reached both of its servers; undefined if no
+   * job has reached them.
    */
   readonly validPassword: string | undefined;
   /** Path of the server's root, ending in a slash. */

@@ -113,7 +113,10 @@ export interface FoundReplacement {
   readonly jobIds: readonly string[];
   /** Number of affected jobs that have a document. */
   readonly documentCount: number;
-  /** Other users' jobs that log in as the same user but are not entitled to the credentials. */
+  /**
+   * Jobs of other owners that log in with the same user name but are not entitled to the
+   * credentials.
+   */
   readonly withheld: { readonly count: number; readonly owners: readonly (string | null)[] };
   readonly content: ReplacementContent;
 }
@@ -200,9 +203,8 @@ export class CredentialReplacements {
   }
 
   /**
-   * Returns the rules whose login at the server was rejected when they listed its databases. The
-   * filter must select failing jobs, by rule or cause alone; for all other filters, returns no
-   * rules.
+   * Returns the rules whose login at the server was rejected when they listed its databases.
+   * Returns no rules unless the filter selects failing jobs by rule or cause alone.
    */
   async #failingRules(
     replacement: CredentialReplacement,
@@ -234,7 +236,7 @@ export class CredentialReplacements {
     return ids;
   }
 
-  /** Yields the jobs that log in as the user, from the lists of jobs by host. */
+  /** Yields the jobs that log in as the user. Reads the lists of jobs by host. */
   async *#concerned(replacement: CredentialReplacement): AsyncIterable<JobEntry> {
     const { host } = new URL(replacement.origin);
     const sides = SIDES.filter(
@@ -275,8 +277,8 @@ export class CredentialReplacements {
   }
 
   /**
-   * Like `replace`, but in the caller's transaction. Does not open the login gate, so logins of the
-   * account still wait.
+   * Like `replace`, but in the caller's transaction, and without opening the login gate: logins of
+   * the account still wait.
    */
   async replaceIn(
     tx: Transaction,
@@ -308,7 +310,7 @@ export class CredentialReplacements {
   }
 
   /**
-   * Replaces the credentials in a rule, for the sides that log in as the user. Returns false if
+   * Replaces the credentials on those sides of a rule that log in as the user. Returns false if
    * there is no such side or the rule is not entitled to the credentials. With `isDryRun`, writes
    * nothing. Jobs that already have the new credentials are not affected.
    */
@@ -405,8 +407,9 @@ class Evidence {
 }
 
 /**
- * Returns the sides that log in to the server as the user, or as the OAuth client if the new
- * credentials are a client's: a password must not take the place of a client's secret.
+ * Returns the sides that log in to the server as the user. If the new credentials are those of an
+ * OAuth client, also returns the sides that log in as that client; otherwise, a password could take
+ * the place of a client's secret.
  */
 function sidesOf(
   {

@@ -1,7 +1,7 @@
 /**
  * Dry run of a replication document: whether it would be accepted, whether its endpoints can be
- * opened with the job's permissions, and whether another job is a duplicate. Writes nothing,
- * locally or remotely.
+ * opened with the permissions of its job, and whether another job has the same replication id.
+ * Writes nothing, locally or remotely.
  */
 
 import { finishWithin, type Runtime, valuesNow } from "../base/index.ts";
@@ -83,7 +83,7 @@ export interface ReplicationCheck {
   readonly refusal: ReplicationFailure | undefined;
   /** All errors in the document's members. A write reports only the first error. */
   readonly faults: readonly string[];
-  /** Whether the edit would create a document whose id is already in use. */
+  /** Whether the edit would create a document, but its id is already in use. */
   readonly isNameTaken: boolean;
   /**
    * Result for the source; undefined if it was not checked, because the document is rejected or the
@@ -91,7 +91,7 @@ export interface ReplicationCheck {
    */
   readonly source: EndpointCheck | undefined;
   readonly target: EndpointCheck | undefined;
-  /** Another job with the same replication id, if any. Only one of the two would run. */
+  /** Another job with the same replication id, if any. Only one of the two can run. */
   readonly twin: JobEntry | undefined;
 }
 
@@ -110,7 +110,7 @@ export interface ReplicationChecksParts {
 interface Asking {
   readonly members: Members;
   readonly owner: Authority;
-  /** Whether to hide from the caller that servers other than CouchDB exist. */
+  /** Whether to hide from the caller the existence of servers other than CouchDB. */
   readonly conceals: boolean;
   readonly signal: AbortSignal;
 }
@@ -121,8 +121,8 @@ interface Judged {
   readonly refusal: ReplicationFailure | undefined;
   readonly isNameTaken: boolean;
   /**
-   * Members in which stored secrets have replaced the masks; undefined if the secrets may not be
-   * used.
+   * Members in which stored secrets have replaced the masks; undefined if the request is not
+   * allowed to use these secrets.
    */
   readonly members: Members | undefined;
 }
@@ -200,7 +200,8 @@ export class ReplicationChecks {
         const isNameTaken = edit.parent === undefined && (await isThere(tx, seen, edit.id));
         const outcome = await database.write(tx, edit, writer);
         const refusal = refusalOf(name, isWritten(outcome) ? undefined : writeRefusal(outcome));
-        // A user who may not write the document must not make this node contact its endpoints.
+        // A user who is not allowed to write the document must not be able to make this node
+        // contact the document's endpoints.
         const mayAsk = unmasked.kind === "whole" && (writer.isAdmin || refusal === undefined);
         judged = {
           databaseUuid: database.uuid,
@@ -328,8 +329,8 @@ function isConcealed({ isRecognized }: Endpoint, { conceals }: Asking): boolean 
 }
 
 /**
- * Returns the failure shown if no CouchDB was recognized. It is the same for closed ports, timeouts
- * and other services.
+ * Returns the failure to show if no CouchDB was recognized. It is deliberately the same for closed
+ * ports, timeouts and other services.
  */
 function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
   const failure = { error: "unreachable", reason: `no CouchDB server responds at ${shownUrl}` };
@@ -337,8 +338,8 @@ function unrecognized({ shownUrl }: Endpoint): EndpointCheck {
 }
 
 /**
- * Whether the caller may see the job: the caller owns it, or it belongs to a document of the
- * database that the caller is writing to.
+ * Whether the caller is allowed to see the job: the caller owns the job, or the job's document is
+ * in the database that the caller is writing to.
  */
 function maySee(writer: WriteContext, { data }: JobEntry, databaseName: string): boolean {
   if (writer.isAdmin || data.document?.database === databaseName) return true;

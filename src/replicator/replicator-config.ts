@@ -57,7 +57,7 @@ export interface ReplicatorConfig {
   readonly healthThresholdSec: number;
   /**
    * `worker_lease_sec`: duration of a node's lease. A node that does not renew its lease within
-   * this time loses all jobs. Not in CouchDB.
+   * this time loses all of its jobs. Not in CouchDB.
    */
   readonly workerLeaseSec: number;
   /** `activity_timeout_sec`: time without a heartbeat after which a job is requeued. */

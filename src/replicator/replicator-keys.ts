@@ -12,7 +12,7 @@ import {
   type Versionstamp,
 } from "../kv/index.ts";
 
-/** Value in the keys of a list of jobs. The list is sorted or grouped by this value. */
+/** The value by which a list of jobs is sorted or grouped. It is part of the list's keys. */
 export type StatusValue = string | number | null;
 
 type NoElements = Record<never, never>;
@@ -356,7 +356,7 @@ const ROWS = {
   ),
 };
 
-/** Numbers of the key ranges that contained the job index in older versions: 17 to 20. */
+/** Key numbers of the job index in older versions. */
 const OLDER_INDEX = { first: 17, last: 20 };
 
 export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [

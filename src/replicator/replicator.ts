@@ -57,7 +57,7 @@ export class JobNotYoursError extends OperationalError {
   }
 }
 
-/** The user who starts or cancels a transient job. Admins may cancel any job. */
+/** The user who starts or cancels a transient job. Admins can cancel any job. */
 export interface Requester extends Authority {
   readonly isAdmin: boolean;
   /** Id of the API request, if any; used in log lines. */
@@ -117,7 +117,7 @@ export class Replicator {
   readonly endpoints: ClusterEndpoints;
   /** Processes that run jobs, and drain orders. */
   readonly nodes: Nodes;
-  /** Labels of the nodes, and jobs that none of them may run. */
+  /** Labels of the nodes, and jobs that none of them is allowed to run. */
   readonly nodeLabels: NodeLabels;
   /** Job counts for metrics. */
   readonly figures: JobFiguresReader;
@@ -267,7 +267,10 @@ export class Replicator {
     return job;
   }
 
-  /** Pauses a job and waits until its run, on any node, has ended or the time limit has passed. */
+  /**
+   * Pauses a job, and waits until its run has ended, on whichever node, or the time limit has
+   * passed.
+   */
   async #stop(jobId: string, { userName, requestId }: Requester): Promise<void> {
     const { clock } = this.#parts.runtime;
     await this.commands.pause(jobId, {

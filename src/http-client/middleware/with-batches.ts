@@ -29,13 +29,11 @@ import {
 
 /** Maximum size of the body of a batched request. */
 const BODY_BYTES_MAX = 65_536;
-/** Maximum total length of the bodies in a batch. */
+/** Maximum total length, in bytes, of the request bodies in a batch. */
 const BATCH_BYTES_MAX = 1024 * 1024;
-/**
- * Times for which no batches are sent to a server: after it rejected a batch, and after a batch
- * failed.
- */
+/** Time for which no batches are sent to a server that rejected one. */
 const REFUSED_MS = 600_000;
+/** Time for which no batches are sent to a server after a batch failed. */
 const TROUBLED_MS = 60_000;
 /** Maximum number of servers remembered. The list is cleared when it is exceeded. */
 const SERVERS_MAX = 1_000;
@@ -83,7 +81,8 @@ class Batches {
   readonly #clock: Clock;
   readonly #fetch: Fetch;
   /**
-   * Root URLs of known Tandem servers, with the monotonic time from which batches are sent to them.
+   * Root URLs of known Tandem servers, each with the monotonic time before which no batches are
+   * sent.
    */
   readonly #servers = new Map<string, number>();
   readonly #queues = new Map<string, Queue>();
@@ -96,7 +95,7 @@ class Batches {
   async send(request: FetchRequest): Promise<FetchResponse> {
     const { batchRoot: root, url, signal } = request;
     const body = shortBody(request);
-    // After a redirect, the URL might be that of a different server.
+    // The URL must be below the root, because a redirect might have led to a different server.
     if (root === undefined || body === undefined || !url.startsWith(root)) {
       return this.#fetch(request);
     }

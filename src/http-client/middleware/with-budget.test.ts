@@ -23,7 +23,7 @@ test.each<readonly [method: FetchRequest["method"], path: string, direction: str
   const fetch = withBudget(server.fetch, { read: spending("read"), write: spending("write") });
   const response = await fetch({ ...get(`http://host/db/${path}`), method, body: "four" });
   for await (const _ of response.body) {
-    // Reading consumes the budget.
+    // Reading the response body consumes the budget.
   }
   expect(spent).toEqual([
     `${direction} 1 requests`,

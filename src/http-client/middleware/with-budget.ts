@@ -1,6 +1,6 @@
 /**
- * Delays requests until the endpoint's budget allows them. Each request is charged as one request
- * plus the bytes of its body and of the response body.
+ * Delays requests until the endpoint's budget allows them. Each request counts as one request. The
+ * bytes of its body and of the response's body count as well.
  */
 import { type Fetch, type FetchRequest, observeBody } from "../fetch.ts";
 

@@ -99,8 +99,8 @@ function decoderOf(compression: Compression, coding: string): Decode | undefined
 const GZIP_BYTE = 0x1f;
 
 /**
- * Decodes the body only if it is actually encoded. A coding can also be named by a response without
- * a body, such as a 304, and by a response that a proxy has decoded.
+ * Decodes the body only if it is actually encoded. A response without a body (such as a 304), or
+ * one that a proxy has already decoded, can have a `content-encoding` header, too.
  */
 async function* unlessPlain(
   body: AsyncIterable<Uint8Array>,

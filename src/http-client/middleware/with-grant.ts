@@ -25,8 +25,8 @@ export function withGrant(fetch: Fetch, shared: SharedGrant): Fetch {
 }
 
 /**
- * Converts the server's response to a rejected login into the response to the request, because the
- * server would reject the request too.
+ * Turns the server's rejection of the login into the response to the request, because the server
+ * would reject the request as well.
  */
 function refusal({ status, text }: GrantOutcome & { readonly kind: "refused" }): FetchResponse {
   return { status, headers: new Map(), body: bodyOf(text), discard: () => {} };

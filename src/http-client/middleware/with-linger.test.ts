@@ -52,7 +52,7 @@ test.each([
         if (typeof sent === "object" && "stream" in sent) {
           const read = async () => {
             for await (const _chunk of sent.stream()) {
-              // Reading a chunk stands for sending it.
+              // Reading a chunk stands for sending it to the server.
             }
           };
           await Promise.race([read(), ended]);

@@ -109,8 +109,8 @@ interface AccountSecret {
 }
 
 /**
- * Parses a posted form: name and password for a session, or a client's secret, key or assertion for
- * a token endpoint.
+ * Parses a posted form: user name and password for a session, or client secret, API key or client
+ * assertion for a token endpoint.
  */
 function formSecret({ method, headers = {}, body }: FetchRequest): AccountSecret | undefined {
   if (method !== "POST" || !isForm(headers) || typeof body !== "string") return undefined;
@@ -159,7 +159,8 @@ async function judged(
   const { status } = response;
   if (status === 408 || status === 429 || status >= 500) return { response, verdict: "unknown" };
   const isInForm = request.headers?.authorization === undefined;
-  // A token endpoint responds with 400 to an unknown key or client.
+  // A token endpoint responds with 400 to an unknown key or client, so a 400 to a form is a
+  // refusal, too.
   const isRefusal =
     status === 401 || status === 403 || (status === 400 && isForm(request.headers ?? {}));
   if (!isRefusal) return { response, verdict: "accepted" };
@@ -188,11 +189,12 @@ function verdictOf(
   return isUnread ? "unknown" : "refused";
 }
 
-/** CouchDB's reasons for a locked account and for a wrong password. */
+/** CouchDB's reason for a locked account. */
 const LOCKED = /temporarily locked/i;
+/** CouchDB's reason for a wrong password. */
 const WRONG = /password is incorrect/i;
 
-/** Whether a rejection gives the password as the reason. */
+/** Whether a rejection says that the password is wrong. */
 export function isWrongPassword(reason: string): boolean {
   return WRONG.test(reason);
 }

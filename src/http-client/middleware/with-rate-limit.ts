@@ -17,26 +17,24 @@ export interface Estimate {
 }
 
 /**
- * Minimum interval, and the smallest step by which intervals shrink. An estimate whose interval
- * would shrink to zero is dropped.
+ * Minimum interval, and the smallest step by which an interval shrinks. An estimate is dropped if
+ * its interval would become zero or less.
  */
 const INTERVAL_MS_MIN = 20;
 const BACKOFF_FACTOR = 1.2;
-/** Maximum interval. Longer pauses would bring no further improvement. */
+/** Maximum interval. A longer interval would not reduce the load noticeably. */
 const INTERVAL_MS_MAX = 25_000;
-/**
- * Concurrent requests can all get a 429. Such responses within this time of each other count once.
- */
+/** Concurrent requests can all get a 429, so 429s within this time count as one. */
 const SENSITIVITY_MS = 80;
 /**
- * Idle time after which an estimate is reduced by twice the elapsed time, because an idle server
- * has recovered.
+ * Idle time after which an estimated interval is reduced by twice the idle time, because an idle
+ * server has recovered.
  */
 const DECAY_AFTER_MS = 1000;
 const DECAY_FACTOR = 2;
 /**
- * Long intervals shrink faster; otherwise requests to a server that recovers suddenly would stay
- * slow for minutes.
+ * Steps by which intervals above a length shrink. Long intervals shrink faster; otherwise, requests
+ * to a server that recovers suddenly would stay slow for minutes.
  */
 const STEPS: readonly (readonly [aboveMs: number, stepMs: number])[] = [
   [10_000, 1000],
@@ -55,7 +53,8 @@ export function afterTooMany(estimate: Estimate | undefined, nowMs: number): Est
 }
 
 /**
- * Returns the estimate after any other response, or `undefined` if requests need no delay any more.
+ * Returns the estimate after a response that is not a 429, or `undefined` if requests need no delay
+ * any more.
  */
 export function afterAnswer(estimate: Estimate | undefined, nowMs: number): Estimate | undefined {
   if (estimate === undefined || nowMs - estimate.updatedAtMs <= SENSITIVITY_MS) return estimate;

@@ -24,8 +24,9 @@ export interface RedirectOptions {
 }
 
 /**
- * Follows redirects. A request whose body can be read only once is not repeated: it fails, and the
- * next request with the same URL prefix goes directly to the new URL, until a request fails there.
+ * Follows redirects. A request whose body can be read only once cannot be repeated, so its redirect
+ * is an error. The next such request with the same URL prefix goes directly to the new URL, until a
+ * request fails there.
  */
 export function withRedirects(
   fetch: Fetch,
@@ -75,7 +76,7 @@ interface Move {
   readonly to: string;
 }
 
-/** Returns the two URLs without their common suffix. Only whole path segments are replaced. */
+/** Returns the two URLs without their common suffix, which consists of whole path segments. */
 function moveOf(url: string, { href }: URL): Move {
   let length = 0;
   while (length < url.length && url.at(-1 - length) === href.at(-1 - length)) length++;

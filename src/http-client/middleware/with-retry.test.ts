@@ -5,7 +5,8 @@ import { withRetry } from "./with-retry.ts";
 const OPTIONS = { retryCountMax: 5, failingMsMax: 60_000 };
 
 /**
- * Sends a request that gets this response first and then 200. Returns the pause between the two.
+ * Sends a request whose first attempt gets this response, and whose second gets 200. Returns the
+ * pause between the attempts.
  */
 async function pauseAfter(reply: Reply): Promise<number | undefined> {
   const clock = openClock();
@@ -60,7 +61,7 @@ test.each([429, 503])(
     const server = openServer(() => ({ status, headers: { "retry-after": "30" } }));
     const fetch = withRetry({ clock, trace: { event: () => {} } }, server.fetch, OPTIONS);
     expect((await fetch(get("http://host/db/"))).status).toBe(status);
-    // Pauses begin at 0, 30 and 60 s, within the permitted 60 s.
+    // A pause can begin up to 60 s after the first failure: these begin after 0, 30 and 60 s.
     expect(clock.slept).toEqual([30_000, 30_000, 30_000]);
   },
 );

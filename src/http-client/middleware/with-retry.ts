@@ -21,8 +21,8 @@ export interface RetryOptions {
   readonly retryCountMax: number;
   /**
    * Maximum time between the first failure and the start of a retry. It must be shorter than the
-   * time after which a run counts as healthy, so that a run that only retries fails before it
-   * counts as healthy.
+   * time after which a run counts as healthy, so that a run that does nothing but retry fails
+   * before that.
    */
   readonly failingMsMax: number;
   /** Called with the pause requested by a server. */

@@ -31,14 +31,14 @@ import type { PageOptions, StoreSnapshot } from "./read-view.ts";
 import { Resolver } from "./resolver.ts";
 import { SortedMap } from "./sorted-map.ts";
 
-/** Injected faults, as ratios of all commits or of all first reads. */
+/** Injected faults. */
 export interface MemoryFaults {
   readonly random: Random;
-  /** Ratio of commits that fail with KV_CONFLICT without a conflict. */
+  /** Fraction of commits that fail with KV_CONFLICT although nothing conflicts. */
   readonly conflictRatio?: number;
-  /** Ratio of commits that fail with KV_UNKNOWN_COMMIT; half of them are applied. */
+  /** Fraction of commits that fail with KV_UNKNOWN_COMMIT; half of them are applied. */
   readonly unknownRatio?: number;
-  /** Ratio of first reads and commits that fail with KV_TOO_OLD. */
+  /** Fraction of commits, and of first reads of transactions, that fail with KV_TOO_OLD. */
   readonly tooOldRatio?: number;
   /** Longest delay of a first read or a commit. */
   readonly delayMsMax?: number;

@@ -11,8 +11,8 @@ export class RangeSet {
   add(begin: string, end: string): void {
     if (begin >= end) return;
     const bounds = this.#bounds;
-    // An even position in `bounds` is outside all ranges, and an odd position is inside a range.
-    // Touching bounds are merged.
+    // In `bounds`, starts and ends of ranges alternate. A bound that would be inserted at an odd
+    // position is inside a range (or touches it); this range is then extended.
     let from = lowerBound(bounds, begin);
     let to = upperBound(bounds, end);
     let newBegin = begin;

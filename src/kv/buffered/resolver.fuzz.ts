@@ -17,8 +17,8 @@ const interval: fc.Arbitrary<TextInterval> = fc.oneof(
 );
 const intervals = fc.array(interval, { maxLength: 4 });
 /**
- * Unrelated keys that make a transaction large. The resolver sorts the keys of a large transaction
- * only after many searches.
+ * Unrelated keys that make a transaction large, because the resolver sorts the keys of a large
+ * transaction only after many searches.
  */
 const others = Array.from({ length: 70 }, (_, n): TextInterval => {
   return { begin: `other ${n * 7919}`, end: undefined };
@@ -80,8 +80,8 @@ test("old commits are dropped, and a transaction with an earlier read version is
     resolver.record(version, version, written([key]));
   }
   expect(resolver.judge(100 - 10, [key])).toBe("conflict");
-  // The resolver keeps two generations of ten commits, two commits that began them, and the commit
-  // that can be dropped next.
+  // The resolver keeps two generations of ten commits each, the two commits that began them, and
+  // the commit that can be dropped next.
   expect(resolver.judge(100 - 2 * 10 - 3, [key])).toBe("too-old");
   expect(resolver.judge(0, [])).toBe("free");
 });

@@ -1,7 +1,7 @@
 /**
- * Decides whether a transaction may commit. A transaction must not commit if a key that it read was
- * written after its read version. The resolver knows the writes of the last seconds by key. It has
- * forgotten older writes, so a transaction with an older read version is too old.
+ * Decides whether a transaction is allowed to commit. A transaction must not commit if a key that
+ * it read was written after its read version. The resolver knows the writes of the last seconds by
+ * key. It has forgotten older writes, so a transaction with an older read version is too old.
  *
  * Writes are kept in two generations. New writes are added to the younger generation. When the
  * whole elder generation can be forgotten, it is dropped, and the younger generation becomes the
@@ -35,7 +35,7 @@ export class Resolver {
     this.#knownAfter = knownAfter;
   }
 
-  /** Version after which all writes are known. Older writes might have been forgotten. */
+  /** All writes after this version are known. Earlier writes might have been forgotten. */
   get knownAfter(): number {
     return this.#knownAfter;
   }
@@ -67,8 +67,8 @@ export class Resolver {
 }
 
 /**
- * Minimum number of writes of a transaction whose keys are kept unsorted. The writes of a smaller
- * transaction are added to the map immediately.
+ * Minimum number of writes of a large transaction, whose keys are kept unsorted at first. The
+ * writes of a smaller transaction are added to the map immediately.
  */
 const WAITING_COUNT_MIN = 64;
 
@@ -78,7 +78,7 @@ class Generation {
   /** Writes that are not in the map or the ranges yet, in order of version. */
   #waiting: WaitingWrites[] = [];
   #waitingCount = 0;
-  /** Number of searches of waiting transactions since they were last sorted. */
+  /** Number of searches in waiting writes since these were last sorted. */
   #searchCount = 0;
   /** Written ranges in order of version. */
   #ranges: WrittenRange[] = [];
@@ -121,8 +121,7 @@ class Generation {
       });
       if (isWritten) return true;
     }
-    // Checks the newest range first, and stops at the first range that was written at or before the
-    // read version.
+    // Checks the ranges from the newest to the oldest, down to the read version.
     for (let index = this.#ranges.length - 1; index >= 0; index--) {
       const range = this.#ranges[index] as WrittenRange;
       if (range.version <= readVersion) return false;
@@ -168,10 +167,10 @@ interface WrittenRange {
 class WaitingWrites {
   readonly version: number;
   readonly #writes: Writes;
-  /** Set after the first search for a key. */
+  /** The written keys. Created by the first search for a key. */
   #keys: ReadonlySet<string> | undefined;
   #ranges: readonly WrittenRange[] = [];
-  /** The sorted keys, set after the first search for a range. */
+  /** The sorted keys. Created by the first search for a range. */
   #sortedKeys: readonly string[] | undefined;
 
   constructor(version: number, writes: Writes) {
@@ -211,7 +210,7 @@ class WaitingWrites {
   }
 }
 
-/** Whether a written range overlaps the range `read`. */
+/** Whether a written range overlaps a read range. */
 function overlaps(range: WrittenRange, { begin, end }: TextInterval): boolean {
   if (begin >= range.end) return false;
   return end === undefined ? range.begin <= begin : range.begin < end;

@@ -15,8 +15,8 @@
 /** Number of entries at which a node is split. A write after a clone copies one node per level. */
 const NODE_ENTRY_COUNT_MAX = 64;
 /**
- * Part of the entries that a split leaves in the left node. Keys mostly arrive in ascending order,
- * so the left node rarely changes again and should be nearly full.
+ * Fraction of the entries that a split keeps in the left node. Keys mostly arrive in ascending
+ * order, so the left node rarely changes again and should be nearly full.
  */
 const FULL_RATIO = 0.9;
 

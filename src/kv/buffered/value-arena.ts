@@ -13,8 +13,8 @@ const SLAB_BYTES = 131_072;
 /** Maximum number of unused slabs in the pool, enough for two upload-sized transactions. */
 const SPARE_COUNT_MAX = 20;
 /**
- * Total length of the values of a transaction that are copied individually. Later values are copied
- * into slabs. Otherwise each of a thousand small concurrent transactions would occupy a slab.
+ * Total length of a transaction's values that are copied individually; later values are copied into
+ * slabs. Otherwise, each of a thousand small concurrent transactions would occupy a slab.
  */
 const PLAIN_BYTES_MAX = 8_192;
 

@@ -1,4 +1,4 @@
-/** Tests that operations on one key are merged only where that does not change the result. */
+/** Tests that operations on one key are merged only if the merge leaves the result unchanged. */
 import { expect, test } from "vitest";
 import { keyText } from "../key-bytes.ts";
 import { type AtomicOperation, littleEndian64 } from "../mutation.ts";

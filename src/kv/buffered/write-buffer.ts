@@ -119,7 +119,8 @@ export class WriteBuffer {
       mutation: { kind: "setVersionstampedKey", key: text, offset, value: ownValue },
       versionMin,
     });
-    // Most of a transaction's versionstamped keys differ only in the user version.
+    // Most of a transaction's versionstamped keys differ only in the user version, so their range
+    // is usually marked already.
     const last = this.#lastStampedPrefix;
     if (last?.length === offset && text.startsWith(last)) return;
     const prefix = text.slice(0, offset);

@@ -349,7 +349,7 @@ export class StoredJobQueue implements JobQueue {
     }
   }
 
-  /** Returns the type. Throws a TypeError if the type belongs to the node. */
+  /** Returns `type`. Throws a TypeError if the type is reserved for the node. */
   #own(type: string): string {
     if (!this.#parts.isReserved(type)) return type;
     throw new TypeError(`job type ${type} is reserved for the node`);

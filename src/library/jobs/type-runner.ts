@@ -51,7 +51,7 @@ export interface RunningJob extends Pick<Job, "type" | "id" | "data" | "group" |
 export interface JobInTransaction {
   /** Replaces the data of the job. */
   update(data: JobData): Promise<void>;
-  /** Finishes the job in this transaction, so that the transaction's writes happen exactly once. */
+  /** Finishes the job in this transaction. The transaction's writes then happen exactly once. */
   finish(data?: JobData): Promise<void>;
   /** Ends this run, and runs the job again at this time, in seconds since the epoch. */
   runAgain(scheduledAtSec: number, data?: JobData): Promise<void>;
@@ -103,7 +103,7 @@ export class TypeRunner implements SlotlessJobType {
         await this.#transact((tx) => this.#jobs.finish(tx, held, data ?? undefined));
     } catch (error) {
       await this.#fail(error, held, stopped, state.isSettled).catch(() => {
-        // The activity monitor or another worker will requeue the job.
+        // Ignore the error: the activity monitor or another worker will requeue the job.
       });
     } finally {
       this.#meter.end(held);

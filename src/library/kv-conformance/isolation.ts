@@ -32,8 +32,8 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
   }
 
   /**
-   * Returns the number of attempts of a transaction that no other transaction disturbs: one, or two
-   * if the store runs each body twice.
+   * Returns the number of attempts of a transaction without conflicts: 1, or 2 if the store runs
+   * each body twice.
    */
   async function countAttempts(
     kv: KeyValueStore,

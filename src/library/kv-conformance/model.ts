@@ -19,7 +19,7 @@ export type Step =
   /** Copies a value that the transaction reads, so that a lost update changes the result. */
   | { readonly kind: "copy"; readonly from: string; readonly to: string };
 
-/** Result of a key selector that finds none of the keys used by the operations. */
+/** Result of a key selector that resolves outside the keys used by the operations. */
 const OUTSIDE = "(none)";
 
 /** Executes a step, and returns the step's result. */

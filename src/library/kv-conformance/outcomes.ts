@@ -11,7 +11,8 @@ import { type CommitOutcome, unknownCommits } from "./unknown-commits.ts";
 
 export function outcomeTests(fixture: () => Fixture, test: Test): void {
   /**
-   * A body whose every attempt conflicts, because the other node changes the key that it has read.
+   * A body that conflicts in every attempt: after the attempt has read a key, the other node
+   * changes this key.
    */
   const alwaysLate = async (tx: Transaction): Promise<void> => {
     await read(tx, "a");

@@ -1,6 +1,6 @@
 /**
- * A store whose transactions write only the rows that their bodies write. Tests use it to inspect
- * or count all rows.
+ * A store that adds no rows of its own to those that transactions write. Tests use it to inspect or
+ * count all rows.
  */
 import { KeyValueStore, type Transaction, type TransactOptions } from "../../kv/index.ts";
 

@@ -1,6 +1,6 @@
 /**
- * An engine whose commits succeed or fail, but report an unknown outcome. The given list determines
- * which commits succeed. Later commits are reported correctly.
+ * An engine whose first commits report an unknown outcome. For each of them, `outcomes` determines
+ * whether the commit actually succeeds. Later commits are reported correctly.
  */
 import { type Engine, type EngineTransaction, KeyValueError } from "../../kv/index.ts";
 

@@ -49,7 +49,10 @@ export interface Store {
   readonly failed: Promise<KeyValueError>;
   /** Whether the store responds. */
   isAvailable(): boolean;
-  /** Whether the store refuses writes because the disk is full. It recovers by itself. */
+  /**
+   * Whether the store refuses writes because the disk is full. Writes succeed again once there is
+   * free space.
+   */
   isFull(): boolean;
   /** Ends running calls, waits for commits in progress, and closes the engine. Idempotent. */
   close(): Promise<void>;
@@ -62,13 +65,13 @@ export interface StoreParts extends OpenedStore {
 
 const parts = new WeakMap<Store, StoreParts>();
 
-/** Makes the parts of a store available to `partsOf`. */
+/** Registers the parts of a store for `partsOf`. */
 export function knownStore(store: StoreParts): Store {
   parts.set(store.kv, store);
   return store.kv;
 }
 
-/** Returns the parts of a store. Throws a TypeError if this package has not opened it. */
+/** Returns the parts of a store. Throws a TypeError if the store was not opened by this package. */
 export function partsOf(store: Store): StoreParts {
   const found = parts.get(store);
   if (found === undefined) throw new TypeError("expected a store of openKeyValueStore or openNode");
@@ -87,7 +90,7 @@ export function openMemoryEngine(): Engine {
   return new MemoryEngine({ runtime: createSystemRuntime(), storage });
 }
 
-/** Opens a store on an engine of the caller, which `close` closes. */
+/** Opens a store on the caller's engine. Closing the store closes the engine, too. */
 export function openEngineStore(engine: Engine): Store {
   const runtime = createSystemRuntime();
   return knownStore({ runtime, ...openEngine(runtime, engine) });

@@ -20,7 +20,7 @@ export interface OpenNodeOptions {
   readonly config?: Readonly<Record<string, Readonly<Record<string, string | number | boolean>>>>;
   /** Roles of the node. Default: both. */
   readonly roles?: readonly ("api_frontend" | "replication")[];
-  /** Job types of the caller, whose jobs this node runs next to its own. */
+  /** Additional job types, defined by the caller. This node runs their jobs besides its own. */
   readonly types?: readonly JobHandler[];
   /** Receives the events of the node's log. Default: they are dropped. */
   readonly log?: (name: string, fields: Readonly<Record<string, unknown>>) => void;

@@ -4,7 +4,7 @@ import { CaughtUp } from "./caught-up.ts";
 
 test("a failed request for the number of pending changes does not mean caught up, and is repeated", async () => {
   const changed = new Notifier();
-  /** Whether the run counted as caught up before each request. */
+  /** For each request, whether the run counted as caught up before it. */
   const before: boolean[] = [];
   const source = {
     pendingChangeCount: async () => {

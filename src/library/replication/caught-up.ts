@@ -32,14 +32,15 @@ export class CaughtUp {
     this.#parts = parts;
   }
 
-  /** Must be called after each progress of the run. */
+  /** Notes that the run has made progress. Must be called each time. */
   look(): void {
     if (this.#parts.run.hasWork) this.isCaughtUp = false;
     this.#progressed.notify();
   }
 
   /**
-   * Runs `work`, and keeps the public members current meanwhile. Errors of the source are ignored.
+   * Runs `work`, and meanwhile updates this object's public members. Errors of the source are
+   * ignored.
    */
   async during<T>(work: () => Promise<T>): Promise<T> {
     const over = new AbortController();
@@ -81,7 +82,8 @@ export class CaughtUp {
     }
     const isIdle = (): boolean => !run.hasWork && run.quietSinceMs === quietSinceMs;
     if (isIdle() && pending !== 0 && pending !== undefined) {
-      // The pending changes might be ones that the replication does not select.
+      // Wait for the run to begin copying the pending changes. It might not begin, because the
+      // replication might select none of them.
       await clock.sleep(QUIET_MS, signal).catch(() => {});
     }
     if (!signal.aborted) this.isCaughtUp = isIdle();

@@ -33,7 +33,10 @@ export interface RemoteDatabase {
   readonly password?: string;
 }
 
-/** A side of a replication: a URL, a database on a server, or a database of an open node. */
+/**
+ * A side of a replication: the URL of a database, a database on a server with the settings for the
+ * connection, or a database of an open node.
+ */
 export type ReplicationEndpoint = string | URL | RemoteDatabase | NodeDatabase;
 
 /** Options with defaults, named as in replication documents. */
@@ -127,7 +130,7 @@ export interface HistoryEntry {
   readonly doc_write_failures: number;
 }
 
-/** The response of `POST /_replicate`, with the counts of this replication alone. */
+/** The response of `POST /_replicate`. The counts are those of this replication alone. */
 export interface ReplicationResult extends ReplicationCounts {
   /** Whether every selected revision is on the target. False if `failures` is not empty. */
   readonly ok: boolean;

@@ -33,7 +33,10 @@ export interface OwnRunParts {
   readonly ids?: ReplicationIdContext | undefined;
   /** Called when the progress or `caughtUp` changes. */
   readonly onProgress?: () => void;
-  /** Whether a one-shot run has to count its pending changes. Default: yes. */
+  /**
+   * Whether a one-shot run has to count its pending changes, for those who follow its progress.
+   * Default: yes.
+   */
   readonly isFollowed?: () => boolean;
 }
 

@@ -65,7 +65,7 @@ export function observedReplication(
     () => running.progress.end(),
     (error: unknown) => running.progress.end({ error }),
   );
-  // A promise without handlers: if the caller ignores a failure, the runtime reports an unhandled
+  // `shown` has no handlers, so if the caller ignores a failure, the runtime reports an unhandled
   // rejection.
   const shown = result.then((value) => value);
   return Object.assign(shown, {

@@ -89,7 +89,7 @@ async function compare(
   const connections = openConnections({ userAgent: `Tandem/${VERSION}` });
   let repaired = 0;
   let failures: readonly FailedRevision[] = [];
-  // With a repair, only the differences found by the second comparison count.
+  // With `repair`, only the differences that the second comparison finds, after the repair, count.
   let isLast = !repair;
   try {
     const own = parseOwnReplication(source, target, {});

@@ -1,4 +1,4 @@
-/** Requests test alerts, and reports the state of deliveries. Used by operators on any node. */
+/** Requests test alerts, and reports the state of deliveries, for operators on any node. */
 import { type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
 import type { KeyValueStore, Subspace } from "../../kv/index.ts";
 import { type AlertState, NO_CAUSE } from "./alert.ts";

@@ -2,10 +2,10 @@
  * Derives alerts from job events. One node does this for the whole cluster; its lease is recorded
  * in the store.
  *
- * The event log shows when a job starts or stops failing, stalling or having failed documents, and
- * when it ends. Alerts are written in the same transaction as the id of the last event processed,
- * so each breach is reported only once. Two things are found in the lists of jobs instead: growing
- * lags, and changes made while the log was not followed.
+ * The event log shows when a job begins or ceases to fail, to stall, or to have failed documents,
+ * and when it ends. Alerts are written in the same transaction as the id of the last event
+ * processed, so each breach is reported only once. Growing lags are found in the lists of jobs
+ * instead, as are changes made while the log was not followed.
  */
 import { type Runtime, randomHex } from "../../base/index.ts";
 import type { JobChangeName } from "../../contract/index.ts";
@@ -163,7 +163,10 @@ export class AlertWatch {
     await this.#compareRules();
   }
 
-  /** Reconciles the breaches that begin without an event, which are those of lags and rules. */
+  /**
+   * Compares the recorded breaches of lags and rules with the current ones, because no event
+   * announces them.
+   */
   async compareSilent(): Promise<void> {
     await this.#compare("lag");
     await this.#compareRules();
@@ -294,7 +297,10 @@ export class AlertWatch {
     await this.#resolveOthers(kind, nowMs);
   }
 
-  /** Reconciles the breaches of rules with the rules that currently cannot list their source. */
+  /**
+   * Updates the recorded breaches of the kind `rule_failing`: there is one for each rule that
+   * currently cannot list the databases of its source.
+   */
   async #compareRules(): Promise<void> {
     const { settings, rules, runtime } = this.#parts;
     const kind = "rule_failing";
@@ -387,8 +393,8 @@ export class AlertWatch {
   }
 
   /**
-   * Returns the cause to store with an alert: the job's rule and tags. If `hasFailed` is true, also
-   * the class and place of the failure.
+   * Returns the cause to store with an alert: the job's rule and tags and, if `hasFailed`, also the
+   * class and place of the failure.
    */
   #cause(jobId: string, status: JobStatus | undefined, hasFailed: boolean): AlertCause {
     const { class: failureClass, place } = (hasFailed ? status?.failing : undefined) ?? {};

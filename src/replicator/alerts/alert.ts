@@ -145,7 +145,7 @@ export interface AlertState {
   readonly rejectedCount: number;
   /** The last failed delivery. Cleared when a delivery succeeds. */
   readonly failure: AlertFailure | undefined;
-  /** The last test alert, with the error if it was not accepted. */
+  /** The last test alert. `error` is set if the receiver did not accept it. */
   readonly test: { readonly id: string; readonly error: string | undefined } | undefined;
 }
 

@@ -1,15 +1,15 @@
 /**
  * One limit of a budget, as used by a node. The store contains one timeline per limit (a leaky
- * bucket, or GCRA, ITU-T I.371). Each reservation occupies the interval that its amount takes at
- * the current rate, and can be spent from the start of that interval. All nodes together therefore
- * never exceed the rate, although they do not communicate with each other.
+ * bucket, or GCRA, ITU-T I.371). A reservation occupies the time that its amount takes at the
+ * current rate. It can be spent as soon as that time begins. All nodes together therefore never
+ * exceed the rate, although they do not communicate with each other.
  *
  * A busy node reserves enough for a tenth of a second at a time, so an exhausted limit costs ten
  * short transactions per second and node.
  */
 import { abortable, type Clock, Semaphore } from "../../base/index.ts";
 
-/** Minimum time for which a reservation suffices at the current rate. */
+/** At the current rate, a reservation suffices for at least this time. */
 const RESERVATION_SEC = 0.1;
 
 export interface BudgetMeterParts {

@@ -50,8 +50,8 @@ const NAME = /^(?:[^@:/\s]+@)?(?:[^@/:\s[\]]+|\[[0-9a-f:.]+\])(?::\d{1,5})?$/i;
 const NAME_LENGTH_MAX = 500;
 
 /**
- * Returns the names of the budgets that apply to an endpoint, if they exist; empty for local
- * databases.
+ * Returns the names of the budgets that would apply to an endpoint; they need not exist. Empty for
+ * local databases.
  */
 export function budgetNames(address: EndpointAddress): readonly string[] {
   if (address.kind === "local") return [];

@@ -53,8 +53,8 @@ export function reasonsOf(graph: WaitGraph): ReadonlyMap<string, AwaitReason> {
 }
 
 /**
- * Returns why a job waits. Names only jobs for which the job itself waits, because its owner might
- * not be allowed to see the other jobs of a cycle.
+ * Returns why a job waits. If it is in a cycle, names only the jobs for which it waits directly,
+ * because its owner might not be allowed to see the others.
  */
 function reasonOf(awaited: readonly Awaited[], cycle: ReadonlySet<string>): AwaitReason {
   const named = (found: readonly Awaited[]): string => found.map(({ name }) => name).join(", ");

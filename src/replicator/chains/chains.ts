@@ -1,16 +1,17 @@
 /**
  * Chains: jobs that start after other jobs have completed or caught up (`after`). A waiting job has
- * the due time `AWAITING_SEC`. For each job that it still waits for, a row is stored under the name
- * of that other job, which need not exist yet. The transaction in which the other job completes or
- * catches up finds these rows and queues a release (`chain-jobs.ts`). The release is a queue job,
- * so that it survives the death of a node, and so that many rows do not delay the transaction. Once
- * its row is removed, a job no longer waits, even if the other job falls behind again.
+ * the due time `AWAITING_SEC`. For each predecessor that it still waits for, a row is stored under
+ * the predecessor's name; the predecessor need not exist yet. The transaction in which the
+ * predecessor completes or catches up finds these rows and queues a release (`chain-jobs.ts`). The
+ * release is a queue job, so that it survives the death of a node, and so that many rows do not
+ * delay the transaction. Once its row is removed, a job no longer waits, even if the predecessor
+ * falls behind again.
  *
- * The transaction also counts how often the other job has completed or caught up. A row contains
+ * The transaction also counts how often the predecessor has completed or caught up. A row contains
  * the count at the time it was added. A release ignores rows added after it was queued: they stay
- * until the other job completes or catches up again.
+ * until the predecessor completes or catches up again.
  *
- * A job for which the waiting job's owner has no rights is treated as missing.
+ * A predecessor that the waiting job's owner is not allowed to see is treated as missing.
  */
 import { assert } from "../../base/index.ts";
 import { type Authority, type Database, mayNameSecrets, ownerKey } from "../../databases/index.ts";
@@ -278,7 +279,9 @@ export function awaitedNames({
 
 interface Waiter {
   readonly owner: string | null;
-  /** Whether the owner wrote the job as a server administrator. */
+  /**
+   * Whether the owner was a server administrator when the job was written, and can see all jobs.
+   */
   readonly seesAll: boolean;
   /** How often the other job had completed or caught up when this job began to wait. */
   readonly sinceCount: number;

@@ -149,8 +149,8 @@ export class CheckpointWriter {
   }
 
   /**
-   * Writes the through sequence to both sides if both still have the logs from when the job was
-   * parked.
+   * Writes the through sequence to the logs of both sides, if neither log has changed since the job
+   * was parked.
    */
   async #continueLogs(
     parkedAt: ParkedPlace,

@@ -42,7 +42,10 @@ export class Checkpoints {
     this.ancestry = commonAncestry(sourceLog, targetLog);
   }
 
-  /** Determines the common checkpoint from both logs and the local copy (`own-checkpoint.ts`). */
+  /**
+   * Determines the common checkpoint from both logs and this node's copy of the source's log
+   * (`own-checkpoint.ts`).
+   */
   static of(
     baseId: string,
     found: { readonly source: FoundSide; readonly target: FoundSide },
@@ -74,9 +77,8 @@ export class Checkpoints {
   /**
    * Makes the writes to both sides durable, then writes the log to both sides. Rejects if a
    * database was re-created after the start of the run, because it might lack copied documents.
-   * With `isShort`, no commit is requested from a server whose acknowledged writes are durable. If
-   * this server also supports `continueLog`, it verifies its database and writes the log in one
-   * request.
+   * With `isShort`, a server whose acknowledged writes are durable gets no commit request. If it
+   * also supports `continueLog`, one request verifies its database and writes the log.
    */
   async write(
     log: ReplicationLog,
@@ -118,7 +120,7 @@ export class Checkpoints {
   }
 }
 
-/** Throws if the database of any side has changed. `changed` contains these sides. */
+/** Throws if `changed`, the sides whose database has changed, is not empty. */
 function assertSame(changed: readonly LoggedSide[]): void {
   if (changed.length === 0) return;
   const names = changed.map(({ name }) => name).join(" and ");

@@ -19,17 +19,20 @@ interface ContinueParts {
 interface ContinueOptions {
   /** Creation times of the databases when the job was parked. */
   readonly startTimes: StartTimes;
-  /** Whether the job was parked without a checkpoint, because there was nothing to copy. */
+  /**
+   * Whether the job was parked at the beginning of the feed, without a checkpoint, because there
+   * was nothing to copy.
+   */
   readonly isBeginning: boolean;
-  /** Whether to skip the commit on servers whose acknowledged writes are durable. */
+  /** Whether servers whose acknowledged writes are durable get no commit request. */
   readonly isShort: boolean;
 }
 
 /**
  * Writes `log` to both sides. The history of `log` contains only this run's entry; each side's
  * stored history is appended to it. Throws a ParkedPlaceLostError if the log stored on a side does
- * not end where this run's entry begins, or if a side's database was replaced. If the other side
- * has already been written at this point, the next run finds the common ancestry.
+ * not end where this run's entry begins, or if a side's database was replaced. If only the other
+ * side's log was written, the next run finds the common ancestry of both.
  */
 export async function continueLogs(
   { source, target, ids }: ContinueParts,

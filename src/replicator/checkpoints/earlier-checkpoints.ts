@@ -4,9 +4,9 @@
  *
  * A session can have a million checkpoints, so older ones are thinned out: checkpoint `n` is kept
  * until 2 × 2^z more have followed, where 2^z is the largest power of two that divides `n`. Which
- * checkpoints are kept depends only on their numbers. If two logs are `k` checkpoints apart, they
- * therefore share a checkpoint less than 2k before the end of the older log, or they share the
- * start of the session.
+ * checkpoints are kept depends only on their numbers. If two logs are `k` checkpoints apart, the
+ * latest checkpoint that both contain is therefore less than 2k before the end of the older log,
+ * unless only the start of the session is in both.
  */
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 
@@ -17,8 +17,8 @@ export interface EarlierCheckpoint {
 }
 
 /**
- * Maximum number of earlier checkpoints. A session reaches this number after a million checkpoints,
- * which takes about a year at one checkpoint per thirty seconds.
+ * Maximum number of earlier checkpoints. Because they are thinned out, a session reaches this
+ * number only after a million checkpoints: about a year at one checkpoint per thirty seconds.
  */
 const CHECKPOINTS_MAX = 20;
 /**

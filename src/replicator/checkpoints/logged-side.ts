@@ -1,8 +1,8 @@
 /**
  * One side of a run with its replication log, which is read at the start of the run and replaced by
- * each checkpoint. A Tandem server can continue its log in one request. Between Tandem servers,
- * this reduces the requests of a job of ten documents from 12 to 9.5 on average
- * (`bench/replication/short-jobs.mjs`).
+ * each checkpoint. A Tandem server can verify its database and continue its log in one request.
+ * Between Tandem servers, this reduces the requests of a job of ten documents from 12 to 9.5 on
+ * average (`bench/replication/short-jobs.mjs`).
  */
 import { allTogether, errorCode, type JsonText } from "../../base/index.ts";
 import {
@@ -60,8 +60,8 @@ export class LoggedSide {
 
   /**
    * Returns the request that writes `log` and also verifies the database (decision 297). Returns
-   * undefined if the endpoint does not support such requests, if it might acknowledge writes before
-   * they are durable, or if it has a log that this run does not continue.
+   * undefined if the endpoint does not support such requests or might acknowledge writes before
+   * they are durable, and if this run does not continue the side's log.
    */
   continuation(log: ReplicationLog): Continuation | undefined {
     const [entry, ...earlier] = log.history ?? [];
@@ -71,9 +71,9 @@ export class LoggedSide {
       if (!this.hasLog || !this.#endsAt(entry.start_last_seq)) return undefined;
       return { body: JSON.stringify({ ...log, history: [entry] }), options: {} };
     }
-    // There are two cases. If this side has a log, an earlier write has already verified the
-    // database. Otherwise, the history comes from the local copy of the source's log, and the
-    // source has no log with this history.
+    // If this side has a log, an earlier write has already verified the database. If there is an
+    // earlier history, it comes from the local copy of the source's log, and the source has no log
+    // with it.
     if (this.hasLog || earlier.length > 0) return undefined;
     const madeAt = this.instanceStartTime;
     return madeAt === UNKNOWN_START_TIME
@@ -115,7 +115,7 @@ export class LoggedSide {
     }
     this.#found = undefined;
     // If another run has replaced the log, the stored log does not prove that this run's writes are
-    // in the database, so request a commit even if acknowledged writes are durable.
+    // in the database. Therefore, request a commit even if acknowledged writes are durable.
     const isOther = log.revision !== found.revision || log.body !== found.body;
     return isDurable && isOther ? this.#commit(signal) : isSame;
   }

@@ -3,7 +3,8 @@
  * Independent requests run concurrently, since a server might be distant:
  *
  * 1. database information and log under the current id, for both sides
- * 2. for the target: logs under older ids, or creation of a missing database; security objects
+ * 2. for the target: logs under older ids or, if the database is missing, its creation; also
+ *    `prepareTarget`
  * 3. for the source: logs under older ids, if only the target has a log
  */
 import { allTogether } from "../../base/index.ts";
@@ -60,8 +61,8 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
     },
     (taskSignal) =>
       askTarget(parts, taskSignal).catch(async (error: unknown) => {
-        // Wait for the source first: if both sides fail, the source's error is reported, so that
-        // repeated attempts report the same error.
+        // Wait for the source first: if both sides fail, the source's error is always the one
+        // reported.
         await asking;
         throw error;
       }),
@@ -84,8 +85,8 @@ export function askSide(
 }
 
 /**
- * Like `askSide`, but for a source. If the account may not read the source's log, the source counts
- * as having no log.
+ * Like `askSide`, but for a source. If the account is not allowed to read the source's log, the
+ * source counts as having no log.
  */
 export function askSource(
   source: Endpoint,

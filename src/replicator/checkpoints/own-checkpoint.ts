@@ -1,6 +1,6 @@
 /**
- * Local copy of a source's replication log, for read-only sources. To detect whether the target has
- * changed, a run compares the target's log with this copy instead of a log on the source.
+ * Local copy of the replication log of a read-only source. To detect whether the target has
+ * changed, a run compares the target's log with this copy, because the source contains no log.
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import {

@@ -28,7 +28,8 @@ test.each([
       const startTimes = { source: "1", target: "2", ...(unknown && { [unknown]: "0" }) };
       const parked = { sequence: 0, statistics: {} as never, startTimes };
       const found = await findAtBeginning(parts, parked, new AbortController().signal);
-      // If the creation time of a database is unknown, the database might have been re-created.
+      // If the creation time of a database is unknown, the database might have been re-created, so
+      // the position must not be found.
       expect([unknown, found !== undefined]).toEqual([unknown, isFound && unknown === undefined]);
     }
   },

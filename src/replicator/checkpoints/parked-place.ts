@@ -1,7 +1,7 @@
 /**
  * Position of a parked job. A run is allowed to resume at this position only if both databases are
- * unchanged. Their checkpoints prove this: a re-created database has no checkpoint, and a restored
- * database has an earlier one.
+ * unchanged. Their checkpoints show whether they are: a re-created database has no checkpoint, and
+ * a restored database has an earlier one.
  */
 import { allTogether, OperationalError } from "../../base/index.ts";
 import { EndpointError, type SourceSequence, type StartTimes } from "../endpoints/endpoint.ts";
@@ -30,7 +30,7 @@ export class ParkedPlaceLostError extends OperationalError {
   }
 }
 
-/** Whether a changed database might be the reason for a failure. */
+/** Whether a failure might be due to a database that was re-created or restored. */
 export function isPlaceLost(error: unknown): boolean {
   if (error instanceof ParkedPlaceLostError || isMissing(error)) return true;
   const status = error instanceof EndpointError ? error.answer?.status : undefined;
@@ -42,9 +42,9 @@ type AskedParts = Pick<OpenSidesParts, "source" | "target" | "ownCheckpoint"> & 
 };
 
 /**
- * Returns the parked job's checkpoints. Returns undefined if a side's checkpoint is missing or
- * different, because the database must have changed. `ownCopy` is the local copy of the log of a
- * read-only source.
+ * Returns the parked job's checkpoints. Returns undefined if a side has no checkpoint, or a
+ * different one from when the job was parked, because the database must have changed. `ownCopy` is
+ * the local copy of the log of a read-only source.
  */
 export async function findParked(
   { source, target, ids, ownCheckpoint }: AskedParts,
@@ -70,8 +70,8 @@ export async function findParked(
 }
 
 /**
- * Returns the checkpoints of a job that was parked without a checkpoint; undefined if a database
- * might have changed.
+ * Returns the state from which a job continues that was parked without a checkpoint; undefined if a
+ * database might have changed.
  */
 export async function findAtBeginning(
   { source, target, ids, ownCheckpoint }: AskedParts,

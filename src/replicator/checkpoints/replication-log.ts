@@ -41,7 +41,7 @@ export interface ReplicationLogEntry {
   readonly doc_write_failures: number;
   readonly bulk_get_docs?: number;
   readonly bulk_get_attempts?: number;
-  /** Tandem extension, only for replications that omit revisions on purpose (`Omissions`). */
+  /** Tandem extension, present only if the replication omits revisions on purpose (`Omissions`). */
   readonly docs_left_out?: number;
 }
 
@@ -52,7 +52,10 @@ export interface ReplicationLog {
   readonly earlier_checkpoints?: readonly EarlierCheckpoint[];
   readonly replication_id_version?: number;
   readonly history?: readonly ReplicationLogEntry[];
-  /** The following members are written only for replications by document ids, as in CouchDB. */
+  /**
+   * As in CouchDB, this member and the following ones are written only for replications by document
+   * ids.
+   */
   readonly start_time?: string;
   readonly end_time?: string;
   readonly docs_read?: number;
@@ -166,7 +169,7 @@ function sequenceOf(value: unknown): SourceSequence {
   try {
     return hasJsonNumber(value) ? printJson(value) : value;
   } catch {
-    // The value is nested too deeply to be serialized; `isSequence` rejects it.
+    // The value is nested too deeply to be serialized. Return it as it is; `isSequence` rejects it.
     return value;
   }
 }
@@ -187,8 +190,8 @@ function isSequence(value: unknown): boolean {
  *
  * Two logs of one session can differ because writing one of them failed, or because one database
  * was restored to an earlier state. Their sequences, which are opaque, do not show which log is
- * older. CouchDB uses the sequence in the source's log. If the target's log is older, CouchDB never
- * copies the changes that the target lost.
+ * older. This function uses a position that both logs contain. CouchDB uses the sequence in the
+ * source's log; if the target's log is older, it never copies the changes that the target lost.
  */
 export function commonAncestry(
   source: ReplicationLog | undefined,
@@ -219,8 +222,8 @@ function placeInSession(source: ReplicationLog, target: ReplicationLog): CommonA
   );
   if (common !== undefined) {
     const ending = [source, target].find((log) => isSameSequence(log.source_last_seq, common));
-    // If neither log ends at the common position, drop the source's first history entry, which
-    // belongs to this session and ends after the common position.
+    // If neither log ends at the common position, drop the source's first history entry: it belongs
+    // to this session, and ends after the common position.
     return { sequence: common, history: ending?.history ?? source.history?.slice(1) ?? [] };
   }
   const [[head, ...earlier], [headAtTarget]] = [source.history ?? [], target.history ?? []];
@@ -236,8 +239,8 @@ function placesOf(log: ReplicationLog): readonly SourceSequence[] {
 }
 
 /**
- * Returns the common position of two entries of one session: their end if it is the same, otherwise
- * their common start. `earlier` contains the history before the entries.
+ * Returns the common position of two entries of the same session: their common end, or else their
+ * common start. `earlier` contains the history before these entries.
  */
 function placeOfEntries(
   one: ReplicationLogEntry,
@@ -336,9 +339,9 @@ export function isOfOneRun({ session_id, source_last_seq, history = [] }: Replic
 }
 
 /**
- * Returns the log that replaces `stored`. Returns undefined if `stored` is not a log, or if another
- * run wrote it and it does not end where `next` begins. The history of `next` must contain only the
- * entry of its own run.
+ * Returns the log that replaces `stored`: `next`, with the history of `stored` added. Returns
+ * undefined if `stored` is not a log, or if it is the log of another run and does not end where
+ * `next` begins. The history of `next` must contain only one entry, for its own run.
  */
 export function continuedLog(stored: JsonText, next: ReplicationLog): ReplicationLog | undefined {
   const before = parseReplicationLog(stored);

@@ -49,8 +49,8 @@ export function isReadOnly(error: unknown): boolean {
 }
 
 /**
- * Returns undefined if the account may not read the source's `_local` documents; the node then
- * stores the log of the source. Throws any other error.
+ * Returns undefined if the account is not allowed to read the source's `_local` documents; the
+ * source's log is then stored on this node. Throws any other error.
  */
 export function noneIfReadOnly(error: unknown): undefined {
   if (!isReadOnly(error)) throw error;

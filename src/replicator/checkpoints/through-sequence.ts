@@ -4,7 +4,7 @@
  *
  * Batches finish in any order, and sequences are opaque, so batches are numbered when they leave
  * the queue. The through sequence is that of the last batch before the first unfinished one. A
- * checkpoint may be written only at the through sequence.
+ * checkpoint must not be written at any other sequence.
  */
 import { assert } from "../../base/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";

@@ -49,7 +49,7 @@ const CONCURRENT: ReadonlySet<BulkAction> = new Set(["pause", "resume", "retry",
 const CONCURRENT_MAX = 16;
 /** Limits for the part of a command that is performed before its request is answered with 202. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
-/** Delay after which another node continues a command whose request has not ended. */
+/** Delay after which another node continues a command that its request has not completed. */
 const TAKE_OVER_SEC = 30;
 /** Age at which ended commands are deleted, with their lists. */
 const AGE_MS_MAX = 7 * 24 * 3600 * 1000;
@@ -96,9 +96,9 @@ export class BulkCommands {
   }
 
   /**
-   * Applies an action to the jobs that match the filter. If this exceeds the time limit of a
-   * request, the call returns, and a node continues in the background. `onChanged` receives the ids
-   * of the jobs that were changed before the call returns.
+   * Applies an action to the jobs that match the filter. If this takes longer than a request is
+   * allowed to, the call returns, and a node continues in the background. `onChanged` receives the
+   * ids of the jobs that are changed until then.
    */
   async start(
     action: BulkAction,
@@ -112,8 +112,8 @@ export class BulkCommands {
   }
 
   /**
-   * Replaces the credentials of the jobs `jobIds`, and afterwards those of rules. Continues in the
-   * background like `start`.
+   * Replaces the credentials of the jobs `jobIds`, and then those of the rules in `content`. Like
+   * `start`, it might return early and continue in the background.
    */
   async replaceCredentials(
     jobIds: readonly string[],
@@ -299,7 +299,7 @@ export class BulkCommands {
   }
 
   /**
-   * Changes the rules of a command that has replaced the credentials of all its jobs, and ends the
+   * Replaces the credentials of a command's rules, after those of all its jobs, and ends the
    * command.
    */
   async #changeRules({ id }: BulkCommand): Promise<BulkCommand | undefined> {

@@ -1,6 +1,6 @@
 /**
- * Commands that replace credentials. The new credentials are written to jobs and rules, and are
- * stored, sealed, until the command ends.
+ * Commands that replace credentials. The new credentials are written to jobs and rules. The command
+ * itself stores them, sealed, until it ends.
  */
 import { errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";

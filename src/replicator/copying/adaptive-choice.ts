@@ -37,7 +37,7 @@ export class AdaptiveChoice {
     this.#isGivenUp = false;
   }
 
-  /** Marks the request as not worthwhile for now. */
+  /** Assumes for now that the request is not worthwhile. */
   expectVain(nowMs: number): void {
     this.#vainRatio = 1;
     this.#triedAtMs = nowMs;

@@ -12,7 +12,9 @@ export interface BatchObserver {
   /** Adds the counts to the run's statistics. */
   count(more: Partial<ReplicationStatistics>): void;
   readonly failures: RunFailures;
-  /** Redacts secrets from failure reasons, because a response may repeat a secret. */
+  /**
+   * Removes secrets from failure reasons, because a response might repeat a secret that was sent.
+   */
   readonly secrets: Pick<SecretsInUse, "redact" | "isRepeatedIn">;
 }
 

@@ -71,7 +71,7 @@ function openTarget(isGuilty: (id: string) => boolean) {
 
 test("writes both halves of a failed batch before it skips documents", async () => {
   const { write, outcome, counted } = openTarget((id) => id.startsWith("bad"));
-  // More documents fail than a run may skip before its first success.
+  // Eight documents fail, more than a run is allowed to skip before its first success.
   const guilty = Array.from({ length: 8 }, (_, index) => `bad${index}`);
   await write([...guilty, ...Array.from({ length: 8 }, (_, index) => `good${index}`)]);
   expect(outcome.failures.map(({ id }) => id)).toEqual(guilty);

@@ -72,7 +72,8 @@ export class BulkWriter {
       await splitRefused(unwritten, {
         write: (half) => this.#write(half, signal, { once: true }),
         refuse: (document, error) => this.#writeLast(document, error, signal),
-        // Write both halves before skipping a document: a success shows that the target works.
+        // Before skipping a document, write both halves of the failed batch: a success in one of
+        // them shows that the target works.
         bothHalvesFirst: true,
       });
     }
@@ -112,8 +113,8 @@ export class BulkWriter {
     const { id } = document;
     const isListed = this.#observer.failures.has(id);
     const answer = await this.#parts.attribution.passOver(error, isListed, signal);
-    // The target has just answered the control request, so one more attempt shows whether the
-    // document is responsible. The target might have caused the earlier failures.
+    // The target might have caused the earlier failures, but it has just answered the control
+    // request. If one more attempt fails, the document is responsible.
     const isGuilty = isListed || (await this.#write([document], signal)).length > 0;
     if (!isGuilty) return;
     this.#outcome.failed("write", [{ id, revision: namedRevision(document.text), ...answer }]);
@@ -122,8 +123,8 @@ export class BulkWriter {
 }
 
 /**
- * Returns the document to be written again if its row reports a problem of the server; undefined if
- * the row is a rejection.
+ * Returns the document to be written again if the row for it reports a server error; undefined if
+ * the row rejects the document.
  */
 function unwrittenOf(
   { id, revision, status, error, reason }: WriteFailure,

@@ -3,8 +3,9 @@
  * pages, and the other side is asked which of these leaves it lacks (`_revs_diff`). Memory is
  * limited to a page of changes, regardless of the databases' size.
  *
- * If neither side lacks a leaf of the other side, both have the same leaves. Otherwise, a leaf of
- * side A would have a descendant on side B, and B would thus have a leaf that A lacks.
+ * If neither side lacks a leaf of the other side, both have the same leaves: if a leaf of side A
+ * were not a leaf on side B, it would have a descendant there, and B would have a leaf that A
+ * lacks.
  *
  * A document that changes during the comparison can be reported as a difference.
  */
@@ -126,7 +127,7 @@ async function lackingRevisions(
   return [...lacking].map(([id, { missing }]) => ({ id, revisions: missing }));
 }
 
-/** Returns the revisions of `documents` that are not listed in `lacking`, as read requests. */
+/** Returns read requests for those revisions of `documents` that `lacking` does not list. */
 function without(
   documents: readonly RevisionsOfDocument[],
   lacking: readonly RevisionsOfDocument[],
@@ -135,7 +136,7 @@ function without(
   return documents.flatMap(({ id, revisions }) =>
     revisions
       .filter((revision) => absent.get(id)?.has(revision) !== true)
-      // Listing a revision as its own ancestor makes the source omit its attachments.
+      // With the revision itself as a known ancestor, the source omits the attachments.
       .map((revision) => ({ id, revision, ancestors: [revision] })),
   );
 }
@@ -202,7 +203,7 @@ class AttachmentComparison {
     return here.size;
   }
 
-  /** Compares the decoded contents of an attachment on both sides. */
+  /** Whether the decoded contents of an attachment are equal on source and target. */
   async #hasSameBytes(
     request: RevisionRequest,
     name: string,

@@ -42,20 +42,25 @@ import { IsolatedCopyStage } from "./isolated-copy-stage.ts";
 import { isChangeOmitted, isOmitted, wireOf } from "./omitted.ts";
 
 /**
- * Initial and maximum number of revisions per bulk read. The initial number is lower because
- * document sizes are still unknown.
+ * Initial maximum number of revisions per bulk read. It is low because document sizes are still
+ * unknown.
  */
 const BULK_ROWS_FIRST = 100;
+/** Maximum number of revisions per bulk read, however short the documents are. */
 const BULK_ROWS_MAX = 500;
 /**
  * Factor by which the estimated document length is multiplied after each page. If the mean length
  * on a page is larger than the result, the mean becomes the estimate.
  */
 const LENGTH_DECAY = 0.9;
-/** Maximum size of the attachments inlined for one document, and for one bulk read. */
+/** Maximum total size of the attachments inlined for one document. */
 const SMALL_BYTES_MAX = 128 * 1024;
+/** Maximum total size of the attachments inlined in one bulk read. */
 const SMALL_PAGE_BYTES = 1024 * 1024;
-/** CouchDB 3.5's thresholds for abandoning `_revs_diff` and bulk reads that are often useless. */
+/**
+ * CouchDB 3.5's thresholds beyond which `_revs_diff` requests, or bulk reads, are useless too often
+ * and are no longer sent.
+ */
 const REVISIONS_DIFFERENCE_LIMITS = { decay: 0.4, vainRatioMax: 0.95 };
 const BULK_GET_LIMITS = { decay: 0.25, vainRatioMax: 0.5 };
 /**
@@ -131,9 +136,9 @@ export class BatchCopier {
   }
 
   /**
-   * Copies missing revisions of `changes`, within the copiers' limits. If the job skips failures,
-   * every revision is on the target or on the list of failures when the promise resolves. With the
-   * policy `hold`, failures are retried indefinitely; with `crash`, the first failure is thrown.
+   * Copies missing revisions of `changes`, within the copiers' limits. With the failure policy
+   * `skip`, every revision is on the target or on the list of failures when the promise resolves.
+   * With `hold`, failures are retried indefinitely; with `crash`, the first failure is thrown.
    */
   async copy(changes: readonly RevisionsOfDocument[], signal: AbortSignal): Promise<void> {
     const failures = await inSpan(
@@ -380,8 +385,8 @@ export class BatchCopier {
       if (possibleAncestors.length === 0) unknownCount += lacking.length;
       for (const revision of lacking) requests.push({ id, revision, ancestors: possibleAncestors });
     }
-    // A response that names possible ancestors was useful, because attachments of these ancestors
-    // need not be transferred.
+    // The response is also useful for a missing revision with possible ancestors, because
+    // attachments of these ancestors need not be transferred.
     this.#revisionsDifference.record(askedCount, askedCount - unknownCount, clock.monotonicMs());
     return requests;
   }
@@ -482,7 +487,7 @@ export class BatchCopier {
 
   /**
    * Passes the documents in the response to a bulk read to the writer. Returns the requests for all
-   * other documents: those that have only small attachments, and the rest.
+   * other documents: `small` for those with only small attachments, `alone` for the rest.
    */
   async #passOn(
     page: readonly RevisionRequest[],
@@ -498,7 +503,8 @@ export class BatchCopier {
     for (let index = 0; index < results.length; index++) {
       const result = results[index] as BulkReadResult;
       if (result.kind === "separately") {
-        // An omitted document is recognized by its outline, without fetching its attachments.
+        // The outline is enough to recognize an omitted document, so its attachments are not
+        // fetched.
         const isLeftOut = result.outlines?.every((outline) => isOmitted(omissions, outline));
         const request = page[index] as RevisionRequest;
         const byteCount = smallBytes(request, result.outlines);
@@ -557,9 +563,9 @@ const SMALL_SIZES: BatchSizes<SmallRequest> = {
 };
 
 /**
- * Returns the total size of a document's attachments, or undefined if they cannot be inlined. The
- * reasons are that they are too large, the target might already have some of them, or one is
- * compressed and would not be inlined in its stored form.
+ * Returns the total size of a document's attachments. Returns undefined if they cannot be inlined:
+ * some are too large, the target might already have some, or one is compressed and would not be
+ * inlined in its stored form.
  */
 function smallBytes(
   { ancestors }: RevisionRequest,

@@ -4,16 +4,17 @@
  *
  * The document is responsible if the server then succeeds at the control request: a similar request
  * for an unrelated document. Some failures, such as those of validation functions, do not affect
- * control requests. An allowance therefore limits skipped documents: each skipped document reduces
- * it by one, and each success increases it by one. When the allowance is used up, the server is
- * held responsible, and the run ends as if the server were unreachable.
+ * control requests, so that every document might be skipped. An allowance therefore limits skipped
+ * documents: each skipped document reduces it by one, and each success increases it by one. When
+ * the allowance is used up, the server is held responsible, and the run ends as if the server were
+ * unreachable.
  */
 import { errorCode, OperationalError } from "../../base/index.ts";
 import { type Endpoint, EndpointError, type WriteFailure } from "../endpoints/endpoint.ts";
 import { suspicionOf } from "../endpoints/suspicion.ts";
 import { describeFailure } from "../failures/failure.ts";
 
-/** Number of documents that may be skipped before the first success of a run. */
+/** Number of documents that a run is allowed to skip before its first success. */
 const ALLOWANCE_FIRST = 5;
 /**
  * Maximum number of documents skipped consecutively. Neighbouring documents are often damaged or
@@ -36,8 +37,8 @@ export class FailureAttribution {
   }
 
   /**
-   * Attributes failures of reads. A source that cannot read any document might report all documents
-   * as missing, so the control request is combined with a request for database information.
+   * Attributes failures of reads. The control request also asks for the database information,
+   * because a source that cannot read any document might report all documents as missing.
    */
   static ofSource(source: Endpoint): FailureAttribution {
     const nothing = { id: CONTROL_ID, revision: `1-${"0".repeat(32)}`, ancestors: [] };

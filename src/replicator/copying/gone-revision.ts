@@ -58,8 +58,8 @@ async function announcedLeaves(
 }
 
 /**
- * Whether the source delivers `leaf` or a descendant of `leaf`, and `revision` is not an ancestor
- * of the delivered revision.
+ * Whether the source delivers `leaf`, or a descendant of it, and the history of the delivered
+ * revision does not contain `revision`.
  */
 async function isOfAnotherBranch(
   source: Endpoint,
@@ -69,7 +69,7 @@ async function isOfAnotherBranch(
 ): Promise<boolean> {
   if (generationOf(leaf) <= generationOf(revision)) return true;
   let isOther = true;
-  // Listing a revision as its own ancestor makes the source omit its attachments.
+  // With the revision itself as a known ancestor, the source omits the attachments.
   const isThere = await source.reader.readRevision(
     { id, revision: leaf, ancestors: [leaf] },
     async (document) => {

@@ -30,7 +30,8 @@ export class Governor {
   readonly batches: Semaphore;
   readonly copierTurns: CopyTurns;
   /**
-   * Limits for retries. Only the bytes held are limited, so that retries do not wait for copiers.
+   * Limits for retries. They limit only the bytes held, not the number of requests, so that retries
+   * do not wait for copiers.
    */
   readonly retryTurns: CopyTurns;
 

@@ -11,7 +11,7 @@ const NONE = {} as BulkWriter & BatchOutcome;
 
 /**
  * Creates a stage between nearby servers. Documents have `textLength` characters, and are in
- * progress until `finish`.
+ * progress until `finish` is called.
  */
 function openStage(textLength: number) {
   const underWay: (() => void)[] = [];

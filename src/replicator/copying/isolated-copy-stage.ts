@@ -1,7 +1,8 @@
 /**
  * Copies documents individually and concurrently, across all batches of a job. For nearby servers,
  * the maximum number of concurrent copies is `http_connections`. For distant servers, it is higher,
- * so that a distant server processes as many documents at a time as a nearby one (`stage-pace.ts`).
+ * because some of these copies are in transit: a distant server then processes as many documents at
+ * a time as a nearby one (`stage-pace.ts`).
  *
  * Each copy in progress holds the text of its document, and attachment data in the buffers of two
  * connections. The total is bounded.

@@ -39,8 +39,8 @@ const DOCUMENT_PAUSE_MS_FIRST = 1000;
  */
 const DOCUMENT_PAUSE_MS_MAX = 16_000;
 /**
- * Maximum number of additional attempts after error responses. Retries of single requests are not
- * included.
+ * Maximum number of times that a copy is repeated after error responses. Retries of single requests
+ * are not included.
  */
 const ANSWERED_REPEATS_MAX = 2;
 
@@ -134,8 +134,8 @@ export class IsolatedCopy {
       const all = { ...journey, request: { ...request, ancestors: [] } };
       attempt = await this.#tryIsolated(all, signal);
     }
-    // Documents for bulk writing are added after the attempts, because another document might make
-    // the bulk write fail.
+    // Documents for bulk writing are added after the attempts: if the bulk write fails, another
+    // document might be the cause.
     for (const document of attempt.plain) await writer.add(document, signal);
     this.#observer.count({ docsRead: attempt.plain.length });
   }
@@ -156,10 +156,7 @@ export class IsolatedCopy {
     };
   }
 
-  /**
-   * Waits for the next attempt, or skips the document. Returns true if no further attempt is
-   * needed.
-   */
+  /** Waits before the next attempt and returns false, or skips the document and returns true. */
   async #afterFailure(
     journey: Journey,
     { side, error }: Attempt & { readonly kind: "failed" },
@@ -194,8 +191,8 @@ export class IsolatedCopy {
     signal: AbortSignal,
   ): Promise<void> {
     const { sourceAttribution, targetAttribution } = this.#parts;
-    // At the last attempt, `#writeIsolated` already sends the control request after an error
-    // response of the target. If it throws this response, the target is responsible, not the
+    // On the last attempt, `#writeIsolated` has already sent the control request after the target's
+    // error response. If this response is still thrown, the target is responsible, not the
     // document.
     if (isAnswered && side === "target") throw error;
     const attribution = side === "target" ? targetAttribution : sourceAttribution;
@@ -204,8 +201,8 @@ export class IsolatedCopy {
   }
 
   /**
-   * Waits for another attempt, or skips a document that is missing for the second time. Returns
-   * true if no further attempt is needed.
+   * After a document was missing once, waits before the next attempt and returns false. If it was
+   * missing again, skips the document and returns true.
    */
   async #afterMissing(
     journey: Journey,
@@ -226,8 +223,8 @@ export class IsolatedCopy {
     }
     // Throws if the database was deleted. In this case, every document is missing.
     await sourceAttribution.examine(undefined, signal);
-    // If a retry records no failure, the document is removed from the list. Therefore record a
-    // failure, unless the document no longer exists on the source.
+    // A retry that records no failure removes the document from the list. Therefore, record a
+    // failure unless the document no longer exists on the source.
     const isOver = batch.isRetry && (await isGone(source, request, signal));
     if (!isOver) this.#fail("read", request, MISSING, batch);
     return true;
@@ -339,7 +336,7 @@ export class IsolatedCopy {
   }
 }
 
-/** Whether the document is skipped if this attempt ends with an error response. */
+/** Whether this attempt is the last: if it ends with an error response, the document is skipped. */
 function isLast({ answeredCount, answeredMax }: Journey): boolean {
   return answeredCount >= answeredMax;
 }
@@ -352,10 +349,10 @@ function isPlain({ id, outline, hasStubs }: StreamedDocument): boolean {
 }
 
 /**
- * Whether any stub has an unknown position (`revpos`), so that the target might mistake it for
- * another attachment. CouchDB assigns position 0 to attachments of unknown origin. A CouchDB target
- * replaces a stub by the ancestor's attachment of the same name and position, even if the digest
- * differs.
+ * Whether any stub has an unknown position (`revpos`). The target might then mistake the stub for
+ * another attachment: CouchDB assigns position 0 to attachments of unknown origin, and a CouchDB
+ * target replaces a stub by the ancestor's attachment of the same name and position, even if the
+ * digest differs.
  */
 function hasDoubtfulStub(document: StreamedDocument): boolean {
   if (!document.hasStubs) return false;

@@ -7,13 +7,13 @@
  * of which 300 ms are transit, the server processes it for 1/31 of its time.
  *
  * Requests queued at an overloaded server count as being processed. The number of batches therefore
- * decreases whenever a server becomes slower or asks for a pause, and the queue never exceeds that
- * of a nearby server (the idea of TCP Vegas).
+ * decreases whenever a server becomes slower or asks for a pause. The queue at a distant server
+ * never becomes longer than at a nearby one (the idea of TCP Vegas).
  */
 
 import { FAR_MS_MIN } from "../endpoints/endpoint.ts";
 
-/** Fraction of a round trip over which the requests of that round trip are spread. */
+/** Fraction of a round trip over which the requests sent during the round trip are spread. */
 const SPREAD = 0.5;
 
 export interface StagePaceLimits {
@@ -53,15 +53,15 @@ export class StagePace {
     const wayMs = roundTripMs === undefined || roundTripMs < FAR_MS_MIN ? 0 : roundTripMs;
     this.#isFar = wayMs > 0;
     const isFirst = this.#elapsedMs === 0;
-    // Moving average over about as many responses as requests are in progress. In a burst, the
-    // first request is not queued and the last request waits longest, so the average has to cover
-    // all requests of the burst.
+    // Moving average over about `#count` responses. In a burst, the first request is not queued and
+    // the last request waits longest, so the average has to cover all requests of the burst.
     const weight = isFirst ? 1 : 1 / this.#count;
     this.#elapsedMs += weight * (elapsedMs - this.#elapsedMs);
     this.#workMs += weight * (Math.max(0, elapsedMs - wayMs) - this.#workMs);
     const { nearCount, countMax } = this.#limits;
     const goal = (nearCount * this.#elapsedMs) / Math.max(this.#workMs, Number.MIN_VALUE);
-    // Adding one batch per response at most doubles the number of batches within one round trip.
+    // Each response adds at most one batch, so the number of batches at most doubles within one
+    // round trip.
     const grown = Math.min(goal, this.#count + 1);
     this.#count = Math.max(nearCount, Math.min(grown, countMax));
   }

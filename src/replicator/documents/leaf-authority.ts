@@ -25,10 +25,10 @@ export const UNRECORDED: ReplicationFailure = {
 };
 
 /**
- * Returns the authority for a new leaf: usually that of the writer. A server admin may write a
+ * Returns the authority for a new leaf: usually that of the writer. A server admin can write a
  * document that belongs to another user. The document then keeps that user's authority, as stored
- * with the replaced revision or the job; if neither has one, the user's rights are looked up in the
- * local directory.
+ * with the replaced revision or with the job. If it is stored with neither, the user's rights are
+ * looked up in the local directory.
  */
 export async function authorityOfEdit(
   tx: ReadTransaction,
@@ -59,8 +59,8 @@ async function parentAuthority(
 }
 
 /**
- * Returns the authority of a winning revision stored without its author: that of the existing job
- * if it has the same owner, otherwise an authority without rights.
+ * Returns the authority for a winning revision whose author was not stored: that of the existing
+ * job if document and job have the same owner, otherwise an authority without rights.
  */
 export function unrecordedAuthority({ owner }: Members, job: Job | undefined): Authority {
   const userName = typeof owner === "string" ? owner : null;

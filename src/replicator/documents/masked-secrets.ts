@@ -1,7 +1,7 @@
 /**
  * Status pages show secrets as `*****`. When such a mask is written back, the stored secret
- * replaces it, provided that it is sent to the same place as before. Otherwise a user who never saw
- * the secret could send it to another server.
+ * replaces the mask, provided that the secret is sent to the same place as before. Without this
+ * condition, a user who never saw the secret could send it to another server.
  *
  * An endpoint with a masked secret must keep its server, proxies and TLS settings; an `auth` with a
  * masked secret must keep all its members.
@@ -35,7 +35,9 @@ type Side = (typeof SIDES)[number];
 
 export type Unmasked =
   | { readonly kind: "whole"; readonly body: Utf8Text }
-  /** The mask has no stored secret, or its secret would be sent to another place. */
+  /**
+   * No secret is stored for the mask, or the secret would be sent to a different place than before.
+   */
   | { readonly kind: "refused"; readonly reason: string };
 
 /** Thrown for a mask that cannot be replaced; `field` is its location. */

@@ -1,9 +1,9 @@
 /**
  * Access control of documents in `_replicator` databases (`couch_replicator_docs`).
  *
- * A job accesses local databases with the permissions of its document's owner. Therefore only a
- * server admin may write a document if it belongs to another user before or after the write.
- * CouchDB checks only the new body, and does not check replicated edits.
+ * A job accesses local databases with the permissions of its document's owner. Therefore, only a
+ * server admin is allowed to write a document that belongs to another user before or after the
+ * write. CouchDB checks only the new body, and does not check replicated edits.
  */
 import { type JsonText, joinObject, jsonKind, splitObject, Utf8Text } from "../../base/index.ts";
 import {
@@ -16,7 +16,7 @@ import {
 import type { ReadTransaction } from "../../kv/index.ts";
 import { stripCredentials } from "../../protocol/index.ts";
 
-/** Members other than the endpoints that can contain a password. */
+/** Members that can contain a password, besides the endpoints. */
 const PROXIES = new Set(["proxy", "source_proxy", "target_proxy"]);
 const SECRETS = new Set(["password"]);
 /**
@@ -62,8 +62,9 @@ export async function ownershipRefusal(
 }
 
 /**
- * Maximum number of conflicting revisions, each possibly megabytes long. Further replicated edits
- * are rejected; only admins can write a document that exceeds the limit.
+ * Maximum number of conflicting revisions, each of which can be megabytes long. Replicated edits
+ * that would exceed it are rejected. If a document exceeds it nevertheless, only admins can write
+ * the document.
  */
 export const LEAVES_MAX = 50;
 
@@ -162,8 +163,8 @@ function shownEndpoint(value: JsonText): JsonText {
 }
 
 /**
- * Removes credentials from a member that should be a URL, even if it is not one. Values other than
- * strings are hidden.
+ * Removes credentials from the value of a member that should be a URL, even from a string that is
+ * no URL. Any other value is replaced by null.
  */
 function withoutUser(value: JsonText): JsonText {
   if (jsonKind(value) !== "string") return "null";

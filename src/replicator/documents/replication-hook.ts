@@ -116,8 +116,8 @@ export class ReplicationHook implements DatabaseHook {
   }
 
   /**
-   * Rejects an edit that the writer may not make, and a document whose job could never run. Sets
-   * the owner of an accepted document.
+   * Rejects an edit that the writer is not allowed to make, and a document whose job could never
+   * run. Sets the owner of an accepted document.
    */
   async beforeWrite(
     tx: Transaction,
@@ -181,7 +181,7 @@ export class ReplicationHook implements DatabaseHook {
     const existing = await this.#job(tx, database, document.id);
     const authority = document.authority ?? unrecordedAuthority(members, existing);
     const { pausing } = context;
-    // A document with a final state requests no run. If its job exists, nothing changes. Otherwise
+    // A document with a final state requests no run. If its job exists, nothing changes. If not,
     // the document was imported, and its state is the outcome of a run on another server.
     const isOwnJob = existing !== undefined && isSameAuthority(decodeJob(existing), authority);
     const isKept = stored !== undefined && isOwnJob && pausing === undefined;

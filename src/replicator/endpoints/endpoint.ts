@@ -24,8 +24,8 @@ import type { Selection } from "../request/replication.ts";
 export type SourceSequence = unknown;
 
 /**
- * Parses a sequence. If parsing would change its numbers, returns the JSON text itself, which
- * `sequenceText` formats like the parsed value.
+ * Parses a sequence. If parsing would change its numbers, returns the JSON text itself.
+ * `sequenceText` formats both alike.
  */
 export function parseSequence(text: JsonText): SourceSequence {
   return keepsForm(text) ? JSON.parse(text) : text;
@@ -42,7 +42,7 @@ interface EscapedSequence {
 /** Converts a sequence to a form that every database can store. */
 export function storableSequence(sequence: SourceSequence): SourceSequence {
   if (typeof sequence === "string" && isWellFormed(sequence)) return sequence;
-  // JSON.stringify writes unpaired surrogates, and no other characters, as `\ud…`.
+  // In the output of JSON.stringify, only unpaired surrogates are written as `\ud…`.
   const json = JSON.stringify(sequence);
   return json?.includes("\\ud") ? ({ json } satisfies EscapedSequence) : sequence;
 }
@@ -118,7 +118,7 @@ export interface ChangedDocument {
   readonly sizeBytes: number;
 }
 
-/** A sequence without a change. The feed has delivered all changes up to this sequence. */
+/** A position of the feed without a change. All changes up to `sequence` have been delivered. */
 export interface FeedPosition {
   readonly id?: undefined;
   readonly sequence: SourceSequence;
@@ -207,8 +207,8 @@ export interface ReadRevisionsOptions {
 
 /**
  * Result of a bulk read for one requested revision. `separately`: the document must be requested
- * individually, because reading it failed or the bytes of its attachments are missing. `outlines`
- * contains the document without these bytes, if the source sent it.
+ * individually, because reading it failed or the bytes of its attachments are missing. `outlines`:
+ * the document without the attachment bytes, if the source sent it in that form.
  */
 export type BulkReadResult =
   | { readonly kind: "documents"; readonly documents: readonly PlainDocument[] }
@@ -246,8 +246,8 @@ export interface WriteFailure {
   readonly id: string;
   readonly revision: string;
   /**
-   * HTTP status of the response. If the response had none, the status that CouchDB uses for this
-   * error, or undefined if CouchDB has no such error.
+   * HTTP status of the response. If the response contains none, the status that CouchDB uses for
+   * this error; undefined if CouchDB has no such error.
    */
   readonly status: number | undefined;
   readonly error: string;
@@ -280,8 +280,9 @@ export interface EndpointReader {
     options?: ReadRevisionsOptions,
   ): Promise<readonly BulkReadResult[] | undefined>;
   /**
-   * Reads one revision or, if it is not a leaf, the leaves that descend from it. Passes each of
-   * these documents, with its attachments, to `consume`. Returns false if the revision is missing.
+   * Reads one revision or, if it is not a leaf, the leaves that descend from it. Passes each
+   * document that it reads, with its attachments, to `consume`. Returns false if the revision is
+   * missing.
    */
   readRevision(
     request: RevisionRequest,
@@ -335,8 +336,8 @@ export interface Endpoint {
   readonly writer: EndpointWriter;
 
   /**
-   * Creates the database. Returns false if the database already exists or could not be created. In
-   * the latter case, the next `info` throws the reason.
+   * Creates the database. Returns false if the database already exists or could not be created. If
+   * it could not be created, the next `info` throws the reason.
    */
   create(parameters: Readonly<Record<string, string>>, signal: AbortSignal): Promise<boolean>;
   info(signal: AbortSignal): Promise<EndpointInfo>;
@@ -363,12 +364,14 @@ export interface Endpoint {
   security(signal: AbortSignal): Promise<JsonText>;
   setSecurity(text: JsonText, signal: AbortSignal): Promise<void>;
 
-  /** Returns a `_local` document. Rejects with `read_only` if the account may not read it. */
+  /**
+   * Returns a `_local` document. Rejects with `read_only` if the account is not allowed to read it.
+   */
   readLocal(id: string, signal: AbortSignal): Promise<CheckpointDocument | undefined>;
   /**
    * Writes a `_local` document that replaces revision `parent`. Returns the new revision, or
-   * undefined on a conflict. A local database also rejects the write if its creation time is not
-   * `instanceStartTime`; servers cannot check the creation time.
+   * undefined on a conflict. For a database of this node, also rejects the write if the database's
+   * creation time is not `instanceStartTime`; servers cannot check this.
    */
   writeLocal(
     id: string,

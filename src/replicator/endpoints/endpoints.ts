@@ -61,8 +61,8 @@ export interface SecretDestination {
 
 /**
  * Resolves a secret reference (`references.ts`). `missing`: the reference cannot be resolved, or
- * its secret must not be sent to the destination. The `reason` reveals no secret. A secret that is
- * bound to servers is resolved only for a destination.
+ * its secret must not be sent to the destination. The `reason` reveals no secret. Without a
+ * `destination`, a secret that is bound to servers is not resolved.
  */
 export type SecretLookup = (
   reference: string,
@@ -166,7 +166,7 @@ export class Endpoints {
 
   /**
    * Returns the `fetch` for an address. If the address refers to files or secrets of this machine,
-   * this `fetch` rejects requests once the author of the job may no longer use them.
+   * this `fetch` rejects requests once the author of the job is no longer allowed to use them.
    */
   #permitted(address: HttpAddress, owner: Authority): Fetch {
     if (!namesMachine(address)) return this.#fetch;
@@ -207,8 +207,8 @@ export class Endpoints {
       client: parts.config.client,
       retry: {
         retryCountMax: options.retriesPerRequest,
-        // Retries end before `health_threshold_sec`: otherwise a job that only repeats failing
-        // requests would count as healthy.
+        // Retries end after half of `health_threshold_sec`: otherwise, a job that only repeats
+        // failing requests would count as healthy.
         failingMsMax: parts.config.healthThresholdSec * 500,
         ...(onRetry === undefined ? {} : { onRetry }),
         onPause: (pauseMs) => {

@@ -18,7 +18,10 @@ export interface HostMeasure {
   readonly limiterMs: number;
 }
 
-/** Returns the measurements for servers with rate limits, and for those with the most requests. */
+/**
+ * Returns the measurements for the servers with rate limits, and for the servers with the most
+ * requests.
+ */
 export function hostMeasures(latencies: Latencies, rateLimits: RateLimits): readonly HostMeasure[] {
   const limiters = new Map<string, number>();
   for (const { endpointUrl, intervalMs } of rateLimits.list()) {

@@ -1,4 +1,7 @@
-/** Extracts the revision from a document's text, ignoring the rest. `text` must be valid JSON. */
+/**
+ * Extracts the revision from a document's JSON text without parsing the rest. The text must be
+ * valid.
+ */
 import type { JsonText } from "../../base/index.ts";
 
 /** Returns the member `_rev` of a document, or "" if it has no such member. */

@@ -19,7 +19,7 @@ function unreachable(sentence: string): NetworkError {
 
 /**
  * Describes a connection that ended before the response. The cause is either an outage or the data
- * sent.
+ * that was sent.
  */
 function lost(sentence: string): NetworkError {
   return { wasConnected: true, isOutage: true, sentence };
@@ -27,7 +27,7 @@ function lost(sentence: string): NetworkError {
 
 /**
  * Describes a connection that failed at a proxy or in the TLS handshake. The cause is neither an
- * outage nor a document.
+ * outage nor the data sent.
  */
 function rejected(sentence: string): NetworkError {
   return { wasConnected: false, isOutage: false, sentence };

@@ -40,12 +40,12 @@ export function refusalStatus(error: string): number | undefined {
 }
 
 /**
- * Whether the requested document might be the reason for a response with this status, so that a
- * request for another document could get a different response.
+ * Whether a response with this status might be due to the requested document, so that a request for
+ * another document could get a different response.
  */
 export function mayConcernDocument(status: number): boolean {
-  // Success statuses are included: an error with such a status means an unexpected response, for
-  // example because a proxy has rewritten the path.
+  // Success statuses are included, because unexpected responses can have them, for example if a
+  // proxy has rewritten the path.
   const isAnswered = status >= 200 && (status < 300 || status >= 400);
   return isAnswered && !NOT_ABOUT_DOCUMENTS.has(status);
 }

@@ -48,8 +48,8 @@ export function mayConcernOne(error: unknown): boolean {
 const QUESTION_REFUSED: ReadonlySet<number> = new Set([400, 413]);
 
 /**
- * Whether the failure of a `_revs_diff` request for many documents might be due to one of them.
- * Unlike other requests (`mayConcernOne`), a `_revs_diff` request can be rejected as a whole.
+ * Whether the failure of a `_revs_diff` request for many documents might be due to one of them. In
+ * contrast to the requests in `mayConcernOne`, a server might reject such a request as a whole.
  */
 export function mayConcernOneAsked(error: unknown): boolean {
   const suspicion = suspicionOf(error);

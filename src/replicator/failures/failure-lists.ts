@@ -1,6 +1,6 @@
 /**
- * Stores the lists of failures. A list contains the revisions that the checkpoint of a replication
- * has skipped, because they did not arrive.
+ * Stores the lists of failures. A list contains the revisions that did not arrive although the
+ * checkpoint of the replication is past them.
  *
  * Like a checkpoint, a list belongs to the base id of a replication. If a job is re-created, it
  * resumes at the checkpoint, so it needs the list of skipped revisions.
@@ -40,10 +40,11 @@ import {
  */
 export const FAILURES_MAX = 100_000;
 /**
- * Maximum number and total length of the ids in a retry request, which is stored as a single value.
- * A request with more ids retries all documents on the list.
+ * Maximum number of ids in a retry request. A request with more ids retries all documents on the
+ * list.
  */
 export const RETRY_IDS_MAX = 100;
+/** Maximum total length of the ids in a retry request, which is stored as a single value. */
 const RETRY_IDS_LENGTH_MAX = 50_000;
 /** Maximum length of a stored reason: enough for a sentence, but not for a document. */
 const REASON_LENGTH_MAX = 500;
@@ -173,7 +174,7 @@ export class FailureLists {
     if (isEmpty !== wasEmpty) await this.#index.leftBehind(tx, baseId, !isEmpty);
   }
 
-  /** Whether the list is complete: it contains every failure that the checkpoint has skipped. */
+  /** Whether the list is complete: it contains every failure before the checkpoint. */
   async isKept(tx: ReadTransaction, baseId: string): Promise<boolean> {
     return (await tx.get(this.#keys.failuresKept.key({ baseId }))) !== undefined;
   }

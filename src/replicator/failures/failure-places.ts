@@ -21,7 +21,10 @@ export class FailurePlaces {
     return watched(endpoint, (error, phase) => this.#note(error, { phase, side, host }));
   }
 
-  /** Records a failure to read the source's filter, for example because the filter is missing. */
+  /**
+   * Records the place of a failure to read the source's filter, for example because the filter is
+   * missing.
+   */
   async ofFilter<T>(reading: Promise<T>): Promise<T> {
     try {
       return await reading;
@@ -64,8 +67,8 @@ export class FailurePlaces {
   }
 
   /**
-   * Records the place, unless a place is already recorded for the error. The innermost call is
-   * recorded first: for example, errors of the target pass through the source's streams.
+   * Records the place of an error, unless it has one: the innermost call determines the place. For
+   * example, an error of the target can pass through the source's streams.
    */
   #note(error: unknown, place: FailurePlace): void {
     if (error instanceof Error && !this.#places.has(error)) this.#places.set(error, place);
@@ -80,7 +83,7 @@ type Method = {
     : never;
 }[keyof Calls];
 
-/** Phase of the run by the method that is called on an endpoint, its reader or its writer. */
+/** Phase of the run, for each method of an endpoint, its reader and its writer. */
 const PHASES: Readonly<Record<Method, FailurePhase>> = {
   create: "open",
   info: "open",

@@ -49,8 +49,9 @@ export function statusOfFailure(error: string): number {
   return STATUSES[error] ?? 500;
 }
 
-/** Maximum lengths of strings stored with a job: enough for a sentence, but not for a document. */
+/** Maximum length of an error name stored with a job. */
 const ERROR_LENGTH_MAX = 200;
+/** Maximum length of a reason stored with a job: enough for a sentence, but not for a document. */
 const REASON_LENGTH_MAX = 2_000;
 /** Formats text that contains no secrets. */
 const WORDS = new ServerWords(new SecretsInUse());

@@ -86,11 +86,11 @@ export class JobFailures {
   }
 
   /**
-   * Requests a retry of listed failures, and waits for its end. The node that runs the job performs
-   * the retry; if the job is not running, the next node with a free slot does. An ended job runs
-   * again only for the retry. A paused job retries when it is resumed, and the call does not wait
-   * for this. `ids` selects documents, and must fit into a request (`fitsRetryRequest`); undefined
-   * stands for the whole list.
+   * Requests a retry of listed failures, and waits until the retry has ended. The node that runs
+   * the job performs the retry; if the job is not running, the next node with a free slot does. A
+   * job that has ended runs again, only for the retry. A paused job retries when it is resumed, and
+   * the call does not wait for this. `ids` selects documents, and must fit into a request
+   * (`fitsRetryRequest`); undefined selects the whole list.
    */
   async retry(
     entry: JobEntry,
@@ -137,7 +137,10 @@ export class JobFailures {
     return lists.flat().length;
   }
 
-  /** Stores a retry request, and schedules the job unless it is paused. Returns whether it is. */
+  /**
+   * Stores a retry request, and schedules the job unless it is paused. Returns whether the job is
+   * paused.
+   */
   #ask(
     jobId: string,
     baseIds: readonly string[],
@@ -166,8 +169,8 @@ export class JobFailures {
     const name = { type, id: jobId };
     for (const baseId of baseIds) {
       await failureLists.askRetry(tx, baseId, { request, ids });
-      // The list belongs to a replication, so notify all jobs for this replication. The request is
-      // processed by the job that is running.
+      // A list of failures belongs to a replication, so notify all jobs for this replication. The
+      // job that is running processes the retry request.
       for (const id of await ownership.jobsOfBase(tx, baseId)) {
         await jobs.callHolder(tx, { type, id });
       }
@@ -182,8 +185,8 @@ export class JobFailures {
   }
 
   /**
-   * Resolves when no retry request is stored. A later request contains the documents of an
-   * earlier one that it replaces, so the end of the later one is awaited.
+   * Resolves when no retry request is stored. If a later request replaces the current one, it
+   * contains the same documents, so its end is awaited as well.
    */
   async #retried(baseId: string, signal: AbortSignal): Promise<void> {
     const { kv, failureLists } = this.#parts;

@@ -41,13 +41,15 @@ export const SCHEDULED_RETRY: RetryRequest = { request: "scheduled" };
 
 export interface RunFailures {
   /**
-   * Time of the last attempt for the revision that has waited longest for a retry; undefined if the
-   * list is empty.
+   * Time of the last attempt at the revision that has waited longest since its last attempt;
+   * undefined if the list is empty.
    */
   readonly waitsSinceMs: number | undefined;
   /** Whether the list is complete. If not, the run must read earlier changes again. */
   isWhole(): Promise<boolean>;
-  /** Marks the list as complete, after the run has read the earlier changes again. */
+  /**
+   * Marks the list as complete. Must be called after the run has read the earlier changes again.
+   */
   lookedBack(): Promise<void>;
   /**
    * Whether the list might contain the document. If false, arrived revisions of the document need
@@ -69,7 +71,7 @@ export interface RunFailures {
 export class MemoryRunFailures implements RunFailures {
   /** Failures in the order in which they occurred. */
   readonly failures: DocumentFailure[] = [];
-  /** Undefined, because the list is empty when a run starts. */
+  /** Undefined, because the list contains no failures of earlier runs. */
   readonly waitsSinceMs = undefined;
   readonly #ids = new Set<string>();
 

@@ -26,7 +26,7 @@ export interface StoredRunFailuresParts {
   /** Verifies in a transaction that the job is held. Throws if it is lost. */
   readonly verify: (tx: ReadTransaction) => Promise<void>;
   /**
-   * Notifier that fires when another node notifies the worker, possibly because of a retry request.
+   * Fires when another node notifies the worker about the job, possibly because of a retry request.
    */
   readonly called: Pick<Notifier, "notified">;
 }

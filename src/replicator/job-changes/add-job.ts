@@ -44,8 +44,8 @@ export type EndedElsewhere = JobOutcome &
   };
 
 /**
- * Adds an ended job with an unused id. Until the job is retried, it does not run or own its
- * replication.
+ * Adds an ended job with an unused id. The job neither runs nor owns its replication until it is
+ * retried.
  */
 export async function addEndedJob(
   { runtime, jobs, chains }: Pick<AddJobParts, "runtime" | "jobs" | "chains">,

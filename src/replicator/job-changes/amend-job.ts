@@ -45,8 +45,8 @@ export async function amendJob(
   if (data.state !== "parked" || (await stepFor(tx, controls, existing, "changed")) !== "again") {
     return;
   }
-  // A parked job must be watched by a node that may run it. Let the job run once on such a node and
-  // park again.
+  // A parked job must be watched by a node that is allowed to run it. Therefore, the job becomes
+  // due now, runs once on such a node, and parks again.
   const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
   await parked.remove(tx, existing.id);
   await jobs.resubmit(tx, name, nowSec, encodeProgress(woken(data)));

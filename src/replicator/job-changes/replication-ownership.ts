@@ -22,8 +22,8 @@ import { baseIdOf } from "../request/replication-id.ts";
 import { encodeMark } from "./abandoned-replications.ts";
 
 /**
- * How long a job with unverified credentials blocks other users' jobs for the same replication.
- * Long enough for the first response of distant servers.
+ * Time for which a job with unverified credentials blocks other users' jobs for the same
+ * replication. Long enough for distant servers to respond for the first time.
  */
 export const UNPROVEN_MS_MAX = 60_000;
 
@@ -36,17 +36,17 @@ export type Claim =
       readonly otherIsPersistent: boolean;
       readonly otherState: "running" | "parked" | "pending";
       /**
-       * Name of the other job. For a job of another user, its replication id: the names of other
-       * users' jobs are not disclosed.
+       * Name of the other job. If it belongs to another user, its replication id instead, because
+       * the names of other users' jobs are not disclosed.
        */
       readonly otherName: string;
-      /** Whether the credentials of the other job are verified, if it belongs to another user. */
+      /** Present if the other job belongs to another user: whether its credentials are verified. */
       readonly rival?: "proven" | "unproven";
     };
 
 export interface ClaimOptions {
   readonly nowMs?: number;
-  /** Whether both servers have accepted the claiming job's credentials. */
+  /** Whether both servers have answered the claiming job, and so have accepted its credentials. */
   readonly hasAnswered?: boolean;
 }
 
@@ -100,7 +100,7 @@ export class ReplicationOwnership {
     return entries.map(({ key }) => this.#keys.replicationJob.unpack(key).jobId);
   }
 
-  /** Makes the job findable by the replication id. */
+  /** Registers the job, so that it can be found by the replication id. */
   register(tx: Transaction, replicationId: string | undefined, job: ReplicatingJob): void {
     if (replicationId === undefined) return;
     tx.set(
@@ -111,8 +111,8 @@ export class ReplicationOwnership {
 
   /**
    * Makes the job the owner of its replications, unless another job keeps one of them. An owner
-   * yields if it is crashing, has ended, belongs to a deleted database, or belongs to another user
-   * and its credentials remain unverified.
+   * yields if it is crashing, has ended or belongs to a deleted database. It also yields if it
+   * belongs to a different user and has unverified credentials.
    */
   async claim(
     tx: Transaction,
@@ -173,8 +173,8 @@ export class ReplicationOwnership {
   }
 
   /**
-   * Removes the job from its replications. If the job owned a replication, another job takes it
-   * over.
+   * Withdraws the job's claims to its replications. If another job claims a replication that this
+   * job owned, that job becomes the owner.
    */
   async release(
     tx: Transaction,
@@ -205,7 +205,7 @@ export class ReplicationOwnership {
   }
 }
 
-/** Returns why `other` keeps the replication; undefined if `other` yields it to `job`. */
+/** Returns the claim if `other` keeps the replication; undefined if `other` yields it to `job`. */
 function duplicateOf(
   replicationId: string,
   other: Job,

@@ -24,9 +24,9 @@ export interface Backlog {
 }
 
 /**
- * Minimum lag for which a running job first stores its backlog. Also the time by which the start of
- * the lag must advance before the job stores its backlog again. While a lag only grows, its start
- * stays the same.
+ * Minimum lag for which a running job first stores its backlog. Also, how far the start of the lag
+ * must advance before the job stores its backlog again. While a lag only grows, its start stays the
+ * same.
  */
 export const BACKLOG_STEP_MS = 5000;
 
@@ -44,8 +44,8 @@ export function backlogToStore(stored: Backlog | undefined, actual: Backlog): Ba
 }
 
 /**
- * Returns the backlog to store at the end of a run, if it has changed. The stored backlog stays
- * valid until the source is asked again.
+ * Returns the backlog to store at the end of a run; undefined if it has not changed. The stored
+ * backlog stays valid until the source is asked again.
  */
 export function backlogToLeave(stored: Backlog | undefined, actual: Backlog): Backlog | undefined {
   return stored !== undefined && stored.sinceMs === actual.sinceMs ? undefined : actual;
@@ -65,8 +65,7 @@ export function backlogAsked(
 
 /**
  * Whether the source of a failing job might have unknown changes: no change was pending, and the
- * source has not been read since the failure. False if the target failed, because a run whose
- * target fails has read the source.
+ * source has not been read since the failure. A run that fails at the target has read the source.
  */
 export function isUnread(
   backlog: Backlog | undefined,

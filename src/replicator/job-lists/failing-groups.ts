@@ -23,8 +23,8 @@ const LOOKED_AT_MAX = 20;
 
 export interface FailingGroup extends FailureCauseKey {
   /**
-   * Value of the tag by which the jobs are grouped; undefined if they are grouped by cause. In a
-   * group by tag, the cause is that of `example`.
+   * Value of the tag by which the jobs are grouped; undefined if they are grouped by cause. If they
+   * are grouped by tag, the members of `FailureCauseKey` are those of `example`.
    */
   readonly tag: string | undefined;
   readonly count: number;

@@ -10,17 +10,18 @@ import type { EndpointAddress } from "../request/replication.ts";
 import type { JobEntry } from "./job-views.ts";
 
 /**
- * - paused: by an operator
+ * - paused: an operator has paused the job
  * - after: waits until other jobs have completed or caught up
  * - storage: the store's disk is full, so that no progress can be saved
  * - placement: no node that accepts jobs has the labels in `run_on`
  * - outage: waits for an unreachable server
  * - limiter: a server demands fewer requests (429)
  * - budget: an operator's limit for requests to a server is reached
- * - login: in backoff, and its account may not log in yet (`logins/gated-logins.ts`)
+ * - login: in backoff, and the job's account is not allowed to log in yet
+ *   (`logins/gated-logins.ts`)
  * - backoff: pause after a failure
  * - schedule: the next run is not yet due
- * - share: due, but a group that has used less of its share is next
+ * - share: due, but another group has used less of its share
  * - slot: due, but no node has a free slot
  */
 export type HeldBackBy =

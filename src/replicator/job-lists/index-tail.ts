@@ -24,7 +24,7 @@ export class IndexTail {
   #events: readonly StatusEvent[] = [];
   #afterId = "";
   #lastId = "";
-  /** The last tail returned. It is usually requested again, because nothing has changed. */
+  /** The last tail returned. It is usually requested again before anything has changed. */
   #known: { readonly bounds: Bounds; readonly changes: RowChanges } | undefined;
 
   constructor(log: JobEventLog, statusKeys: StatusKeyCache) {
@@ -111,7 +111,10 @@ export class IndexTail {
     this.#lastId = lastId;
   }
 
-  /** Drops the cached events up to `foldedId`: in all later snapshots, the index contains them. */
+  /**
+   * Drops the cached events up to `foldedId`, because the index of all later snapshots contains
+   * them.
+   */
   #drop(foldedId: string): void {
     if (foldedId <= this.#afterId) return;
     this.#events = this.#events.filter(({ id }) => id > foldedId);

@@ -133,7 +133,7 @@ export class JobFiguresReader {
     });
   }
 
-  /** Returns the longest lag of each group. Reads one job per group, to get the group's name. */
+  /** Returns the longest lag of each group. Reads one job of each group for the group's name. */
   async #groupLags(tx: ReadTransaction, behind: readonly Behind[]): Promise<readonly Lag[]> {
     const first = new Map<string, Behind>();
     for (const job of behind) {

@@ -1,4 +1,4 @@
-/** The operator's filter for jobs. Pure. */
+/** The operator's filter for jobs. Pure functions. */
 import { NO_PLACE } from "../jobs/failing.ts";
 import { type CauseFilter, type FailureCauseKey, matchesCause } from "../jobs/failure-cause.ts";
 import type { Glob } from "../jobs/glob.ts";
@@ -46,7 +46,7 @@ export interface JobFilter extends Partial<Readonly<Record<StatusFlag, boolean>>
 
 /**
  * Checks all members except `reason`, `name` and `databaseUuid`. A job that passes the check for
- * `isCaughtUp` can still have an unknown backlog (`isProvenCaughtUp`).
+ * `isCaughtUp` can still have an unknown backlog; `isProvenCaughtUp` checks that.
  */
 export function matchesStatus(filter: JobFilter, status: JobStatus, isRunning: boolean): boolean {
   const { states, source, target, owner, behindSinceMs, isCaughtUp = false } = filter;
@@ -117,8 +117,8 @@ export function matchesName(
 }
 
 /**
- * Returns the two names under which lists can contain a place: the host name in lower case, and the
- * local database.
+ * Returns the two names that a place can have in lists: as a host, in lower case, and as a local
+ * database.
  */
 export function placesNamed(place: string): readonly string[] {
   const name = place.toLowerCase();

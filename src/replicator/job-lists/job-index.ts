@@ -122,14 +122,17 @@ export class JobIndex implements JobObserver {
     await this.read(kv, async () => {});
   }
 
-  /** Returns the index in this snapshot, however many changes are unfolded (see `shorten`). */
+  /**
+   * Returns the index in this snapshot, however many changes have not been folded into it yet (see
+   * `shorten`).
+   */
   async view(tx: ReadTransaction): Promise<IndexView> {
     return (await this.#view(tx, Number.POSITIVE_INFINITY)) as IndexView;
   }
 
   /**
-   * Returns the index in this snapshot. Returns undefined if more than `eventCountMax` events are
-   * unfolded.
+   * Returns the index in this snapshot, or undefined if more than `eventCountMax` events have not
+   * been folded into it yet.
    */
   async #view(tx: ReadTransaction, eventCountMax: number): Promise<IndexView | undefined> {
     const changes = await this.#tail.changes(tx, eventCountMax);
@@ -191,15 +194,18 @@ export class JobIndex implements JobObserver {
     const isMoved =
       before?.replicationId !== job.replicationId || job.reverse !== undefined || isAsked;
     const hasLeftBehind = isMoved ? await this.#hasLeftBehind(tx, job) : before.hasLeftBehind;
-    // A new job has no backlog: the backlog of an earlier job with the same id was removed with
-    // that job.
+    // The lag of a new job is unknown: the backlog of an earlier job with the same id was removed
+    // with that job.
     const isUnread = await this.#isUnread(tx, id, before, job);
     const status = { hasLeftBehind, behindSinceMs: before?.behindSinceMs, isUnread };
     const asked = isAsked ? askedStatus(job, await this.#hasAllLists(tx)) : before;
     this.#change(tx, id, before, jobStatus(id, facts, job, asked, status));
   }
 
-  /** Updates the statuses of jobs whose list of failures has become empty or nonempty. */
+  /**
+   * Records in the statuses of a replication's jobs whether their list of failures contains
+   * documents.
+   */
   async leftBehind(tx: Transaction, baseId: string, hasLeftBehind: boolean): Promise<void> {
     const page = await tx.getRangePage(idsOfBase(this.#keys.replicationJob, baseId));
     const ids = new Set(page.entries.map(({ key }) => this.#keys.replicationJob.unpack(key).jobId));
@@ -293,8 +299,8 @@ export class JobIndex implements JobObserver {
   }
 
   /**
-   * Indexes a page of jobs. A job with a status already has its rows, or gets them with the next
-   * fold. Only rows that an older version did not write are added.
+   * Indexes a page of jobs: adds the rows that an older version did not write. Any job with a
+   * status already has its rows, or gets them with the next fold.
    */
   async #buildPage(tx: Transaction, afterId: string): Promise<Pick<RepairedPage, "lastId">> {
     const { page, lastId } = await this.#page(tx, afterId);
@@ -337,7 +343,7 @@ export class JobIndex implements JobObserver {
 
   /**
    * Compares a page of jobs with their statuses, and repairs the statuses. Uses snapshot reads, so
-   * that only repairs can conflict.
+   * that a page without repairs cannot conflict.
    */
   async #repairPage(tx: Transaction, afterId: string): Promise<RepairedPage> {
     const { page, lastId } = await this.#page(tx.snapshot, afterId);
@@ -374,7 +380,10 @@ export class JobIndex implements JobObserver {
     return { page: entries, lastId: stoppedBy === "exhausted" ? undefined : entries.at(-1)?.id };
   }
 
-  /** Whether the lag of a changed job is unknown. Only failures and recoveries change this. */
+  /**
+   * Whether the lag of a changed job is unknown. Of all changes, only failures and recoveries
+   * affect this.
+   */
   async #isUnread(
     tx: ReadTransaction,
     jobId: string,

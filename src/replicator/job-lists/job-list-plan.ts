@@ -39,8 +39,8 @@ export type JobOrder = "id" | "shown-id" | "since" | "tries" | "lag";
 export type JobPosition = readonly [value: StatusValue, jobId: string];
 
 /**
- * Source of rows: a range of the index, with the function that maps a position to its key; all jobs
- * with an id prefix; or a set of positions in any order.
+ * Source of rows. `range`: a range of the index; `keyOf` maps a position to its key. `jobs`: all
+ * jobs with an id prefix. `positions`: positions in any order.
  */
 export type JobListSource =
   | { readonly kind: "range"; readonly range: KeyBounds; readonly keyOf: PositionKey }
@@ -78,9 +78,9 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns a plan for the requested order. A plan for the order by id uses a list whose total is
-   * known, if possible, and otherwise the shortest list. `hasSilent`: whether the lag of parked
-   * jobs can be unknown, because their source does not respond.
+   * Returns a plan for the requested order. A plan for the order by id reads a list whose total is
+   * known, if there is one, and otherwise the shortest list. `hasSilent`: whether parked jobs can
+   * have an unknown lag, because their source does not respond.
    */
   async plan(
     view: IndexView,
@@ -160,8 +160,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns a candidate with the jobs whose database names start with the literal prefix of the
-   * pattern, by id. If there are too many, the candidate scans all jobs.
+   * Returns a candidate with the jobs, by id, whose database names start with the literal prefix of
+   * the pattern. If there are too many such jobs, the candidate scans all jobs.
    */
   async #ofDatabases(
     view: IndexView,
@@ -275,7 +275,7 @@ export class JobListPlanner {
 
   /**
    * Returns a candidate with the jobs that fail at the host or side in the filter. If too many
-   * causes match, it contains all failing jobs.
+   * causes match, it is a candidate with all failing jobs.
    */
   async #ofCauses(view: IndexView, filter: JobFilter): Promise<Candidate> {
     const { error: _, side: __, host, failing, ...others } = filter;
@@ -292,8 +292,8 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns the number of jobs without a flag, if this is the only condition of the filter;
-   * otherwise undefined.
+   * If the only condition of the filter excludes a flag, returns the number of jobs without that
+   * flag; otherwise undefined.
    */
   async #countWithout(view: IndexView, filter: JobFilter): Promise<number | undefined> {
     const [name, ...others] = Object.keys(filter);
@@ -311,8 +311,7 @@ export class JobListPlanner {
   }
 
   /**
-   * Returns sources that contain a whole list and the given positions, in the order of the list's
-   * values.
+   * Returns two sources in the order of the list's values: the whole list, and the given positions.
    */
   #ordered(
     list: "since" | "tries" | "active",
@@ -339,8 +338,8 @@ export class JobListPlanner {
 }
 
 /**
- * For each condition of the filter for which the index has a list, returns the rows to read to find
- * all matching jobs.
+ * For each condition of the filter that has a list in the index, returns the rows with all jobs
+ * that fulfil the condition.
  */
 function rowsAskedFor(filter: JobFilter, hasSilent: boolean): readonly (readonly StatusRow[])[] {
   const { source, target, owner, error, tags = [] } = filter;
@@ -368,7 +367,7 @@ function rowsAskedFor(filter: JobFilter, hasSilent: boolean): readonly (readonly
   return found;
 }
 
-/** Returns the conditions on database names whose patterns begin with literal text. */
+/** Returns those conditions on database names whose pattern begins with literal text. */
 function databasesAskedFor({
   sourceDatabase,
   targetDatabase,

@@ -152,9 +152,9 @@ export function taskView(entry: JobEntry, serverUrl: string): Json {
 }
 
 /**
- * Returns the member `info`. A waiting job shows why no node may run it, or which jobs it waits
- * for. A job with a failure shows the failure, unless it is running. Any other job shows its
- * statistics.
+ * Returns the member `info`. A job that no node is allowed to run shows why. A job that waits for
+ * other jobs shows which. A job with a failure shows the failure, unless it is running. Any other
+ * job shows its statistics.
  */
 function info(entry: JobEntry): Json {
   const { data, state, isUnplaced, awaits } = entry;

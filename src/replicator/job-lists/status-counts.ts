@@ -59,7 +59,7 @@ export class StatusCounts {
     this.#keys = keys;
   }
 
-  /** Counts all jobs, or those of one `_replicator` database. */
+  /** Counts the jobs of one `_replicator` database, or all jobs. */
   async all(view: IndexView, databaseUuid: string | undefined): Promise<number> {
     if (databaseUuid !== undefined) return this.#at(view, "all", null, databaseUuid);
     const { pending, running, finished } = await this.#jobs.counts.read(
@@ -117,9 +117,9 @@ export class StatusCounts {
   }
 
   /**
-   * Returns the number of jobs by host of their source or target, including any non-default port,
-   * omitting zero counts. A job whose host has a port has two rows: one for the host, and one for
-   * the host with its port.
+   * Returns the number of jobs by host of their source or target, omitting zero counts. A
+   * non-default port is part of the host. A job whose host has such a port has two rows, without
+   * and with the port; it counts only for the latter.
    */
   async hosts(view: IndexView, list: "source" | "target"): Promise<ReadonlyMap<string, number>> {
     const all = this.#keys.statusCount.range({ list });

@@ -99,7 +99,7 @@ export class TopologyBuilder {
     return true;
   }
 
-  /** Records that jobs are omitted. */
+  /** Records that not all jobs are included. */
   truncate(): void {
     this.#isTruncated = true;
   }

@@ -94,8 +94,8 @@ export interface FormerJob {
 export interface EventPage {
   readonly events: readonly LoggedEvent[];
   /**
-   * End of the thinned part of the log, if it is after the requested position. Events before this
-   * end might be missing.
+   * Position up to which the log is thinned out, if it is after the requested position. Events
+   * before it might be missing.
    */
   readonly forgottenId: string | undefined;
 }
@@ -302,8 +302,9 @@ export class JobEventLog {
   }
 
   /**
-   * Deletes a page of the oldest events in the thinned part of the log, while they are older than
-   * `olderThanMs` or that part is larger than `bytesMax`. Returns whether there might be more.
+   * Deletes the oldest events in the thinned part of the log, at most one page: those older than
+   * `olderThanMs`, and more if that part is larger than `bytesMax`. Returns whether there might be
+   * more to delete.
    */
   async forget(tx: Transaction, olderThanMs: number, bytesMax: number): Promise<boolean> {
     const { begin } = this.#keys.event.range();
@@ -330,7 +331,8 @@ export class JobEventLog {
     const rows = await tx.getMany(keys);
     for (const [index, key] of keys.entries()) {
       const [row, removal] = [rows[index], removals[index]];
-      // Keep a row that is newer than the event: a job with the same id was removed later.
+      // Keep a row that is newer than the deleted event: another job with the same id was removed
+      // later.
       if (row && removal && timeOf(row) <= timeOf(removal.value)) tx.clear(key);
     }
   }
@@ -430,7 +432,7 @@ function decodeFormer(value: Uint8Array): FormerJob {
 
 /**
  * Decodes a status change. Returns undefined for events of versions that updated the index together
- * with the job: they do not contain the status after the event.
+ * with the job, because these events do not contain the status.
  */
 function decodeChange(value: Uint8Array): StatusChange | undefined {
   const [, , jobId, , before, after] = unpackTuple(value);

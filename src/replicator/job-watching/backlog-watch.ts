@@ -35,24 +35,27 @@ import { directionsOf } from "../request/pair.ts";
 import type { Replication } from "../request/replication.ts";
 import type { ParkedJobs } from "./parked-jobs.ts";
 
-/** Interval at which a node checks whether it may claim jobs. */
+/** Interval at which a node checks whether it can claim jobs. */
 const TICK_MS = 1000;
 /** Minimum time between two claims by any node, in ticks. */
 const TICK_RATIO_MIN = 0.9;
 /** Time reserved for a node to choose jobs. After that, another node can take the turn. */
 const LOOK_MS_MAX = 10_000;
-/** Cluster-wide number of jobs per tick whose sources are asked. */
+/** Maximum number of jobs per tick, cluster-wide, whose sources are asked for pending changes. */
 const ASKED_MAX = 10;
 const ASKED_AT_ONCE_MAX = 5;
 /** Maximum number of jobs scanned per tick, most of which might be parked. */
 const LOOKED_AT_MAX = 1000;
 /**
- * Maximum number of jobs read per tick, and maximum number read concurrently. Larger than
- * `ASKED_MAX`: most of the jobs read might be failing at their source, which is then not asked.
+ * Maximum number of jobs read per tick. Larger than `ASKED_MAX`, because most of the jobs read
+ * might be failing at their source, and such a source is not asked.
  */
 const READ_MAX = 100;
+/** Maximum number of jobs read concurrently. */
 const READ_AT_ONCE_MAX = 20;
-/** Timeout of a request. The source is asked again in the next round. */
+/**
+ * Timeout of a request. A source that has not responded in time is asked again in the next round.
+ */
 const ANSWER_MS_MAX = 10_000;
 
 export interface BacklogWatchParts {
@@ -65,7 +68,7 @@ export interface BacklogWatchParts {
   readonly chains: Chains;
   readonly endpoints: Endpoints;
   readonly subspace: Subspace;
-  /** Labels of this node, which asks only about jobs that it may run. */
+  /** Labels of this node, which asks only about jobs that it is allowed to run. */
   readonly labels?: Labels;
   /** Interval between rounds. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "lagIntervalSec">;
@@ -105,7 +108,7 @@ export class BacklogWatch {
       await clock.sleep(TICK_MS, signal).catch(() => {});
       if (signal.aborted) return;
       const nowMs = clock.nowMs();
-      // Ignore `untilMs` if the clock was set back or the interval was shortened.
+      // After the clock was set back or the interval was shortened, `untilMs` no longer counts.
       const isEarly = nowMs < untilMs && nowMs >= lookedAtMs && nowMs - lookedAtMs < this.#roundMs;
       if (isEarly) continue;
       lookedAtMs = nowMs;
@@ -133,7 +136,7 @@ export class BacklogWatch {
     const { questions, afterId } = await this.#parts.kv.read((tx) =>
       this.#next(tx, claimed.afterId ?? ""),
     );
-    // Slightly less than a tick, because ticks vary in length.
+    // Slightly less than one tick later, because ticks vary in length.
     const nextMs = nowMs + TICK_MS * TICK_RATIO_MIN;
     const isTaken = await this.#settle(claimed, { ...claimed, nextMs, afterId });
     return isTaken ? { kind: "ask", questions } : { kind: "wait", untilMs: nextMs };
@@ -284,7 +287,7 @@ interface Round {
   readonly beganMs: number;
   /** Time of the next claim, in milliseconds since the epoch. */
   readonly nextMs: number;
-  /** Id of the last job scanned: "" at the start of a round, undefined after its end. */
+  /** Id of the last job scanned in this round: "" before the first, undefined after the last. */
   readonly afterId: string | undefined;
 }
 
@@ -294,8 +297,8 @@ const NO_ROUND: Round = { beganMs: 0, nextMs: 0, afterId: undefined };
 const FORMAT = 1;
 
 /**
- * Encodes the progress of a round. The null is used by older versions: they visit jobs in the order
- * of displayed ids, and store the last displayed id there.
+ * Encodes the progress of a round. In place of the null, older versions store the last displayed
+ * id, because they visit jobs in the order of displayed ids.
  */
 function encodeRound({ beganMs, nextMs, afterId }: Round): Uint8Array {
   return packTuple([FORMAT, Math.floor(beganMs), Math.floor(nextMs), null, afterId ?? null]);

@@ -3,9 +3,9 @@
  * otherwise wait longer by the size of the step.
  *
  * The update time and the due time of a job come from the same clock. If the update time is in the
- * future, that clock was ahead, and the job's remaining wait is counted from now. Each node checks
+ * future, that clock was ahead. The job's remaining wait is then counted from now. Each node checks
  * its own clock. It checks all waiting jobs at startup, after its clock was set back, and after
- * another process has exited, since that process's clock may have been ahead. Parked jobs due
+ * another process has exited, since that process's clock might have been ahead. Parked jobs due
  * within the audit interval are skipped: there are many, and none is urgent.
  *
  * docs/decisions/0190-due-times-are-wall-time.md
@@ -27,12 +27,13 @@ import type { ParkedJobs } from "./parked-jobs.ts";
 const STEP_MS_MIN = 10_000;
 /** Interval for checking the clock. */
 const LOOK_MS = 10_000;
-/**
- * Page sizes for reading due times and job data, and the pause after each page. All jobs are
- * checked, but few have to be rescheduled.
- */
+/** Number of jobs whose due times are read per page. */
 const PAGE_JOBS = 500;
+/**
+ * Number of jobs whose data is read per page. All jobs are checked, but few have to be rescheduled.
+ */
 const PAGE_DATA = 100;
+/** Pause after each page. */
 const PAGE_PAUSE_MS = 100;
 
 export interface ClockStepsParts {
@@ -103,13 +104,16 @@ export class ClockSteps {
     }
   }
 
-  /** Whether the job is scheduled for the future, so that its due time might need a correction. */
+  /** Whether the job is due in the future. Only such a due time might need a correction. */
   #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
     const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < AWAITING_SEC;
   }
 
-  /** Whether a parked job is due within the maximum parking time from now. */
+  /**
+   * Whether a parked job will soon be audited anyway: it is due within the maximum parking time
+   * from now.
+   */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
     const nowSec = Math.floor(runtime.clock.nowMs() / 1000);

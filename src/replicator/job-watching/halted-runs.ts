@@ -31,10 +31,7 @@ export interface HaltedRunsParts {
   readonly kv: KeyValueStore;
   readonly jobs: Jobs;
   readonly subspace: Subspace;
-  /**
-   * Contains the time limit for waiting until runs end. Read at each use, so that changed settings
-   * apply.
-   */
+  /** Contains the time limit for runs to end. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
 }
 
@@ -54,7 +51,7 @@ export class HaltedRuns {
     this.#keys = replicatorKeys(parts.subspace);
   }
 
-  /** Number of transactions committed by this process that might have halted runs. */
+  /** Number of transactions committed by this process that might have caused runs to be halted. */
   get count(): number {
     return this.#count;
   }
@@ -69,7 +66,8 @@ export class HaltedRuns {
   }
 
   /**
-   * Notifies workers. Must be called in the transaction that marks a database or rule for removal.
+   * Notifies workers that a database or rule is marked for removal. Must be called in the
+   * transaction that marks it.
    */
   noteDatabase(tx: Transaction): void {
     this.#announce(tx);
@@ -149,7 +147,7 @@ export class HaltedRuns {
     }
   }
 
-  /** Until aborted, ends the runs of this worker whose jobs are removed. */
+  /** Until aborted, ends each run of this worker whose job is removed. */
   async serve(worker: WorkerId, halt: HaltRun, signal: AbortSignal): Promise<void> {
     const { kv } = this.#parts;
     const ending = new Map<string, Promise<void>>();
@@ -167,7 +165,7 @@ export class HaltedRuns {
               .finally(() => ending.delete(run.lock));
             ending.set(run.lock, ended);
           }
-          // Read the rows even if the watch broke, because it might have missed changes.
+          // Read the rows even if the watch failed, because the watch might have missed changes.
           await changed.fired(signal).catch(() => {});
         } finally {
           changed.cancel();
@@ -220,7 +218,7 @@ export class HaltedRuns {
     }
   }
 
-  /** Removes up to a page of rows of former workers. */
+  /** Removes rows that former workers left, at most a page of them. */
   async forgetLost(tx: Transaction): Promise<void> {
     const rows = await this.#rows(tx);
     const alive = new Set(await this.#alive(tx, rows));

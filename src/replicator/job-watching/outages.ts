@@ -29,10 +29,9 @@ const PROBE_TIMEOUT_MS = 5000;
 const PROBES_MAX = 10;
 /** Number of jobs scheduled or checked per transaction. */
 const MEMBERS_MAX = 100;
-/**
- * Rate at which jobs become due after a server has recovered, and maximum time until all are due.
- */
+/** Rate at which jobs become due after a server has recovered. */
 const RETURNS_PER_SEC = 20;
+/** Maximum time until all jobs are due after a server has recovered. */
 const RETURN_SEC_MAX = 30;
 const OUTAGES_MAX = 1000;
 
@@ -96,7 +95,7 @@ export class Outages {
       if (value === undefined) return undefined;
       const current = decodeOutage(value);
       const sinceMs = nowMs - current.probedAtMs;
-      // Ignore a time in the future: it was set by a clock that was ahead.
+      // A time in the future does not count: it was set by a clock that was ahead.
       if (sinceMs >= 0 && sinceMs < PROBE_INTERVAL_MS / 2) return undefined;
       tx.set(key, encodeOutage({ ...current, probedAtMs: nowMs }));
       return current;
@@ -146,7 +145,10 @@ export class Outages {
     else this.#lookedUntil.set(origin, last);
   }
 
-  /** Whether the job is still failing. A failing job that is being retried counts as failing. */
+  /**
+   * Whether the job is still failing, and therefore waits. A failing job that is being retried
+   * counts as failing.
+   */
   async #isWaiting(tx: ReadTransaction, jobId: string): Promise<boolean> {
     const job = await this.#parts.jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined) return false;
@@ -174,7 +176,10 @@ export class Outages {
     }
   }
 
-  /** Removes the outage. The jobs keep their pauses unless a probe had confirmed the outage. */
+  /**
+   * Removes the outage. If a probe had confirmed it (`makesDue`), its jobs become due; otherwise,
+   * they keep their pauses.
+   */
   async #end(origin: string, makesDue: boolean): Promise<void> {
     const { kv } = this.#parts;
     const memberCount = makesDue ? await this.#memberCount(origin) : 0;
@@ -218,7 +223,7 @@ export class Outages {
   }
 }
 
-/** A server that is currently unreachable. */
+/** A current outage of a server. */
 export interface KnownOutage extends Outage {
   readonly origin: string;
 }
@@ -236,7 +241,7 @@ export async function knownOutages(
 
 interface Outage {
   readonly probedAtMs: number;
-  /** Whether a probe has failed. */
+  /** Whether a probe has confirmed the outage by failing. */
   readonly isConfirmed: boolean;
 }
 

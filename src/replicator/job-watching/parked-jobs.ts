@@ -68,8 +68,8 @@ export class ParkedJobs {
   }
 
   /**
-   * Parks a job. Must be called in the transaction that ends the run. The watchers look for changes
-   * after each place's update sequence, up to which all changes have arrived.
+   * Parks a job. Must be called in the transaction that ends the run. All changes up to the update
+   * sequence of each place have arrived; the watchers look for later changes.
    */
   async add(tx: Transaction, jobId: string, places: readonly ParkedPlace[]): Promise<void> {
     await this.remove(tx, jobId);

@@ -34,8 +34,8 @@ const CAUSE: FailureCause = {
   host: "host:5984",
 };
 /**
- * Expected failure cause after a run, by how the run ended. `none`: the job is not failing. If
- * absent, the failure status is unchanged.
+ * Expected failure cause after a run, by how the run ended. `none`: the job is not failing. For
+ * endings that are not listed, the failure status is unchanged.
  */
 const FAILING_BY_ENDING: Readonly<Partial<Record<RunEnding["kind"], FailureCause | "none">>> = {
   completed: "none",
@@ -222,8 +222,8 @@ describe("the retry of a failed job with scheduled hours", () => {
     };
     const retrySec = ending.kind === "store-refused" ? 30 : 10 * MINUTE_SEC;
     expect(dueWith("between 09:00 and 11:00")).toBe(nowSec + retrySec);
-    // If the schedule were ignored, these retries would be due outside the scheduled hours: just
-    // after them, before them, and long after them.
+    // If the schedule were ignored, the three retries would be due outside the scheduled hours:
+    // just after, before, and long after them.
     expect(dueWith("between 09:00 and 10:00")).toBe(33 * HOUR_SEC);
     expect(dueWith("between 12:00 and 13:00")).toBe(12 * HOUR_SEC);
     expect(dueWith("every 1h between 07:00 and 08:00")).toBe(31 * HOUR_SEC);

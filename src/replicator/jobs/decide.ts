@@ -109,8 +109,8 @@ export type RunEnding =
    */
   | { readonly kind: "quarantined"; readonly failure: ReplicationFailure }
   /**
-   * Endings of runs that only retry failures: the list was processed, the run was stopped, or
-   * another job owns the replication.
+   * Endings of runs that only retry failures. `list-tried`: the list was processed. `list-stopped`:
+   * the run was stopped. `list-met`: another job owns the replication.
    */
   | { readonly kind: "list-tried" }
   | { readonly kind: "list-stopped" }
@@ -128,7 +128,7 @@ const ALL = (outcome: Outcome): Readonly<Record<JobKind, Outcome>> => ({
   rule: outcome,
 });
 
-/** Outcome of a job, by how its run ended and the kind of job. */
+/** Outcome of a job, by the ending of its run and by the kind of the job. */
 export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKind, Outcome>>>> = {
   completed: ALL("completed"),
   "round-completed": ALL("pending"),
@@ -142,8 +142,8 @@ export const OUTCOMES: Readonly<Record<RunEnding["kind"], Readonly<Record<JobKin
   "rate-limited": ALL("crashing"),
   "store-refused": ALL("crashing"),
   "duplicate-of-transient": ALL("crashing"),
-  // A rule's job is retried, because the rule does not request it again when the other job's
-  // document is deleted.
+  // A rule's job is retried: the rule would not request the job again after the document of the
+  // other job is deleted.
   "duplicate-of-persistent": { ...ALL("failed"), rule: "crashing" },
   malformed: ALL("failed"),
   quarantined: ALL("failed"),
@@ -259,7 +259,7 @@ export function decideRun(
       const failure = failureOf(ending);
       const errors = errorCount + 1;
       const events = [{ type: "crashed", reason: reasonOf(failure) }] as const;
-      // Leave retries of the failure list to the job that owns the replication.
+      // The failure list is retried by the job that owns the replication.
       const due = ending.kind === "duplicate-of-persistent" ? "ended" : "list";
       return { ...base, ...jobOutcome(outcome, failure), errorCount: errors, events, due };
     }

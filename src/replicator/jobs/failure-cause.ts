@@ -14,7 +14,7 @@ export const FAILURE_SIDES: readonly FailureSide[] = ["source", "target"];
 /** Separator; cannot occur in host names. */
 const BAR = "|";
 
-/** Filter for failures; an absent member matches any. */
+/** Filter for failures. An absent member matches every failure. */
 export interface CauseFilter {
   readonly error?: FailureClass;
   readonly side?: FailureSide | typeof NONE;

@@ -1,7 +1,7 @@
 /**
  * Patterns for database names: `*` matches any characters, possibly none, and captures them; other
  * characters match themselves. Matching takes linear time, because each piece between two stars is
- * searched for once, after the match of the previous piece.
+ * searched for only once, after the previous piece.
  */
 
 export class Glob {
@@ -24,8 +24,8 @@ export class Glob {
   }
 
   /**
-   * Returns the captures, all but the last as short as possible; undefined if the name does not
-   * match.
+   * Returns the captures; undefined if the name does not match. Each capture but the last is as
+   * short as possible.
    */
   match(name: string): readonly string[] | undefined {
     const [first = "", ...others] = this.#pieces;
@@ -47,15 +47,16 @@ export class Glob {
 
   /** Whether this pattern matches every name that `other` matches. */
   covers(other: Glob): boolean {
-    // A star in the text of the other pattern can only be matched by a star of this pattern.
+    // Match the text of the other pattern like a name: a star in it can only be matched by a star
+    // of this pattern.
     return this.match(other.text) !== undefined;
   }
 
   /** Whether some name matches both patterns. */
   meets(other: Glob): boolean {
     const [left, right] = [this.text, other.text];
-    // `reached[j]`: whether any string matches both the first `i` characters of the left pattern
-    // and the first `j` of the right one.
+    // `reached[j]`: whether any string matches both the part of the left pattern read so far, and
+    // the first `j` characters of the right pattern.
     let reached = starsFrom(right, [true, ...Array.from(right, () => false)]);
     for (const character of left) {
       const next: boolean[] = [character === "*" && reached[0] === true];
@@ -73,7 +74,7 @@ export class Glob {
   }
 }
 
-/** Extends the matches in `reached` over stars in `text`: a star can match the empty string. */
+/** Extends `reached` past stars in `text`: a star can match the empty string. */
 function starsFrom(text: string, reached: boolean[]): boolean[] {
   for (let j = 1; j <= text.length; j++) {
     if (text[j - 1] === "*" && reached[j - 1] === true) reached[j] = true;

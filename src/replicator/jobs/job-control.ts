@@ -43,7 +43,7 @@ export interface JobControl {
    * decision that set it.
    */
   readonly restartAt: { readonly sequence: SourceSequence; readonly decision: number } | undefined;
-  /** Number of decisions so far. */
+  /** Number of operators' decisions so far. */
   readonly decision: number;
   /** The latest decisions, newest first. */
   readonly events: readonly ControlEvent[];
@@ -51,8 +51,8 @@ export interface JobControl {
 
 /**
  * Whether an operator has retried the job that is due at `dueAtSec` (seconds since the epoch), and
- * no run has started since the retry. A retry can be recorded up to a second after the due time
- * that it sets.
+ * no run has started since the retry. The recorded time of a retry can be up to a second later than
+ * the due time that the retry sets.
  */
 export function isRetried(
   { events }: JobControl,

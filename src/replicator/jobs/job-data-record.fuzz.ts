@@ -104,7 +104,7 @@ const progress: fc.Arbitrary<JobProgress> = fc
       lastStartMs: count,
     }),
   )
-  // After a failure, the job must be failing. After all other outcomes, both are possible.
+  // After a failure, the job must be failing. After any other outcome, it can be failing or not.
   .chain(([ending, forward, figures]) =>
     (ending.failure === undefined ? maybe(failing) : failing).map((fails) => ({
       ...ending,

@@ -214,8 +214,8 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
     lastUpdatedMs,
     lastStartMs,
   };
-  // TypeScript cannot verify that the members of the request match each other, and that the members
-  // of the outcome match each other.
+  // TypeScript cannot verify that the members of the request are consistent with each other, nor
+  // that those of the outcome are.
   return data as ReplicationJobData;
 }
 

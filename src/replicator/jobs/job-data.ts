@@ -153,7 +153,7 @@ export interface DirectionProgress {
   readonly throughSequence: SourceSequence;
   readonly sourceSequence: SourceSequence;
   /**
-   * Creation times of both databases, recorded when the job was parked. If undefined, the next run
+   * Creation times of both databases when the job was parked. If they are undefined, the next run
    * reads the replication logs of both databases.
    */
   readonly startTimes: StartTimes | undefined;
@@ -259,7 +259,7 @@ export function isProven({
   return answeredMs !== undefined && answeredMs >= (failing?.lastMs ?? 0);
 }
 
-/** Time of a change to a job, and the maximum length of the job's history. */
+/** Time of a change that is recorded in a job's history, and the maximum length of the history. */
 export interface Noted {
   readonly nowMs: number;
   readonly historyLengthMax: number;
@@ -312,8 +312,8 @@ export interface RunIds {
 }
 
 /**
- * Records that a run has started. An ended job keeps its state, since the run only retries its
- * failures; any other job becomes pending. A changed replication id resets the statistics.
+ * Records that a run has started. An ended job keeps its state, since its run only retries failed
+ * documents; any other job becomes pending. A changed replication id resets the statistics.
  */
 export function started(
   data: ReplicationJobData,
@@ -359,8 +359,8 @@ export interface Observed extends ObservedDirection, Pick<JobProgress, "rates" |
 
 /**
  * Stores the progress of a run. A run is healthy once it has lasted `healthyMs` and its servers
- * have answered. The error count is reset when the run is healthy, and the failure status is
- * cleared when it is healthy or has written a checkpoint.
+ * have answered. A healthy run resets the error count. A healthy run or a checkpoint clears the
+ * failure status.
  */
 export function observed(
   data: ReplicationJobData,
@@ -459,8 +459,8 @@ export function begunAnew(data: ReplicationJobData): ReplicationJobData {
 
 /**
  * Adds events, given oldest first, and keeps the newest `lengthMax`. The event `pending` at the end
- * of a run does not count towards `lengthMax`, because CouchDB 3 does not record it. Twenty events
- * thus cover ten crashed runs.
+ * of a run does not count towards `lengthMax`, because CouchDB 3 does not record it. A history of
+ * twenty events therefore covers ten crashed runs.
  */
 export function withEvents(
   history: readonly JobEvent[],

@@ -46,8 +46,7 @@ export interface JobStatus {
   /** Time since which changes are known to be pending (`backlog.ts`), if any. */
   readonly behindSinceMs: number | undefined;
   /**
-   * Whether the source has not responded since the job was added, or since the job last failed at
-   * the source.
+   * Whether the source has not yet responded since the job was added or last failed at the source.
    */
   readonly isUnread: boolean;
   readonly replicationId: string | undefined;
@@ -116,7 +115,7 @@ export type StatusRow = readonly [list: StatusList, value: StatusValue];
 
 /**
  * Lists with counters. Other lists need no counters: `active`, `since`, `tries` and `cause-since`
- * contain the same jobs as lists with counters, and the length of `ended` is not used.
+ * each contain the same jobs as a list with a counter, and the length of `ended` is not used.
  */
 const COUNTED: ReadonlySet<StatusList> = new Set([
   "outcome",
@@ -238,9 +237,7 @@ function ruleRows(ruleUuid: string, status: JobStatus): readonly StatusRow[] {
   return rows;
 }
 
-/**
- * Returns the value under which the list `rule` contains those jobs of a rule that have this flag.
- */
+/** Returns the value in the list `rule` for those jobs of a rule that have this flag. */
 export function ruleFlagValue(ruleUuid: string, flag: (typeof RULE_FLAGS)[number]): string {
   return `${ruleUuid} ${flag}`;
 }
@@ -307,14 +304,14 @@ export type StatusCounter = readonly [list: string, value: StatusValue, uuid: st
 /** Returns the counter of a row. Outcomes are counted per `_replicator` database. */
 export function counterOf([list, value]: StatusRow, jobId: string): StatusCounter | undefined {
   if (!COUNTED.has(list) || isRemoteDatabase(list, value)) return undefined;
-  // Values in the list `behind` are distinct, so one counter covers all its rows.
+  // Values in the list `behind` are distinct, so its rows are not counted by value.
   if (list === "behind") return [list, null, null];
   return [list, value, list === "outcome" ? databaseUuidOf(jobId) : null];
 }
 
 /**
- * Counters by tag that have no corresponding list: failing jobs, and jobs by the outcome of their
- * last run.
+ * Counters by tag without a corresponding list: for failing jobs, and for jobs by the outcome of
+ * their last run.
  */
 export const TAG_COUNTERS = ["failing", "parked", "crashing", "completed", "failed"] as const;
 export type TagCounter = (typeof TAG_COUNTERS)[number];
@@ -401,7 +398,7 @@ type StoredStatus = readonly [
   tags?: readonly string[],
 ];
 
-/** Members missing from a status in `FORMAT_OBJECT`. */
+/** Members that a status stored in `FORMAT_OBJECT` lacks. */
 const UNSTORED = {
   endedMs: undefined,
   isAwaiting: false,
@@ -437,8 +434,8 @@ export function encodeStatus(status: JobStatus): Uint8Array {
     target,
     behindSinceMs,
   ];
-  // Omit an empty list of tags: this version and older versions, which do not know tags, must
-  // encode the same status identically.
+  // Omit an empty list of tags, so that this version encodes a status without tags exactly as older
+  // versions do, which do not know tags.
   const stored = status.tags.length === 0 ? untagged : [...untagged, status.tags];
   return packTuple([FORMAT, utf8Encode(JSON.stringify(stored))]);
 }

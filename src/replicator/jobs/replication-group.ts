@@ -20,7 +20,7 @@ export function sharesOfGroups(shares: ReadonlyMap<string, number>): Map<string,
 
 /**
  * Converts a name in `[replicator.shares]` to the name of a group. Names of users and databases
- * contain no colon, so they cannot be mistaken for names of groups.
+ * contain no colon, so they cannot be mistaken for names of rule groups.
  */
 function groupNamed(name: string): string {
   const isDatabase = name === "_replicator" || name.endsWith("/_replicator");

@@ -56,7 +56,7 @@ export function statisticsOfShown(
 }
 
 function eachCounter(countOf: (name: Counter) => number): ReplicationStatistics {
-  // A copy with the same members is several times faster than an object built from entries.
+  // Copying an object that has all members is several times faster than building one from entries.
   const counts: { -readonly [Name in Counter]: number } = { ...NO_STATISTICS };
   for (const name of NAMES) counts[name] = countOf(name);
   return counts;

@@ -59,7 +59,7 @@ export class GatedLogins {
     return { logins, total: waiting.length };
   }
 
-  /** Returns the gate for which each job waits, in the order of `entries`. */
+  /** Returns the gated account for which each job waits, if any, in the order of `entries`. */
   ofJobs(entries: readonly JobEntry[]): Promise<readonly (GatedAccount | undefined)[]> {
     if (!entries.some((entry) => loginOf(entry) !== undefined)) {
       return Promise.resolve(entries.map(() => undefined));

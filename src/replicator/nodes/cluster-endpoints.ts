@@ -1,7 +1,7 @@
 /**
- * Lists the servers that jobs copy from and to. For each server, contains the numbers of jobs and
- * failures, and the state as known to the nodes. The data comes from counters and reports, so the
- * cost does not depend on the number of jobs.
+ * Lists the servers that jobs copy from and to. For each server, the list contains the numbers of
+ * jobs and failures, and the state of the server as known to the nodes. The data comes from
+ * counters and reports, so the cost does not depend on the number of jobs.
  */
 
 import { largest, type Runtime } from "../../base/index.ts";

@@ -5,7 +5,7 @@ import { NEVER_SEC } from "../jobs/decide.ts";
 import { REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
 import { NodeStore } from "./node-store.ts";
 
-/** Maximum number of jobs that are read to count the jobs that no node may run. */
+/** Maximum number of jobs that are read to count the jobs that no node is allowed to run. */
 export const UNPLACED_MAX = 10_000;
 
 type QueuedJob = Pick<Job, "id" | "state" | "scheduledAtSec" | "labels">;
@@ -32,7 +32,7 @@ export class NodeLabels {
   }
 
   /**
-   * Returns the number of due jobs that may not run on any node that accepts jobs, up to
+   * Returns the number of due jobs that no accepting node is allowed to run, at most
    * `UNPLACED_MAX`.
    */
   async unplacedCount(tx: ReadTransaction, nowSec: number): Promise<number> {

@@ -13,8 +13,8 @@ import { type RunCounts, RunMinutes, RunRates } from "./run-rates.ts";
 
 const INTERVAL_MS = 5000;
 /**
- * Time limit for removing the report. If the store is not accessible, the process is no longer
- * reported as alive even without the removal.
+ * Time limit for removing the report. Without the removal, the process is shown as dead until the
+ * report expires.
  */
 const LEAVE_MS_MAX = 2000;
 const ID_BYTES = 6;
@@ -58,7 +58,7 @@ export class NodeReporter {
   readonly #rates: RunRates;
   readonly #minutes = new RunMinutes();
   readonly #startedMs: number;
-  /** Notified when the drain order changes. */
+  /** Notified when the order to drain is given or withdrawn. */
   readonly #heard = new Notifier();
 
   constructor(parts: NodeReporterParts) {
@@ -113,7 +113,7 @@ export class NodeReporter {
 
   /**
    * Returns the report of the process; undefined while the process is not registered as a worker.
-   * The last stored report then still contains the previous registration.
+   * In that time, the last stored report contains the previous registration.
    */
   #report(isDraining: boolean): NodeReport | undefined {
     const { runtime, identity, scheduler, measureProcess, measureHosts } = this.#parts;
@@ -147,7 +147,8 @@ export class NodeReporter {
       },
       { timeoutMs: LEAVE_MS_MAX, whenUnknown: "retry" },
     );
-    // Without access to the store, the process is shown as dead until its report expires.
+    // If the store is not accessible, the removal fails, and the process is shown as dead until its
+    // report expires.
     await remove.catch(() => {});
   }
 }

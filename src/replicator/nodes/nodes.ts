@@ -170,9 +170,8 @@ export class Nodes {
 }
 
 /**
- * Returns the dead processes that were not restarted. A dead process counts as restarted if another
- * process of the same node started after the dead process's last report. Each process counts as the
- * restart of at most one dead process.
+ * Returns the dead processes that were not restarted. A process that started later on the same
+ * node, after a dead process's last report, counts as its restart, but only for one dead process.
  */
 function unreplaced(
   dead: readonly StoredNode[],

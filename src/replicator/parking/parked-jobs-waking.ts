@@ -11,11 +11,9 @@ import { serverUrlOf } from "../request/watched-place.ts";
 
 /** Number of rows read per transaction. */
 const PAGE_ROWS_MAX = 100;
-/**
- * Maximum number of jobs woken per transaction, and maximum number of concurrent transactions. Each
- * transaction waits for a disk sync.
- */
+/** Maximum number of jobs woken per transaction. Each transaction waits for a disk sync. */
 const WOKEN_MAX = 20;
+/** Maximum number of concurrent transactions. */
 const TRANSACTIONS_MAX = 4;
 /** Number of databases looked up per transaction. */
 const DATABASES_MAX = 50;

@@ -4,10 +4,10 @@
  * when the watcher's node dies.
  *
  * To miss no change, a watcher compares all databases with the positions at which their jobs
- * parked: when it starts, and after it has lost its feed. Recently changed databases come first.
- * Meanwhile, the watcher follows the feed from where the feed ended before the comparison began.
- * Jobs parked later are compared when they park. If the server offers no feed to this account,
- * comparisons are repeated at a bounded rate.
+ * parked. It does so when it starts, and after it has lost its feed. Recently changed databases
+ * come first. Meanwhile, the watcher follows the feed, from the end that the feed had before the
+ * comparison began. Jobs parked later are compared when they park. If the server offers no feed to
+ * this account, comparisons are repeated at a bounded rate.
  */
 import { type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -27,15 +27,13 @@ const GATHER_MS = 100;
 /** Maximum delay for a busy server: jobs running together cost less per job (decision 205). */
 const GATHER_MS_MAX = 150;
 /**
- * Delay per changed database. At more than fifty changes per second, the delay therefore rises to
- * its maximum.
+ * Delay per changed database. At more than fifty changes per second, more databases change during
+ * the delay than it was computed for, so it rises to its maximum.
  */
 const GATHER_MS_EACH = 20;
 /** Minimum duration of a round of comparisons, for servers without a feed. */
 const SWEEP_MS_MIN = 1000;
-/**
- * Minimum duration of a round of comparisons if every request of the previous round found a change.
- */
+/** Minimum duration of the next round if every request of a round found a change. */
 const SWEEP_MS_MIN_BUSY = 250;
 
 export interface SourceWatcherParts {
@@ -119,8 +117,8 @@ export class SourceWatcher {
   }
 
   /**
-   * Compares the positions of newly parked jobs with those of their databases. Ends when no parked
-   * job is left.
+   * Compares the position of each newly parked job with the update sequence of its database. Ends
+   * when no parked job is left.
    */
   async #compareNew(signal: AbortSignal): Promise<void> {
     const { kv, parked, runtime } = this.#parts;

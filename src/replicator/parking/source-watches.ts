@@ -153,7 +153,7 @@ export class SourceWatches implements SlotlessJobType {
 class Silence {
   readonly #parts: Pick<SourceWatchesParts, "kv" | "parked">;
   readonly #source: string;
-  /** The last value that this watcher has recorded, if any. */
+  /** Whether the source was silent when this watcher last recorded it; undefined before that. */
   #isSilent: boolean | undefined;
   #noted: Promise<void> = Promise.resolve();
 

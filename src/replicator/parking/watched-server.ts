@@ -36,7 +36,7 @@ export interface ListedServer extends WatchedServer {
   security(name: string, signal: AbortSignal): Promise<JsonText | undefined>;
 }
 
-/** Our own store, read without requests. */
+/** The node's own store, which is read directly, without requests. */
 export class WatchedStore implements ListedServer {
   readonly #kv: KeyValueStore;
   readonly #databases: DatabaseRegistry;

@@ -126,7 +126,7 @@ export class AskedQuestions {
     return (await this.#parts.jobs.workers.members(tx.snapshot, QUESTION_TYPE)).length > 0;
   }
 
-  /** Settles when the last node that answers questions has left. */
+  /** Settles when no node that answers questions is left. */
   async #untilUnanswered(signal: AbortSignal): Promise<void> {
     const { kv, jobs } = this.#parts;
     for (;;) {

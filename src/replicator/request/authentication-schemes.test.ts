@@ -58,7 +58,7 @@ test.each(AUTHENTICATION_SCHEMES.filter(({ account }) => account !== undefined))
     expect(others).toEqual([]);
     const { account } = scheme.account?.(address) ?? {};
     const text = JSON.stringify(identity);
-    // An API key of IAM names no account, so the key is the identity.
+    // An IAM API key has no account name, so the identity contains the key instead.
     expect(text).toContain(account === "" ? "secret" : account);
     expect(text.includes('"secret"')).toBe(account === "");
   },

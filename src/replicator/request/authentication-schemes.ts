@@ -30,7 +30,7 @@ type Credentials = Pick<HttpAddress, "basic" | "iam" | "oauth2">;
 /** Location of an OAuth client's assertion, which is always given as a reference. */
 export const CLIENT_ASSERTION = "oauth2.clientAssertion";
 
-/** Server and account of a login. API keys for token services have no account name. */
+/** Server and account of a login. `account` is empty for an API key, which has no account name. */
 export interface Account {
   readonly origin: string;
   readonly account: string;
@@ -61,20 +61,21 @@ export interface AuthenticationScheme {
     readonly identity: (credentials: Credentials) => unknown;
   };
   /**
-   * Returns the account that the address logs in to; `undefined` for an address of another scheme.
+   * Returns the account that the address logs in to; `undefined` if the address uses a different
+   * scheme.
    */
   readonly account?: (address: HttpAddress) => Account | undefined;
   /**
-   * Returns how grants for an address are obtained, for example session cookies. Endpoints with the
-   * same `key` share a grant.
+   * Returns a source of grants (for example, of session cookies) for an address; `undefined` if the
+   * address uses a different scheme or needs no login. Addresses with the same `key` share a grant.
    */
   readonly login?: (
     address: ResolvedAddress,
     parts: LoginParts,
   ) => { readonly key: readonly unknown[]; readonly source: GrantSource } | undefined;
   /**
-   * Returns the headers of each request, for schemes without a login; `undefined` for an address of
-   * another scheme.
+   * Returns the headers for each request; `undefined` if the address uses a different scheme or
+   * needs a login.
    */
   readonly headers?: (
     address: HttpAddress,
@@ -281,14 +282,14 @@ export function accountOf(address: HttpAddress): Account | undefined {
 }
 
 /**
- * Returns how grants for an address are obtained, for example session cookies; undefined if the
- * scheme has no login.
+ * Returns the source of grants for an address (for example, of session cookies); undefined if the
+ * address needs no login.
  */
 export function loginOf(address: ResolvedAddress, parts: LoginParts) {
   return firstOf((scheme) => scheme.login?.(address, parts));
 }
 
-/** Returns the headers of an address whose scheme has no login. */
+/** Returns the authentication headers for an address that needs no login; otherwise none. */
 export function authorizationOf(
   address: HttpAddress,
   settings: ClientSettings,

@@ -225,7 +225,7 @@ function parseAddress(
     );
   }
   const { header, rest } = takeBasicHeader(headers);
-  // As in CouchDB, a user name without a colon is not a credential.
+  // As in CouchDB, a user name that is not followed by a colon is not a credential.
   const [, writtenUsername, writtenPassword] =
     /^https?:\/\/([^/?#:@]*):([^/?#]*)@/i.exec(text) ?? [];
   const userinfo =
@@ -259,7 +259,7 @@ function parseAddress(
 
 /**
  * Returns the address with its credentials replaced by those of `auth` (as in a document). Throws a
- * ReplicationInvalidError if they are invalid.
+ * ReplicationInvalidError if `auth` is invalid.
  */
 export function withAuth(side: Side, address: HttpAddress, auth: unknown): HttpAddress {
   const { kind, url, proxyUrl, tls = {} } = address;

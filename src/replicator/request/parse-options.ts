@@ -25,8 +25,9 @@ export function parseOptions(members: Members, defaults: ReplicationOptions): Re
 }
 
 /**
- * Sets `workerProcessesMax` and `httpConnectionsMax`, the limits for distant servers, to the values
- * of `workerProcesses` and `httpConnections`. `applies` selects the limits to set.
+ * Returns the options with the limits for distant servers set to those for nearby servers:
+ * `workerProcessesMax` to `workerProcesses`, and `httpConnectionsMax` to `httpConnections`. Sets
+ * only the limits for which `applies` is true.
  */
 function withBounds(
   options: ReplicationOptions,

@@ -92,7 +92,7 @@ export function replicationFaults(members: Members, config: ParseConfig): readon
 /** Returns the parsers of all members except the options. */
 function partsOf(members: Members, { protocols }: ParseConfig) {
   return {
-    // Erlang's socket options are validated but not used.
+    // Erlang's socket options are checked, but have no effect.
     ignored: () => {
       optionalString(members, "socket_options");
       optionalString(members, "ibrowse_options");
@@ -188,7 +188,8 @@ function parseDocumentIds(value: unknown): string[] {
     }
     return decode(id);
   });
-  // Remove duplicates by sorting: a set of ten thousand ids takes more memory than the ids.
+  // Sort the ids, so that duplicates are neighbours: a set of ten thousand ids takes more memory
+  // than the ids.
   ids.sort();
   return ids.filter((id, index) => id !== ids[index - 1]);
 }

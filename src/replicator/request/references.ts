@@ -6,8 +6,8 @@
  * renew them.
  *
  * Whether a credential is a reference is decided when the job is requested, since only server
- * admins may use references. Another user's password is never a reference, even if it looks like
- * one.
+ * admins are allowed to use references. The password of any other user is never a reference, even
+ * if it looks like one.
  */
 import { AUTHENTICATION_SCHEMES, CLIENT_ASSERTION } from "./authentication-schemes.ts";
 import type { HttpAddress, ReferencePlace, Replication, ResolvedAddress } from "./replication.ts";
@@ -83,7 +83,8 @@ function resolveOne(
 }
 
 /**
- * Calls `read` once, so that a missing secret is reported at the start of a run. Returns `read`.
+ * Returns `read`, after one call that throws if the secret is missing. The error is thus reported
+ * at the start of a run.
  */
 function readNow(read: () => string): () => string {
   read();

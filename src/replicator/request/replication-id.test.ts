@@ -197,7 +197,7 @@ describe("numbers in a filter", () => {
   test("are sorted as strings if they are member names, as in CouchDB", () => {
     const sorted = '"selector":{"o":{"$eq":{"10":1,"9":2}}}';
     expect(idOf('"selector":{"o":{"$eq":{"9":2,"10":1}}}')).toBe(idOf(sorted));
-    // Compared as Erlang strings, "10" precedes "9".
+    // As Erlang strings, "10" sorts before "9".
     const body = replicationMembers(`{"source":"a","target":"b",${sorted}}`);
     const { selection } = parseReplication(body);
     expect(selection).toEqual({ kind: "selector", selector: '{"o":{"$eq":{"10":1,"9":2}}}' });

@@ -204,8 +204,8 @@ const DEFAULT_PORTS: Readonly<Record<"http" | "https", readonly number[]>> = {
 const CREDENTIAL_HEADERS = new Set(["authorization", "cookie", "proxy-authorization"]);
 
 /**
- * Returns the term of an endpoint in replication ids of version 4. Omits the credentials in its
- * headers.
+ * Returns the term for an endpoint in replication ids of version 4, without the credentials in the
+ * endpoint's headers.
  */
 function endpointTerm(context: ReplicationIdContext, address: EndpointAddress): Term {
   const headers = Object.entries(headersOf(address)).filter(

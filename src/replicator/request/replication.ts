@@ -81,11 +81,11 @@ export interface LocalAddress {
 export type EndpointAddress = HttpAddress | LocalAddress;
 
 /**
- * Revisions of the selected documents that are omitted on purpose. A revision is copied completely
- * or not at all, since a part of it would be a different revision.
+ * Revisions of the selected documents that are omitted on purpose. A revision is never copied in
+ * part, since the copy would be a different revision.
  */
 export interface Omissions {
-  /** Whether deleted revisions are omitted. */
+  /** Present if deleted revisions are omitted. */
   readonly deleted?: true;
   /** Maximum size of attachments. Revisions with a larger attachment are omitted. */
   readonly attachmentBytesMax?: number;
@@ -119,7 +119,7 @@ export interface Replication {
   readonly weight?: number;
   /** Tags of the job. They do not affect the run. */
   readonly tags?: Tags;
-  /** Labels that a node must have to run the job; if absent, any node may run the job. */
+  /** Labels that a node must have to run the job; if absent, any node can run the job. */
   readonly runOn?: Labels;
   /** Names of jobs for which the job waits before its first run. */
   readonly after?: After;
@@ -148,7 +148,7 @@ export function fixedMembers({
   return fixed;
 }
 
-/** Returns filter parameters as in a query: strings unchanged, other values as JSON. */
+/** Returns the filter parameters as query parameters: strings unchanged, other values as JSON. */
 export function filterParameters({
   queryParameters,
 }: Selection & { readonly kind: "filter" }): readonly (readonly [name: string, value: string])[] {

@@ -25,7 +25,8 @@ export const LOCAL_SOURCE = "local";
 
 /**
  * Returns the server and database that have to be watched for a job's source; undefined if the URL
- * does not identify the database. Jobs with different `run_on` labels have different watchers.
+ * does not identify the database. The place contains the job's `run_on` labels, because jobs with
+ * different labels have different watchers.
  */
 export function watchedPlace(
   digests: Digests,
@@ -37,10 +38,10 @@ export function watchedPlace(
   const parts = serverOf(address);
   if (parts === undefined) return undefined;
   const { headers, proxyUrl, tls, references } = address;
-  // The digest excludes passwords: they do not affect permissions, and a digest would allow
-  // guessing them.
+  // The digest excludes passwords: they do not affect permissions, and could be guessed with a
+  // digest that included them.
   const proxy = proxyUrl && maskCredentials(proxyUrl);
-  // Stored digests depend on this order.
+  // Stored digests depend on the order of the identities.
   const [basic, iam, ...others] = identitiesOf(address);
   const newer = others.filter((identity) => identity !== undefined);
   const account = [basic, iam, headers, proxy, tls, references, ...newer];

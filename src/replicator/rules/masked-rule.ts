@@ -6,7 +6,7 @@ import { isHeaderReference, isReference } from "../request/references.ts";
 
 const ENDPOINTS = ["source", "target"];
 const PROXIES = ["proxy", "source_proxy", "target_proxy"];
-/** Members of `auth` that are not secret. */
+/** Members of `auth` that are not masked, because they are not secret. */
 const NO_SECRETS = [
   "username",
   "token_url",
@@ -38,7 +38,9 @@ function maskedUrl(value: unknown): unknown {
   return typeof value === "string" ? maskCredentials(value) : value;
 }
 
-/** Masks a secret. References are not masked, because they reveal no secret. */
+/**
+ * Returns the mask for a secret. A reference is returned unchanged, because it reveals no secret.
+ */
 function maskedText(value: unknown): unknown {
   return typeof value === "string" && isReference(value) ? value : MASK;
 }

@@ -41,8 +41,8 @@ const ROWS_MAX = 500;
 /** Delay for collecting events, to send one request for many changes of a busy server. */
 const GATHER_MS = 100;
 /**
- * Pause between two listings of the source's databases, with and without a feed of database
- * updates. Without a feed, a new database still gets its job within ten seconds.
+ * Pause between two listings of the source's databases: with a feed of database updates (`feed`),
+ * and without (`lists`). Without a feed, a new database gets its job within ten seconds.
  */
 const LIST_PAUSE_MS = { feed: 60_000, lists: 5_000 };
 /** Minimum duration of one pass over all security objects. */
@@ -234,8 +234,9 @@ export class RuleFollower {
   }
 
   /**
-   * Polls the security objects of all databases with jobs, since feeds do not include them. A
-   * change wakes a parked job, which copies the object; running jobs poll the object themselves.
+   * Polls the security objects of all databases with jobs, since feeds do not include them. If an
+   * object has changed, wakes the database's parked job, which copies it; a running job polls the
+   * object itself.
    */
   async #followSecurity(signal: AbortSignal): Promise<void> {
     const { runtime, kv, store } = this.#parts;
@@ -265,8 +266,8 @@ export class RuleFollower {
 
   /**
    * Ensures that a later run of the job copies the changed security object: makes the job due if it
-   * is parked. Returns false if the job is running, because that run might have read the object
-   * before the change.
+   * is parked. Returns false if the job is running: its run might have read the object before the
+   * change.
    */
   async #takesUp(tx: Transaction, database: string): Promise<boolean> {
     const { jobs, controls, parked, runtime } = this.#parts;

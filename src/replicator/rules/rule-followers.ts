@@ -109,7 +109,7 @@ export class RuleFollowers implements SlotlessJobType {
     return { name, uuid, generation, rule, owner: content.owner };
   }
 
-  /** Waits until the rule has changed or its job is lost, and then rejects. */
+  /** Waits until the rule has changed or its job is lost; rejects in both cases. */
   async #watch(held: HeldJob, signal: AbortSignal): Promise<void> {
     const { kv, jobs } = this.#parts;
     const { watch, isChanged } = await kv.transact(async (tx) => ({

@@ -22,7 +22,7 @@ export interface NameRange {
   readonly last: string | undefined;
 }
 
-/** All names that the server lists within a range. */
+/** A range of names, with all names that the server lists in it. */
 export interface ListedNames extends NameRange {
   readonly names: readonly string[];
 }

@@ -24,12 +24,12 @@ export const LISTING_MS_MAX = 60_000;
 const PLANS_MAX = 4;
 /** Maximum number of security objects compared concurrently. */
 const COMPARED_AT_ONCE_MAX = 8;
-/** Placeholder for the previous rule of a database that has no job. */
+/** Stands for the previous rule of a database if the database has no job. */
 const NO_JOB = "no job";
 /** Maximum number of names listed per kind of change. */
 const NAMES_MAX = 10;
 
-/** Number of databases affected by a change, with the names of the first ones. */
+/** Databases affected by a change: their number, and the first names. */
 export class PlannedDatabases {
   count = 0;
   readonly first: string[] = [];

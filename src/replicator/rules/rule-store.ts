@@ -116,7 +116,10 @@ export class RuleStore {
     });
   }
 
-  /** Seals the rule with the current key. Returns false if the stored rule is unchanged. */
+  /**
+   * Seals the rule with the current key, unless it already is. Returns false if nothing was
+   * written.
+   */
   async renewSeal(tx: Transaction, name: string): Promise<boolean> {
     const value = await tx.get(this.#keys.rule.key({ name }));
     if (value === undefined || this.#seal === undefined) return false;
@@ -190,7 +193,7 @@ export class RuleStore {
   }
 
   /**
-   * Returns the content of a rule; undefined if it is unreadable, so that other rules can still be
+   * Returns the content of a rule, or undefined if it is unreadable: other rules must still be
    * listed.
    */
   #open(name: string, bytes: Uint8Array, isSealed: boolean): RuleContent | undefined {

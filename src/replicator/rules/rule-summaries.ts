@@ -67,7 +67,10 @@ export class RuleSummaries {
     return { ...progress, failure, ...counts };
   }
 
-  /** Returns the failures of the rules that cannot list their source, by name of the rule. */
+  /**
+   * Returns the failures of the rules that cannot list the databases of their source, by name of
+   * the rule.
+   */
   async failures(tx: ReadTransaction): Promise<ReadonlyMap<string, RuleFailure>> {
     const { jobs } = this.#parts;
     const failures: (readonly [string, RuleFailure])[] = [];

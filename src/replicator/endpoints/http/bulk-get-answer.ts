@@ -47,7 +47,7 @@ export function parseBulkGet(
   const rows = results.elements();
   const read: BulkReadResult[] = [];
   for (const [index, { id }] of requests.entries()) {
-    // Rows must be in the order of the requests: a row with an error does not identify the revision
+    // Rows are matched to requests by position: a row with an error does not identify the revision
     // that is missing.
     const result = resultOf(rows[index] as JsonValue, id, attachments);
     if (result === undefined) return undefined;
@@ -74,7 +74,7 @@ function resultOf(row: JsonValue, id: string, withBytes: boolean): BulkReadResul
   return isPlain ? { kind: "documents", documents } : { kind: "separately", outlines: documents };
 }
 
-/** Whether the bytes of all attachments are included as stored. */
+/** Whether all attachments are inlined in their stored form, which compressed ones never are. */
 function areInline(attachments: JsonValue): boolean {
   if (!attachments.isObject) return false;
   for (const { value } of attachments.eachValue()) {

@@ -21,7 +21,7 @@ export interface AskedChanges {
 }
 
 export interface FeedOptions {
-  /** Time for which the server may send nothing while nothing changes. */
+  /** Time for which the server is allowed to stay silent while nothing changes. */
   readonly timeoutMs: number;
   /**
    * For a one-shot feed: whether a short response is expected, because a watcher has woken the run
@@ -72,8 +72,8 @@ export function knowsNoIds(status: number, selection: Selection): boolean {
 type Changes = readonly ChangedDocument[];
 
 /**
- * Returns a function that drops changes of documents that were not requested, since a server may
- * ignore `doc_ids`.
+ * Returns a function that drops changes of documents that were not requested, because a server
+ * might ignore `doc_ids`.
  */
 export function chooser(wanted: Selection): (changes: Changes) => Changes {
   if (wanted.kind !== "doc-ids") return (changes) => changes;

@@ -66,7 +66,7 @@ class ChangesRow implements ChangedDocument {
 
   get revisions(): readonly string[] {
     const listed = this.#row.member("changes")?.elements() ?? [];
-    // In a row with `removed`, the first revision no longer exists
+    // In a row with `removed`, the first listed revision no longer exists
     // (`couch_replicator_changes_reader`).
     const isRemoved = this.#row.member("removed")?.text === "true";
     const present = isRemoved ? listed.slice(1) : listed;

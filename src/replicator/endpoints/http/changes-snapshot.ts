@@ -86,8 +86,7 @@ export async function* readChangesSnapshot(
       if (hasNews && !isSamePosition(end, since)) yield [{ sequence: end }];
       return;
     } catch (error) {
-      // If the last attempt returned no rows, give up: the request layer has already repeated the
-      // request.
+      // If the position has not moved, give up: the request layer has already repeated the request.
       const hasMoved = !isSamePosition(since, asked.since);
       if (!hasMoved || errorCode(error) !== "HTTP_REQUEST_FAILED") throw error;
       await requests.pause(signal);
@@ -139,7 +138,7 @@ async function* readRows(requests: HttpRequests, path: string, response: FetchRe
   if (Array.isArray(rest?.results) && saysWhere(rest.last_seq)) {
     return checkedSequence(rest.last_seq);
   }
-  // An incomplete response counts as broken off, even if it ended without an error: a proxy may
+  // An incomplete response counts as broken off, even if it ended without an error: a proxy might
   // have ended it.
   if (rest === undefined && isBroken(text)) throw requests.brokenOff("GET", path);
   throw requests.unexpected("changes_req_failed", path, response, text);

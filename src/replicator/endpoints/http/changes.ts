@@ -1,6 +1,6 @@
 /**
  * The changes feed of a server. A continuous job reads the feed in pages (`limit` and
- * `feed=longpoll`); each page is one JSON text. Pages limit the memory, and the work that is
+ * `feed=longpoll`); each page is one JSON text. Paging limits the memory used, and the work that is
  * repeated if a connection breaks. A one-shot job reads a single response to its end
  * (`changes-snapshot.ts`).
  */
@@ -35,8 +35,9 @@ import type { ServerWords } from "./server-words.ts";
 
 /** Rows per page of changes. A page takes a few hundred kilobytes. */
 const CHANGES_ROWS_MAX = 2000;
-/** Maximum rows and bytes per page from a distant server, where each page costs a round trip. */
+/** Maximum number of rows per page from a distant server. There, each page costs a round trip. */
 const FAR_ROWS_MAX = 16_000;
+/** Maximum size of a page from a distant server. */
 const FAR_BYTES_MAX = 4 * 1024 * 1024;
 /** Nesting level of the rows in a response. */
 const ROWS_DEPTH = 2;

@@ -77,8 +77,8 @@ export class HttpDocumentReader implements EndpointReader {
     } catch (error) {
       const isLong = error instanceof EndpointError && error.error === ANSWER_TOO_LONG;
       if (!isLong && !(await this.#isThere(error, signal))) throw error;
-      // One document makes the response too large, too slow, or break off: request each document
-      // individually.
+      // Because of one document, the response is too large, is too slow or breaks off: request each
+      // document individually.
       return undefined;
     }
     return answer.status === 200 ? parseBulkGet(answer.json, requests, { attachments }) : undefined;

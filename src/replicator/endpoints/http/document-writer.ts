@@ -23,8 +23,8 @@ import type { Answer, HttpRequests } from "./requests.ts";
 import type { ServerWords } from "./server-words.ts";
 
 /**
- * Error names by status code, for a `_bulk_docs` request that a server rejects as a whole, although
- * a single document may be the cause. Used only if the response contains no error name.
+ * Error names by status code, for a `_bulk_docs` response without an error name. With these
+ * statuses, a server rejects the whole request, although a single document might be the cause.
  */
 const BATCH_REFUSALS: ReadonlyMap<number, string> = new Map([
   [400, "bad_request"],
@@ -201,8 +201,8 @@ const MARGIN_CHARACTERS = 256;
 
 /**
  * Returns the failures reported in a `_bulk_docs` response, or `undefined` if an element is not a
- * row or does not match the request. CouchDB returns rows only for errors. If a server also
- * confirms documents, it must either confirm or reject each one.
+ * row or does not match the request. CouchDB returns rows only for rejected documents. A server
+ * that also returns rows for accepted documents must return a row for each document.
  */
 function bulkFailures(
   documents: readonly PlainDocument[],
@@ -229,7 +229,7 @@ function bulkFailures(
       for (const revision of written) confirmed.add(keyOf(id, revision));
       continue;
     }
-    // A row without a revision may refer to any revision sent for the document. If the row is an
+    // A row without a revision can refer to any revision sent for the document. If the row is an
     // error, all of these revisions count as not written.
     const meant = typeof rev === "string" && revisions.includes(rev) ? [rev] : revisions;
     for (const revision of meant) {

@@ -34,21 +34,23 @@ import { type Answer, HttpRequests, type HttpRequestsParts, query } from "./requ
 import { missingOf } from "./revisions-difference.ts";
 
 /**
- * Fraction of the inactivity timeout for which a server may delay a page of changes, as in CouchDB.
+ * Part of the inactivity timeout during which a server is allowed to hold back a page of changes,
+ * as in CouchDB.
  */
 const FEED_TIMEOUT_RATIO = 1 / 3;
 const FEED_TIMEOUT_MS_MIN = 1000;
 
 /** Status of the response if the database to create already exists. */
 const ALREADY_THERE = 412;
-/** Status codes of servers that do not implement `limit=0`. */
+/** Statuses with which servers reject `limit=0` if they do not implement it. */
 const LACKS_COUNT: ReadonlySet<number> = new Set([400, 405, 501]);
-/** Status codes of a server that timed out, and of a server that does not implement a request. */
+/** Status if the server timed out. */
 const TIMED_OUT = 408;
+/** Status if the server does not implement the request. */
 const NOT_IMPLEMENTED = 501;
 /** Status codes for users without write access. */
 const READ_ONLY: ReadonlySet<number> = new Set([401, 403, 405]);
-/** Status codes for users who may not read `_local` documents. */
+/** Status codes for users who are not allowed to read `_local` documents. */
 const NO_LOCAL: ReadonlySet<number> = new Set([403, 405]);
 
 const SECURITY = "_security";
@@ -66,8 +68,8 @@ const DURABLE_SERVER = /^CouchDB\/(?:[3-9]|[1-9]\d+)\./;
 /** Pattern of the `Server` header of servers that support `_continue` (`docs/api/documents.md`). */
 const CONTINUES_LOGS = /\(Tandem [^)]*\)/;
 /**
- * Status codes of `_continue` if there is no log, the server lacks the resource, the log is too
- * long, or the user has no write access.
+ * Statuses of `_continue` if the user has no write access (401, 403), if there is no log or the
+ * server lacks the resource (404, 405), or if the log is too long (413).
  */
 const NOT_OFFERED: ReadonlySet<number> = new Set([401, 403, 404, 405, 413]);
 
@@ -349,7 +351,7 @@ export class HttpEndpoint implements Endpoint {
   }
 }
 
-/** Scanning depth of a document that is passed on unchanged: down to its members. */
+/** Scanning options for a document that is passed on unchanged: only its members are scanned. */
 const MEMBERS = { depthMax: 1, nestingMax: Number.POSITIVE_INFINITY };
 
 /** Whether the server confirms that it made the requested change. */
@@ -379,8 +381,8 @@ function startTimeOf(value: unknown): string {
 }
 
 /**
- * Returns the time for which a server may delay a page of changes: less than the timeouts of the
- * request and of the run.
+ * Returns the time for which a server is allowed to delay a page of changes: less than the timeouts
+ * of the request and of the run.
  */
 function feedTimeoutMs(
   connectionTimeoutMs: number,

@@ -16,10 +16,10 @@ import { HttpRequests, type HttpRequestsParts, query } from "./requests.ts";
 const NAME = /^[\x21-\x7e]{1,1000}$/;
 /**
  * Maximum length of a name in a feed, since a longer name would not fit into a key of the store.
- * The name may contain any character, since servers other than CouchDB may allow more characters.
+ * The name can contain any character, since servers other than CouchDB might allow more characters.
  */
 const NAME_LENGTH_MAX = 1000;
-/** Time for which the server may delay a response while nothing changes. */
+/** Time for which the server is allowed to delay a response while nothing changes. */
 const FEED_TIMEOUT_MS = 20_000;
 
 /** Maximum number of updates per request. */
@@ -55,8 +55,8 @@ export function deletedIn(events: readonly DatabaseEvent[]): ReadonlySet<string>
 }
 
 /**
- * Update sequences by database. `missing`: the database does not exist, or the account may not see
- * it.
+ * Update sequences by database. `missing`: the database does not exist, or the account is not
+ * allowed to see it.
  */
 export type UpdateSequences = ReadonlyMap<string, SourceSequence | "missing">;
 
@@ -75,7 +75,7 @@ export class HttpServer {
 
   /**
    * Returns the end of the server's feed of updates; undefined if the server has no such feed, or
-   * if the account may not follow it.
+   * if the account is not allowed to follow it.
    */
   async lastUpdate(signal: AbortSignal): Promise<SourceSequence | undefined> {
     const path = `_db_updates${query({ since: "now", limit: "0" })}`;
@@ -125,7 +125,8 @@ export class HttpServer {
 
   /**
    * Returns the names that follow `after`; "" stands for the beginning. A server without support
-   * for limits returns all names. Throws an EndpointError if the account may not list names.
+   * for limits returns all names. Throws an EndpointError if the account is not allowed to list
+   * names.
    */
   async names(after: string, limit: number, signal: AbortSignal): Promise<NamesPage> {
     const wanted = limit + 1;
@@ -148,7 +149,7 @@ export class HttpServer {
 
   /**
    * Returns the security object of a database as text; undefined if the database does not exist, or
-   * if the account may not see it.
+   * if the account is not allowed to see it.
    */
   async security(name: string, signal: AbortSignal): Promise<JsonText | undefined> {
     const path = `${percentEncode(name)}/_security`;

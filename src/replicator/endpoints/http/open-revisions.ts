@@ -1,7 +1,7 @@
 /**
- * The response to `GET /db/doc?open_revs=[…]`, in every form that servers use: multipart/mixed with
- * documents, or with multipart/related parts that contain the attachments after the document; or a
- * JSON array.
+ * The response to `GET /db/doc?open_revs=[…]`, in every form that servers use: a JSON array, or
+ * multipart/mixed. Each part of multipart/mixed is a document, or is multipart/related and contains
+ * a document followed by its attachments.
  */
 import {
   type Compression,
@@ -41,8 +41,9 @@ import { historyFault } from "./received-history.ts";
  * Maximum number of a document's members. Each member takes memory while the document is parsed.
  */
 const MEMBERS_MAX = 1_000_000;
-/** Nesting level of a document's members: in a single document, and in an array of results. */
+/** Nesting level of the members of a document that is sent alone. */
 const DOCUMENT_DEPTH = 1;
+/** Nesting level of the members of a document in an array of results. */
 const RESULTS_DEPTH = 3;
 
 export interface OpenRevisionsAnswer {

@@ -63,7 +63,7 @@ import { ServerWords } from "./server-words.ts";
 /** Maximum number of characters quoted from an unexpected response. */
 const MISREAD_LENGTH_MAX = 200;
 
-/** Paths of changes feeds. Their responses may be delayed until something changes. */
+/** Paths of changes feeds. Their responses can be delayed until something changes. */
 const FEEDS = ["_changes", "_db_updates"];
 
 /**
@@ -173,8 +173,8 @@ export interface Outline {
 }
 
 /**
- * Whether a redirect may be followed. A server must not redirect requests to a system database,
- * unless the address already named a system database.
+ * Whether a redirect is allowed. A server must not redirect requests to a system database, unless
+ * the address already named a system database.
  */
 function mayMove(from: URL, to: URL): boolean {
   return namesSystemDatabase(from.pathname) || !namesSystemDatabase(to.pathname);
@@ -220,7 +220,7 @@ export class HttpRequests {
       ...(parts.generation === undefined ? {} : { generation: parts.generation }),
       ...(address.proxyUrl === undefined ? {} : { proxyUrl: address.proxyUrl }),
     };
-    // Any header given by a user may contain a secret, whatever its name.
+    // Any header given by a user might contain a secret, whatever its name.
     const secretHeaders = Object.keys({ ...address.headers, ...authorization }).map((name) =>
       name.toLowerCase(),
     );
@@ -511,7 +511,7 @@ export class HttpRequests {
     const { words } = this;
     const error = status === 404 ? "db_not_found" : "db_open_failed";
     const place = `could not open ${this.shownUrl}`;
-    // For a missing database, the reason is the same as in CouchDB: the response would add nothing.
+    // For a missing database, give only the place, as in CouchDB: the response would add nothing.
     const isMissing = status === 404 && parseObject(text)?.error === "not_found";
     const reason = isMissing ? place : `${place} (${words.described(status, text)})`;
     return new EndpointError(error, reason, { answer: words.answer(status, text) });
@@ -519,7 +519,7 @@ export class HttpRequests {
 
   /**
    * Returns the error for a response with a success status but unexpected content, such as a login
-   * page, or the response for a different path.
+   * page or a response to a different path.
    */
   misread(
     error: string,

@@ -28,9 +28,9 @@ export function missingOf(
 }
 
 /**
- * Returns the revisions of one document that the response names, spelled as in the request;
- * undefined if the response names a revision that was not requested. Letter case is ignored, since
- * a server might change it.
+ * Returns the revisions of one document that the response names as missing, spelled as in the
+ * request; undefined if it names a revision that was not requested. Letter case is ignored, since a
+ * server might change it.
  */
 function lackingOf(asked: readonly string[] | undefined, named: unknown): string[] | undefined {
   if (asked === undefined || !Array.isArray(named)) return undefined;

@@ -40,8 +40,8 @@ export class ServerWords {
   }
 
   /**
-   * Returns the error in a response. If the response has no error name, the name is `http_`
-   * followed by the status.
+   * Returns the status, error and reason of a response. If the response has no error name, the name
+   * is `http_` followed by the status.
    */
   answer(status: number, text: string): ServerAnswer {
     const { error, reason } = parseObject(text) ?? {};

@@ -91,8 +91,8 @@ export class LocalAccess {
   }
 
   /**
-   * Throws if the owner's job came from a replicated document and the database is a system
-   * database.
+   * Throws if the database is a system database, and the document of the owner's job was written by
+   * a replication.
    */
   refuseSystemName(): void {
     if (this.#owner.isCopy !== true || !isSystemName(this.name)) return;

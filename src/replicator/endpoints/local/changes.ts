@@ -39,7 +39,7 @@ export async function* readLocalChanges(
   // A one-shot job copies only the changes that exist when it starts.
   const until = request.continuous ? {} : { until: begun.last };
   // If few ids are selected, look up their existing changes by id. Later changes are found by
-  // scanning the feed, because there are fewer of them.
+  // scanning the feed, which contains few of them.
   let few = fewIds(request);
   for (;;) {
     signal.throwIfAborted();
@@ -87,9 +87,9 @@ async function readPage(
 }
 
 /**
- * Converts a sequence to the local form, which is a string. 0 is the beginning of the feed, where a
- * replication without a checkpoint starts. `sequence` can also be a time that the user specified
- * (`since_seq`).
+ * Converts a source sequence to a string. 0 is the beginning of the feed, where a replication
+ * without a checkpoint starts. A time that the user specified (`since_seq`) is converted to the
+ * sequence at that time.
  */
 export async function startOf(
   tx: ReadTransaction,

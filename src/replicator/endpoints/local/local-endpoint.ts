@@ -35,7 +35,7 @@ export class LocalEndpoint implements Endpoint {
    * detects whether the database was re-created.
    */
   readonly writesDurably = false;
-  /** False, since `continueLog` would save nothing: reading the stored log takes no request. */
+  /** False, because `continueLog` would save no request: reading the stored log takes none. */
   readonly continuesLogs = false;
   readonly roundTripMs = undefined;
   readonly #access: LocalAccess;
@@ -148,7 +148,7 @@ export class LocalEndpoint implements Endpoint {
     const user = await this.#access.user();
     const write = async (tx: Transaction): Promise<WriteOutcome> => {
       const database = await this.#access.open(tx, user);
-      // A checkpoint for a deleted database must not be written to its replacement.
+      // A checkpoint for a deleted database must not be written to a new database of the same name.
       const isMeant =
         (instanceStartTime ?? database.instanceStartTime) === database.instanceStartTime;
       if (!isMeant) {
