@@ -1,5 +1,5 @@
 /** Stores waiting alerts, ongoing breaches, and the lease of the node that sends alerts. */
-import { assert } from "../../base/index.ts";
+import { assert, hexDecode } from "../../base/index.ts";
 import {
   type Key,
   keyAfter,
@@ -8,6 +8,8 @@ import {
   type Subspace,
   type Transaction,
   unpackTuple,
+  VERSIONSTAMP_BYTES,
+  Versionstamp,
   type Watch,
 } from "../../kv/index.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
@@ -40,6 +42,8 @@ export interface WaitingAlert {
   readonly alert: Alert;
 }
 
+/** Number of bytes of a test alert's id that distinguish its key from those of other tests. */
+const TEST_BYTES = 4;
 /** Format version of the lease, stored as the first element. */
 const FORMAT = 1;
 const NOBODY: AlertTurn = { holder: undefined, untilMs: 0, cursor: undefined };
@@ -107,7 +111,19 @@ export class AlertStore {
     tx.setVersionstampedKey(this.#keys.alert.newKey({}, tx.nextUserVersion()), encodeAlert(alert));
   }
 
-  /** Returns the alerts waiting to be sent, oldest first. */
+  /**
+   * Adds a test alert before all other alerts, however many wait. Its key has the version 0, which
+   * no commit has. Returns the key.
+   */
+  appendTest(tx: Transaction, alert: Alert): Key {
+    const bytes = new Uint8Array(VERSIONSTAMP_BYTES);
+    bytes.set(hexDecode(alert.id)?.subarray(0, TEST_BYTES) ?? [], VERSIONSTAMP_BYTES - TEST_BYTES);
+    const key = this.#keys.alert.key({ versionstamp: Versionstamp.fromBytes(bytes) });
+    tx.set(key, encodeAlert(alert));
+    return key;
+  }
+
+  /** Returns the alerts waiting to be sent: first tests, then the oldest. */
   async waiting(tx: ReadTransaction, limit: number): Promise<readonly WaitingAlert[]> {
     const { entries } = await tx.snapshot.getRangePage(this.#keys.alert.range(), { limit });
     return entries.map(({ key, value }) => ({ key, alert: decodeAlert(value) }));

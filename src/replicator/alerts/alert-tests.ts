@@ -43,8 +43,8 @@ export class AlertTests {
     const { runtime, kv } = this.#parts;
     const id = randomHex(runtime.random);
     const nowMs = runtime.clock.nowMs();
-    await kv.transact(async (tx) =>
-      this.#store.append(tx, {
+    const key = await kv.transact(async (tx) =>
+      this.#store.appendTest(tx, {
         ...{ id, kind: "test", status: "firing", breachId: id, jobId: "" },
         ...{ timeMs: nowMs, sinceMs: nowMs, cause: NO_CAUSE },
       }),
@@ -54,13 +54,7 @@ export class AlertTests {
       error = await this.#outcome(id, over);
     });
     if (isSent) return { error };
-    await kv.transact(async (tx) => {
-      const waiting = await this.#store.waiting(tx, COUNTED_MAX);
-      this.#store.remove(
-        tx,
-        waiting.filter(({ alert }) => alert.id === id),
-      );
-    });
+    await kv.transact(async (tx) => tx.clear(key));
     return "unsent";
   }
 

@@ -2,6 +2,9 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../../src/kv/index.ts";
+import { NO_CAUSE } from "../../../src/replicator/alerts/alert.ts";
+import { AlertStore } from "../../../src/replicator/alerts/alert-store.ts";
+import { AlertTests } from "../../../src/replicator/alerts/alert-tests.ts";
 import {
   type AlertKind,
   AlertWatch,
@@ -49,7 +52,8 @@ function open() {
       tags: { metricTags: ["team"] },
       reportsRules: async () => true,
     });
-  return { node, kv, settings, failures, watch, pass: (sec: number) => (nowMs += sec * 1000) };
+  const pass = (sec: number) => (nowMs += sec * 1000);
+  return { runtime, node, kv, settings, failures, watch, pass };
 }
 
 beforeEach(async () => {
@@ -359,4 +363,26 @@ test("a disabled kind of alert is not sent, and enabling it sends alerts for cur
   world.settings.kinds = ["failing"];
   await watch.compareAll();
   expect(await whats(watch)).toEqual(["failing firing"]);
+});
+
+test("a test alert is sent before a thousand waiting alerts", async () => {
+  const watch = await begun();
+  const { runtime, kv } = world;
+  const subspace = SUBSPACES.replicator;
+  const store = new AlertStore(subspace);
+  await kv.transact(async (tx) => {
+    for (let n = 0; n < 1000; n++) {
+      const alert = { id: `${n}`, breachId: `${n}`, jobId: `job-${n}`, cause: NO_CAUSE };
+      const times = { timeMs: START_MS, sinceMs: START_MS };
+      store.append(tx, { ...alert, ...times, kind: "failing", status: "firing" });
+    }
+  });
+  const over = new AbortController();
+  const sent = new AlertTests({ runtime, kv, subspace }).send(over.signal);
+  const next = () => watch.nextGroup(({ kind }) => kind !== "test");
+  let group = await next();
+  for (let tries = 0; tries < 100 && group.length === 0; tries++) group = await next();
+  await watch.settle(group, { kind: "sent" });
+  if (group.length === 0) over.abort();
+  expect(await sent).toEqual({ error: undefined });
 });
