@@ -72,6 +72,8 @@ export class NamedJobs {
         ...named.filter((prefix) => prefix !== undefined),
         ...[...databases, ...rules].map((uuid) => persistentJobId(uuid, "")),
         ...replications,
+        // The name of a transient job without a replication id is its job id.
+        literal,
       ]);
       return { glob, idPrefixes: idPrefixes.size > PREFIXES_MAX ? undefined : [...idPrefixes] };
     });

@@ -63,9 +63,13 @@ test("a name with slashes refers to the job of the document", async () => {
   expect([status, json.error]).toEqual([404, "not_found"]);
 });
 
-test("a prefix of a transient job's id finds the job", async () => {
+test.each([
+  ["replication id", {}, "*+continuous"],
+  // The filter function cannot be read, so the replication id stays unknown.
+  ["job id", { filter: "app/some" }, undefined],
+])("a transient job is found by a part of its %s", async (_, options, pattern) => {
   const stopping = new AbortController();
-  const body = { source: "http://far.example/x", target: "x", continuous: true };
+  const body = { source: "http://far.example/x", target: "x", continuous: true, ...options };
   const added = deferred<unknown>();
   vi.spyOn(world.parts.runtime.trace, "event").mockImplementation((name, fields) => {
     if (name === "replication.added") added.resolve(fields);
@@ -75,7 +79,7 @@ test("a prefix of a transient job's id finds the job", async () => {
   const { json } = await world.ask("GET /_tandem/jobs");
   const { id, name } = json.jobs.find((job: { doc_id: string | null }) => job.doc_id === null);
   expect(name).toBe(id);
-  expect(await named("*+continuous")).toEqual([id]);
+  expect(await named(pattern ?? id.slice(0, 8))).toEqual([id]);
   stopping.abort(new Error("The client has disconnected"));
   await asked;
 });
