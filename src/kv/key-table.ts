@@ -134,8 +134,11 @@ export type KeysOf<Table> = { readonly [Name in keyof Table]: Keys<ElementsOf<Ta
 
 /** The keys of a table within a subspace. */
 export function keysIn<Table extends Rows>(subspace: Subspace, table: Table): KeysOf<Table> {
-  const keys = Object.entries(table).map(([name, row]) => [name, new Keys(subspace, row)]);
-  return Object.fromEntries(keys);
+  // A loop, because this is called each time a database is opened.
+  const keys: Record<string, unknown> = {};
+  for (const name of Object.keys(table))
+    keys[name] = new Keys(subspace, table[name] as KeyRow<never>);
+  return keys as KeysOf<Table>;
 }
 
 /** The rows of `docs/keyspace.md`, in the order of the table. */

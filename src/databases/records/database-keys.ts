@@ -250,7 +250,8 @@ export interface DatabaseKeys extends KeysOf<typeof ROWS> {
 /** Returns the keys of a database in its subspace. */
 export function databaseKeysIn(database: Subspace): DatabaseKeys {
   const indexes = database.subspace(INDEXES);
-  return { ...keysIn(database, ROWS), everything: database.range(), indexes };
+  // Not spread, which takes ten times as long.
+  return Object.assign(keysIn(database, ROWS), { everything: database.range(), indexes });
 }
 
 const COUNTER_NUMBERS = {
