@@ -113,7 +113,8 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: LONE_REQUESTS_MAX,
     unit: "requests",
-    meaning: "maximum number of documents that a job copies individually at a time",
+    meaning:
+      "maximum number of documents that a job copies individually (such as those with large attachments) at a time",
   },
   httpConnectionsMax: {
     name: "http_connections_max",

@@ -83,17 +83,18 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec, {
     unit: "s",
     meaning:
-      "duration of a run that clears earlier failures; if unset, CouchDB 3's `health_threshold` applies",
+      "a run of this duration clears earlier failures; if unset, CouchDB 3's `health_threshold` applies",
   }),
   workerLeaseSec: integer("worker_lease_sec", DEFAULT.workerLeaseSec, {
     unit: "s",
     waitsForStart: true,
     meaning:
-      "time without renewal after which a node loses all its jobs; renewed five times as often",
+      "lease of a node, renewed five times in this time; if it is not renewed, the node loses all its jobs",
   }),
   activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec, {
     unit: "s",
-    meaning: "time without heartbeat after which a live node loses a job",
+    meaning:
+      "time without a heartbeat of a job after which its node loses the job, even if the node lives",
   }),
   transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, {
     min: 0,
@@ -179,7 +180,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
   grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, {
     min: 0,
     unit: "s",
-    meaning: "minimum age of a session or token that a rejected request renews",
+    meaning: "minimum age at which a session or token is renewed after a rejected request",
   }),
 };
 
@@ -225,7 +226,7 @@ const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
   trustedCertificatesFile: text("ssl_trusted_certificates_file", undefined, {
     defaultWords: "the system's",
     meaning:
-      "trusted authorities (PEM); default: the system's or `SSL_CERT_FILE`, and `NODE_EXTRA_CA_CERTS`",
+      "trusted authorities (PEM); default: those of `SSL_CERT_FILE`, otherwise the system's; and those of `NODE_EXTRA_CA_CERTS`",
   }),
   depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax, {
     min: 0,
@@ -240,7 +241,8 @@ const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
 
 const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
   usageCoefficient: coefficient("usage_coeff", FAIR_SHARE.usageCoefficient, {
-    meaning: "fraction of a group's usage that remains after `fair_share_interval_sec`",
+    meaning:
+      "fraction of a [group](glossary.md)'s run time that still counts after `fair_share_interval_sec`",
   }),
   intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec, {
     unit: "s",
