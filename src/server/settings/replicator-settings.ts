@@ -58,7 +58,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   churnMax: integer("max_churn", DEFAULT.churnMax, {
     min: 0,
     unit: "jobs",
-    meaning: "maximum number of jobs that stop per cycle so that others can run",
+    meaning: "maximum number of jobs that stop for others per cycle",
   }),
   runSecMin: integer("min_run_time_sec", DEFAULT.runSecMin, {
     min: 0,
@@ -74,11 +74,11 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin, {
     unit: "s",
     meaning:
-      "pause after a failure, doubled each time; if unset, RFC 016's `min_backoff_penalty` applies; CouchDB 4: 32",
+      "pause after a failure, doubled each time; if unset, RFC 016's `min_backoff_penalty` applies",
   }),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax, {
     unit: "s",
-    meaning: "maximum pause; if unset, RFC 016's `max_backoff_penalty` applies; CouchDB 4: 172,800",
+    meaning: "maximum pause; if unset, RFC 016's `max_backoff_penalty` applies",
   }),
   healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec, {
     unit: "s",
