@@ -35,7 +35,7 @@ export function withTables(page: string): string {
     "| option | default (values) | meaning |",
     ...options,
   ]);
-  return withList(made, "Every other setting of CouchDB", ineffectiveItems());
+  return withList(made, "All settings of CouchDB", ineffectiveItems());
 }
 
 /** Replaces the table after the paragraph that begins with `opening`. */

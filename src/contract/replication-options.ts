@@ -113,7 +113,8 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: LONE_REQUESTS_MAX,
     unit: "requests",
-    meaning: "maximum number of documents that a job copies individually at a time",
+    meaning:
+      "maximum number of documents that a job copies individually at a time, for example because of large attachments",
   },
   httpConnectionsMax: {
     name: "http_connections_max",
@@ -124,7 +125,7 @@ export const REPLICATION_OPTIONS = {
     max: LONE_REQUESTS_MAX,
     unit: "requests",
     meaning:
-      "maximum number of documents that a job copies individually at a time when latency is high; if only `http_connections` is given, its value applies here too",
+      "`http_connections` at high latency; if only `http_connections` is given, its value applies here too",
   },
   connectionTimeoutMs: {
     name: "connection_timeout",

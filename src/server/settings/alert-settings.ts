@@ -19,7 +19,7 @@ export const ALERT_SETTINGS = {
     default: undefined,
     defaultWords: "none",
     meaning:
-      "an `http` or `https` URL without user and password; none: nothing is sent. Shown as `****`, and sealed in `local.ini`, as its path may be a credential. [Egress rules](#where-replications-may-connect-to) apply",
+      "an `http` or `https` URL without user and password. Shown as `****`, and sealed in `local.ini`, as its path may be a credential. [Egress rules](#where-replications-may-connect-to) apply",
     parse: parseUrl,
   }),
   secret: text("secret", undefined, {

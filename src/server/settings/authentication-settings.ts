@@ -84,7 +84,7 @@ export const AUTHENTICATION_SETTINGS = {
   }),
   sameSite: auth.parsed<(typeof SAME_SITE)[number] | undefined>("same_site", {
     default: undefined,
-    defaultWords: "none is sent",
+    defaultWords: "not sent",
     values: "`none`, `lax`, `strict`",
     meaning: "cookie attribute; browsers accept `none` over TLS only",
     parse(text) {
@@ -125,7 +125,7 @@ export const AUTHENTICATION_SETTINGS = {
   }),
   publicMembers: auth.list("public_fields", [], {
     defaultWords: "none",
-    meaning: "comma-separated fields of `_users` documents that its members may read",
+    meaning: "comma-separated fields of `_users` documents that members of `_users` may read",
   }),
   rolesClaimName: jwt.text("roles_claim_name", "_couchdb.roles", {
     meaning: "claim with the roles",

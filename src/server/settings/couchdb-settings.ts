@@ -38,7 +38,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     max_couch_server_shards; couchdb_engines; database_compaction; compactions`,
   ],
   [
-    "it tunes Erlang's runtime",
+    "for Erlang's runtime",
     `hibernate_after; process_priority; chttpd: socket_options server_options
     bulk_get_use_batches scrub_json_request; off_heap_mqd`,
   ],
@@ -77,7 +77,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["responses are streamed, and begin before they are complete", `chttpd: buffer_response`],
   ["the request line and all headers may have 64 KiB", `chttpd: max_uri_length`],
   [
-    "administrators may change all settings except those read only from the file",
+    "administrators may change all settings except those read only from the file of `--config`",
     `chttpd: config_whitelist`,
   ],
   ["the header Server is always sent", `chttpd: server_header_versions`],
@@ -122,7 +122,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     `replicator: cluster_start_period cluster_quiet_period`,
   ],
   [
-    "it configures Erlang's sockets and client",
+    "for Erlang's sockets and client",
     `replicator: socket_options valid_socket_options ibrowse_options valid_ibrowse_options`,
   ],
   ["changed files are reloaded within ten seconds", `replicator: cacert_reload_interval_hours`],

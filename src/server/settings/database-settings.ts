@@ -17,7 +17,8 @@ export const DATABASE_SETTINGS = {
     "admin_only",
     ["admin_only", "admin_local", "everyone"],
     {
-      meaning: "access without a security object: server admins (`admin_only`), or everyone",
+      meaning:
+        "who can access databases without a security object: server admins (`admin_only`), or everyone (`admin_local`, `everyone`)",
     },
   ),
   timeMinSec: integer("time_seq_min_time", 1_754_006_400, {

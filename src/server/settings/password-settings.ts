@@ -40,7 +40,7 @@ export const PASSWORD_SETTINGS = {
     },
   }),
   upgradesHashes: sectionOf("chttpd_auth").flag("upgrade_hash_on_auth", true, {
-    meaning: "whether logins rehash passwords whose hashes do not conform",
+    meaning: "whether logins rehash passwords whose hashes differ from the settings above",
   }),
 };
 export type PasswordRules = Values<typeof PASSWORD_SETTINGS>;

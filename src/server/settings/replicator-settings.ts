@@ -58,7 +58,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   churnMax: integer("max_churn", DEFAULT.churnMax, {
     min: 0,
     unit: "jobs",
-    meaning: "maximum number of jobs that stop per cycle so that others can run",
+    meaning: "maximum number of jobs that stop for others per cycle",
   }),
   runSecMin: integer("min_run_time_sec", DEFAULT.runSecMin, {
     min: 0,
@@ -74,26 +74,27 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin, {
     unit: "s",
     meaning:
-      "pause after a failure, doubled each time; if unset, RFC 016's `min_backoff_penalty` applies; CouchDB 4: 32",
+      "pause after a failure, doubled each time; if unset, RFC 016's `min_backoff_penalty` applies",
   }),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax, {
     unit: "s",
-    meaning: "maximum pause; if unset, RFC 016's `max_backoff_penalty` applies; CouchDB 4: 172,800",
+    meaning: "maximum pause; if unset, RFC 016's `max_backoff_penalty` applies",
   }),
   healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec, {
     unit: "s",
     meaning:
-      "duration of a run that clears earlier failures; if unset, CouchDB 3's `health_threshold` applies",
+      "a run of this duration clears earlier failures; if unset, CouchDB 3's `health_threshold` applies",
   }),
   workerLeaseSec: integer("worker_lease_sec", DEFAULT.workerLeaseSec, {
     unit: "s",
     waitsForStart: true,
     meaning:
-      "time without renewal after which a node loses all its jobs; renewed five times as often",
+      "lease of a node, renewed five times in this time; if it is not renewed, the node loses all its jobs",
   }),
   activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec, {
     unit: "s",
-    meaning: "time without heartbeat after which a live node loses a job",
+    meaning:
+      "time without a heartbeat of a job after which its node loses the job, even if the node lives",
   }),
   transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, {
     min: 0,
@@ -179,7 +180,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
   grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, {
     min: 0,
     unit: "s",
-    meaning: "minimum age of a session or token that a rejected request renews",
+    meaning: "minimum age at which a session or token is renewed after a rejected request",
   }),
 };
 
@@ -225,7 +226,7 @@ const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
   trustedCertificatesFile: text("ssl_trusted_certificates_file", undefined, {
     defaultWords: "the system's",
     meaning:
-      "trusted authorities (PEM); default: the system's or `SSL_CERT_FILE`, and `NODE_EXTRA_CA_CERTS`",
+      "trusted authorities (PEM); default: those of `SSL_CERT_FILE`, otherwise the system's; and those of `NODE_EXTRA_CA_CERTS`",
   }),
   depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax, {
     min: 0,
@@ -240,7 +241,8 @@ const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
 
 const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
   usageCoefficient: coefficient("usage_coeff", FAIR_SHARE.usageCoefficient, {
-    meaning: "fraction of a group's usage that remains after `fair_share_interval_sec`",
+    meaning:
+      "fraction of a [group](glossary.md)'s run time that still counts after `fair_share_interval_sec`",
   }),
   intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec, {
     unit: "s",
