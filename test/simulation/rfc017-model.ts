@@ -34,11 +34,11 @@ export interface ModelOutcome {
   readonly longestWaitSec: ReadonlyMap<string, number>;
 }
 
-/** K1 of the RFC. */
+/** Factor by which usage decays per update (K1 in RFC 017). */
 const USAGE_COEFFICIENT = 0.5;
-/** K2 as proposed by the RFC. */
+/** Factor by which priorities decay per cycle (K2), as proposed by RFC 017. */
 export const RFC_PRIORITY_COEFFICIENT = 0.75;
-/** K2 of CouchDB since 3.2. */
+/** Factor by which priorities decay per cycle in CouchDB since 3.2. */
 export const COUCHDB_PRIORITY_COEFFICIENT = 0.98;
 
 interface ModelJob {

@@ -89,7 +89,7 @@ async function compare(
   const connections = openConnections({ userAgent: `Tandem/${VERSION}` });
   let repaired = 0;
   let failures: readonly FailedRevision[] = [];
-  // With `repair`, only the differences that the second comparison finds, after the repair, count.
+  // With `repair`, keeps the differences until it is clear whether a second comparison follows.
   let isLast = !repair;
   try {
     const own = parseOwnReplication(source, target, {});

@@ -83,7 +83,7 @@ type Method = {
     : never;
 }[keyof Calls];
 
-/** Phase of the run, for each method of an endpoint, its reader and its writer. */
+/** Phase of the run in which each method of an endpoint, a reader or a writer is called. */
 const PHASES: Readonly<Record<Method, FailurePhase>> = {
   create: "open",
   info: "open",

@@ -40,7 +40,10 @@ export type Claim =
        * the names of other users' jobs are not disclosed.
        */
       readonly otherName: string;
-      /** Present if the other job belongs to another user: whether its credentials are verified. */
+      /**
+       * Whether both servers have accepted the other job's credentials. Present only if the other
+       * job belongs to another user.
+       */
       readonly rival?: "proven" | "unproven";
     };
 

@@ -41,7 +41,7 @@ describe("a feed since a time", () => {
     ["2026-01-31T14:06:00Z", ["d"]],
     ["2026-01-31T14:06:01Z", []],
     ["3000-02-03T04:05:00Z", []],
-  ])("%s returns the changes after this time", async (text, ids) => {
+  ])("the feed since %s contains the changes after this time", async (text, ids) => {
     expect(idsOf(await since(text))).toEqual(ids);
     expect(idsOf(await since(`"${text}"`))).toEqual(ids);
   });
