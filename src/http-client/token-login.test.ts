@@ -170,7 +170,7 @@ test("a valid token is used until it expires while its token endpoint fails or r
   expect(tokenRequests().length).toBeLessThan(8);
 });
 
-test("a refused client is reported as a 401 with the endpoint's words, but not the secret", async () => {
+test("a refused client is reported as a 401 with the endpoint's message but without the secret", async () => {
   const body = '{"error":"invalid_client","error_description":"unknown secret s+&é"}';
   const { source } = open(() => ({ status: 400, body }));
   const reason =

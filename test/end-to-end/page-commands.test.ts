@@ -141,7 +141,7 @@ test("the commands about jobs and servers in docs/replicating.md succeed", async
   expect(servers).toContain("1 database gets a job: user-1");
 });
 
-test("the command in docs/replicating.md that runs until it is stopped shows events of a job", async () => {
+test("`jobs watch` in docs/replicating.md shows events of a job until it is stopped", async () => {
   const [line = ""] = take("docs/replicating.md", "jobs failing").match(/^.*jobs watch.*$/m) ?? [];
   const child = spawn("bash", ["-c", `exec ${line}`], { env: shell.environment });
   const ended = once(child, "exit");

@@ -21,8 +21,8 @@ import { countingEngine, type KeyCounts } from "../support/kv/counting-engine.ts
 
 const TYPE = "test";
 /**
- * Number of acceptances per measurement. Some of them must try grouped jobs first: after an attempt
- * that found no grouped jobs, only one acceptance in eight does so.
+ * Number of acceptances per measurement. Large enough that some of them try grouped jobs first:
+ * after an attempt that found no grouped jobs, one acceptance in eight does.
  */
 const ACCEPT_COUNT = 80;
 /**

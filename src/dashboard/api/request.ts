@@ -37,7 +37,7 @@ export const requests = new Requests({
 /** The typed operations of the API. */
 export const client = clientOf(requests);
 
-/** Returns the JSON of a response of CouchDB's API, of any type. Throws a RequestError. */
+/** Sends a request to CouchDB's API, and returns the response's JSON. Throws a RequestError. */
 export async function request<Answer>(
   method: Method,
   path: string,

@@ -4,7 +4,7 @@
  */
 
 const INTERVAL_MS = 60_000;
-/** Maximum number of kinds of warnings tracked. Additional kinds are not limited. */
+/** Maximum number of kinds of warnings tracked. Lines of other kinds are all logged. */
 const KINDS_MAX = 1000;
 /** Members that identify a kind of warning. Other members describe the occurrence. */
 const KIND_MEMBERS = ["error", "reason", "code", "message", "origin", "service", "status"];

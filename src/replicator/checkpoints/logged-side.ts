@@ -60,8 +60,8 @@ export class LoggedSide {
 
   /**
    * Returns the request that writes `log` and also verifies the database (decision 297). Returns
-   * undefined if the endpoint does not support such requests or might acknowledge writes before
-   * they are durable, and if this run does not continue the side's log.
+   * undefined if this run does not continue the side's log, if the endpoint does not support such
+   * requests, or if the endpoint might acknowledge writes before they are durable.
    */
   continuation(log: ReplicationLog): Continuation | undefined {
     const [entry, ...earlier] = log.history ?? [];

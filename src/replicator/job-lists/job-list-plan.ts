@@ -367,7 +367,7 @@ function rowsAskedFor(filter: JobFilter, hasSilent: boolean): readonly (readonly
   return found;
 }
 
-/** Returns those conditions on database names whose pattern begins with literal text. */
+/** Returns the conditions on database names, except those whose pattern begins with a star. */
 function databasesAskedFor({
   sourceDatabase,
   targetDatabase,

@@ -27,7 +27,7 @@ export interface RuleProgress {
   readonly failure: RuleFailure | undefined;
 }
 
-/** Why a rule cannot list its source. `cause` is unknown if no request has failed. */
+/** Why a rule cannot list its source. `cause` is absent if no request has failed. */
 export interface RuleFailure extends ReplicationFailure {
   readonly cause?: Pick<FailureCause, "class" | "host">;
 }

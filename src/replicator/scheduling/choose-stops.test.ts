@@ -131,7 +131,7 @@ test.each<[string, DueJobs, DueJobs, number]>([
   ["all still wait", due("abc"), due("abc"), 3],
   ["more waited than were checked", due("abc", true), due("def", true), 3],
   ["more arrived than are checked", due("ab"), due("bcd", true), 1],
-])("counts the jobs that wait at both checks: %s", (_, before, now, expected) => {
+])("counts jobs that wait at the first and the second check: %s", (_, before, now, expected) => {
   expect(waitingCount(before, now)).toBe(expected);
 });
 

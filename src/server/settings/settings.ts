@@ -47,7 +47,7 @@ export interface Setting<T> extends Place, SettingFacts {
   readonly former?: Setting<T>;
 }
 
-/** Source of the texts of settings. */
+/** Supplies the texts of settings. */
 export interface SettingTexts {
   get(section: string, key: string): string | undefined;
 }

@@ -74,7 +74,7 @@ function resultOf(row: JsonValue, id: string, withBytes: boolean): BulkReadResul
   return isPlain ? { kind: "documents", documents } : { kind: "separately", outlines: documents };
 }
 
-/** Whether all attachments are inlined in their stored form, which compressed ones never are. */
+/** Whether all attachments are inlined, and stored uncompressed by the source. */
 function areInline(attachments: JsonValue): boolean {
   if (!attachments.isObject) return false;
   for (const { value } of attachments.eachValue()) {
