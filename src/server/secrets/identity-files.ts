@@ -35,9 +35,10 @@ export function identityRefusal(
       server.port === port &&
       (server.isWildcard ? hostname.endsWith(`.${server.hostname}`) : server.hostname === hostname),
   );
-  if (!isBound) return `must not be sent to ${origin}: [identities] names other servers`;
+  if (!isBound)
+    return `must not be sent to ${origin}: [identities] permits it for other servers only`;
   if (!isDirect) {
-    return `is not sent to ${origin} without verifying its certificate, or through a proxy without TLS`;
+    return `is not sent to ${origin} if the certificate of that server is not verified, or if the proxy does not use TLS`;
   }
   return undefined;
 }

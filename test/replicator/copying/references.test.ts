@@ -98,7 +98,9 @@ describe("a job", () => {
     const { entry, lines } = await ran({ url, auth }, lookUp, true, members);
     expect(entry.data.failure).toMatchObject({
       error: "secret_missing",
-      reason: expect.stringContaining("without verifying its certificate, or through a proxy"),
+      reason: expect.stringContaining(
+        "if the certificate of that server is not verified, or if the proxy",
+      ),
     });
     expect(lines).toEqual([]);
   });
@@ -211,7 +213,7 @@ describe("an identity", () => {
 
   test("is not sent over a connection that others could intercept", async () => {
     const reason =
-      "identity:couch is not sent to https://couch.example without verifying its certificate, or through a proxy without TLS";
+      "identity:couch is not sent to https://couch.example if the certificate of that server is not verified, or if the proxy does not use TLS";
     expect(await found("https://couch.example/", false)).toEqual({ kind: "missing", reason });
   });
 
