@@ -263,7 +263,7 @@ export type CommandPage = Shape<typeof CommandPage>;
 
 /** Delivery of alerts to the receiver. */
 export const AlertDelivery = exactly({
-  waiting: described(count, "number of alerts waiting to be sent, up to 1,000"),
+  waiting: described(count, "number of alerts waiting to be sent, counted up to 1,000"),
   rejected: described(count, "number of alerts that the receiver has rejected"),
   last_sent: nullable(time),
   failure: nullable(

@@ -106,7 +106,7 @@ const ROWS = {
     15,
     ["baseId"],
     "(1, timeMs)",
-    "a replication without jobs, and the time when a cleanup first found this row",
+    "a replication without jobs, and the time when a cleanup first noticed it",
   ),
   replicationJob: keyRow<{ replicationId: string; owner: string | null; jobId: string }>(
     16,
@@ -136,7 +136,7 @@ const ROWS = {
     25,
     ["versionstamp"],
     "(1, timeMs, jobId, changes, before, after)",
-    "an event of a job, with its statuses before and after (null: no job); may be thinned later, once it is folded into the index (50)",
+    "an event of a job, with the job's status before and after (null: no job); routine events may be deleted once the index (50) includes them",
   ),
   lastEvent: keyRow<NoElements>(
     26,
@@ -268,7 +268,7 @@ const ROWS = {
     61,
     ["jobId"],
     "(1, decision, deathCount, work)",
-    "hazardous work of the current run (null between runs), and number of nodes that such work has crashed since this decision",
+    "hazardous work of the current run (null between runs), and nodes crashed by such work since the operator's last decision",
   ),
   haltedRun: keyRow<{ worker: string; jobId: string; lock: string }>(
     62,

@@ -223,7 +223,7 @@ describe("files", () => {
 test("a node reachable from other hosts needs an administrator, even with TLS", () => {
   const reachable = "[chttpd]\nbind_address = 0.0.0.0\n";
   expect(() => configOf(SERVED, reachable)).toThrow(
-    "bind address 0.0.0.0 without an administrator",
+    "no administrator is configured, so the server must not listen on 0.0.0.0",
   );
   expect(configOf(SERVED, `${reachable}[admins]\na = b\n`).tls?.port).toBe(0);
 });

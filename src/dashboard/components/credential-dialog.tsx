@@ -111,7 +111,7 @@ export function CredentialDialog({
           <p role="status">
             <strong>{formatCount(found.matched, "job")}</strong> would change.
             {found.withheld !== undefined &&
-              ` ${formatCount(found.withheld.count, "job")} of other users would not change.`}
+              ` ${formatCount(found.withheld.count, "job")} of other users would keep their credentials.`}
             {found.rules.length > 0 && (
               <>
                 {" "}

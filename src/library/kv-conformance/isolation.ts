@@ -146,7 +146,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     expect(await conflicts(body, (tx) => put(tx, "d", "x"))).toBe(true);
   });
 
-  test("a reverse key selector conflicts with a change of the key it found, and with a new key after that key", async () => {
+  test("a reverse key selector conflicts with a change of the key that it found, and with a key added after that key", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "m", "m"));
     const body = async (tx: Transaction): Promise<void> => {
       await tx.getKey(lastLessThan(key("t")));

@@ -78,7 +78,7 @@ export function limitTests(fixture: () => Fixture, test: Test): void {
     await expect(oneMore).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
   }, ["versionstamps"]);
 
-  test("a read version is too old after five seconds, and the next attempt has a new read version", async () => {
+  test("a read version is too old after five seconds, and the next attempt gets a new one", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "a", "1"));
     let attemptCount = 0;
     const value = await fixture().kv.read(async (tx) => {

@@ -51,7 +51,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("a transaction that read many keys cannot commit after another transaction changed one of the keys", async () => {
+  test("a transaction that read many keys cannot commit if another transaction has changed one of them since", async () => {
     await fill("a", "b");
     const keys = ["a", "b"].map(bytes);
     const { kv, peerKv } = fixture();

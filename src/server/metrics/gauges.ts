@@ -130,7 +130,7 @@ export function tagGauges(tagged: readonly TaggedJobs[]): readonly GaugeRow[] {
   return [
     {
       path: ["tandem", "jobs", "tagged"],
-      description: `jobs by tag and state, for the tags in [tandem] metric_tags; values after the first ${TAG_VALUES_MAX} are counted as ${OTHER}`,
+      description: `jobs by tag and state, for the tags in [tandem] metric_tags; of each tag, values after the first ${TAG_VALUES_MAX} are counted as ${OTHER}`,
       labels: ["tag", "value", "state"],
       samples: joined(tagged.flatMap(tagSamples), (left, right) => left + right),
     },

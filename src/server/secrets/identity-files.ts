@@ -38,7 +38,11 @@ export function identityRefusal(
   if (!isBound)
     return `must not be sent to ${origin}: [identities] permits it for other servers only`;
   if (!isDirect) {
-    return `is not sent to ${origin} if the certificate of that server is not verified, or if the proxy does not use TLS`;
+    const how =
+      protocol === "https:"
+        ? "without verifying its certificate"
+        : "through a proxy, because the connection does not use TLS";
+    return `is not sent to ${origin} ${how}`;
   }
   return undefined;
 }

@@ -134,7 +134,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec, {
     unit: "s",
     meaning:
-      "interval at which sources of waiting and paused jobs are asked for pending changes, at most ten per second",
+      "interval at which the sources of waiting and paused jobs are asked for pending changes, at most ten jobs per second",
   }),
   parkAfterSec: integer("park_after_sec", DEFAULT.parkAfterSec, {
     min: 0,
