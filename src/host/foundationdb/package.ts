@@ -92,7 +92,7 @@ function missing(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   // The second alternative matches the error message of a bundler.
   if (/^(Cannot find|Could not resolve).*foundationdb/.test(message)) {
-    return "the store on FoundationDB needs the npm package foundationdb: first install FoundationDB's client library, without which npm skips the package, then run npm install --no-save --save-optional --omit=dev foundationdb@2.0.1";
+    return "the store on FoundationDB needs the npm package foundationdb: first install FoundationDB's client library, without which npm skips the package, then run: npm install --no-save --save-optional --omit=dev foundationdb@2.0.1";
   }
   if (message.includes("No native build was found")) {
     return `the npm package foundationdb has no binary for ${process.platform} ${process.arch}: install FoundationDB's client library, its headers and a C++ compiler, then reinstall the package, which compiles a binary`;

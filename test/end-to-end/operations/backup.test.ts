@@ -168,7 +168,7 @@ test("a damaged backup is refused with a message and exit code 1, and creates no
   });
   expect(await tandem("restore", file, "--data-dir", data, "--replace")).toMatchObject({
     code: 1,
-    text: expect.stringContaining("a process has open"),
+    text: expect.stringContaining("another process has opened"),
   });
   expect(readFileSync(file).equals(bytes)).toBe(true);
 });
