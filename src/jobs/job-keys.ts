@@ -116,7 +116,7 @@ const ROWS = {
     15,
     ["queue", "generation", "score", "group"],
     '""',
-    "groups with a due job, lowest score first; the score is null for a group without usage",
+    "groups with a due job, by generation and score; the score is null for a group without usage",
   ),
   later: keyRow<{ queue: Queue; dueAtSec: number; group: string }>(
     16,

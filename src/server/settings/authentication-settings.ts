@@ -125,7 +125,7 @@ export const AUTHENTICATION_SETTINGS = {
   }),
   publicMembers: auth.list("public_fields", [], {
     defaultWords: "none",
-    meaning: "comma-separated `_users` document fields that the database's members may read",
+    meaning: "comma-separated `_users` document fields that other users may read",
   }),
   rolesClaimName: jwt.text("roles_claim_name", "_couchdb.roles", {
     meaning: "claim with the roles",
