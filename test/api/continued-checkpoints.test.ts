@@ -86,7 +86,7 @@ test.each([{}, { session_id: "two", history: [] }, { session_id: "two", history:
   async (body) => {
     const { ask } = await openFilms();
     const reason =
-      "The body must be a replication log with `session_id`, `source_last_seq`, and a `history` with one entry that has the same `session_id` and `source_last_seq`.";
+      "The body must be a replication log with `session_id`, `source_last_seq`, and a `history` with one entry, whose `session_id` is the same and whose `recorded_seq` equals `source_last_seq`.";
     expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(
       refusal(400, "bad_request", reason),
     );
