@@ -49,7 +49,7 @@ export async function waitAtMost(
     return await Promise.race([happened, slept]);
   } finally {
     unfollow();
-    over.abort(new Error("Aborted because the wait has ended"));
+    over.abort(new Error("Aborted because a wait with a time limit has ended"));
   }
 }
 

@@ -7,7 +7,9 @@ export function forbidCopies<T extends object>(live: T): T {
   return Object.defineProperty(live, LIVE, {
     enumerable: true,
     get() {
-      throw new TypeError("Live values must not be copied; the copy would not follow changes");
+      throw new TypeError(
+        "A live value must not be copied, because the copy would not change with it",
+      );
     },
   });
 }

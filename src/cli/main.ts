@@ -112,7 +112,7 @@ program
   .option("--node-type <types>", "api_frontend, replication, or both (default both)")
   .option(
     "--replication-processes <number>",
-    "number of replication processes next to the API",
+    "number of processes that run replications, in addition to the API process",
     integer,
   )
   .action(async (flags) => (await import("./serve.ts")).serve(flags));
@@ -144,7 +144,10 @@ program
     "copy only these documents: a file with one id per line, or a JSON array",
   )
   .option("--filter <name>", "copy only documents accepted by this filter function of the source")
-  .option("--since <seq>", "start after this update sequence, or at a time in UTC")
+  .option(
+    "--since <seq>",
+    "start after this update sequence, or with the changes after this time (UTC)",
+  )
   .option(...SOURCE_AUTH)
   .option(...TARGET_AUTH)
   .option(...CONNECT_TO)
@@ -155,7 +158,7 @@ program
   .option("--security", "with --all: copy the security objects to the targets that are created")
   .option(
     "--overwrite-security <pattern...>",
-    "with --all: also copy the security objects to existing targets that match one of these",
+    "with --all: also copy the security objects to existing targets whose names match one of these patterns",
   )
   .action(async (source, target, flags) =>
     flags.all === true
@@ -185,7 +188,7 @@ program
 const conflicts = program
   .command("conflicts")
   .enablePositionalOptions()
-  .description("list the documents of a database that have conflicts")
+  .description("list a database's documents that have conflicts")
   .argument("<url>", "URL of a database of any CouchDB")
   .option("--since <seq>", "read only changes after this update sequence, or since a time")
   .option("--auth-file <file>", "file with the `auth` object of URL as JSON")

@@ -76,7 +76,7 @@ export async function serve(flags: ServeFlags): Promise<void> {
     if (server.url !== undefined) {
       if (!server.administrators) {
         process.stdout.write(
-          "no administrator is configured, so every user has administrator rights and the server only listens on the loopback address\n",
+          "no administrator is configured, so every user has administrator rights and the server listens on the loopback address only\n",
         );
       }
       process.stdout.write(`listening on ${server.url}\n`);

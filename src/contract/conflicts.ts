@@ -31,12 +31,12 @@ export const ConflictRow = exactly({
   winner: described(text, "the winning revision"),
   conflicts: described(listOf(text), "other non-deleted leaves, at most 100"),
   leaves: described(count, "number of leaves that are not deleted"),
-  since: nullable(time, { description: "null for a conflict that an older program wrote" }),
+  since: nullable(time, { description: "null if an older version of Tandem wrote the conflict" }),
   job_id: nullable(text, {
     description: "the job of this server that wrote the conflicting revision; null: another writer",
   }),
   unresolved: nullable(exactly({ time, reason: text }), {
-    description: "why the policy left the conflict unresolved; null if it did not",
+    description: "reason why the policy left the conflict unresolved; otherwise null",
   }),
 });
 export type ConflictRow = Shape<typeof ConflictRow>;
@@ -55,7 +55,10 @@ export const ConflictPolicy = exactly({
     described(text, "for last_write: path of a member that contains a number or an ISO 8601 time"),
   ),
   function: optional(
-    described(text, "for function: a JavaScript function of the list of leaves, winner first"),
+    described(
+      text,
+      "for function: a JavaScript function that is called with the list of leaves, winner first",
+    ),
   ),
 });
 
@@ -93,7 +96,7 @@ export const UndoneResolutions = exactly({
   lost: described(count, "leaves whose bodies are no longer stored"),
   kept: described(
     count,
-    "resolutions kept, because the document is deleted or the write was refused",
+    "resolutions not undone, because the document has been deleted or the write was refused",
   ),
   bookmark: nullable(text, {
     description: "bookmark for the next request; null if nothing is left to undo",

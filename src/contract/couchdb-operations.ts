@@ -50,7 +50,7 @@ const limitNumber = described(count, "the limit");
 
 const revision = { rev: textOf("revision") };
 const page = { limit: integer("maximum number of rows"), skip: integer("number of rows to skip") };
-const descending = flagOf("whether the order is reversed");
+const descending = flagOf("whether rows are in reverse order");
 const shown = {
   conflicts: flagOf("whether documents list their conflicting revisions"),
   attachments: flagOf("whether documents contain their attachments"),
@@ -80,7 +80,9 @@ const feed = {
   since: textOf("update sequence after which the feed starts, time (2026-01-31T23:59:59Z), or now"),
   limit: integer("maximum number of rows"),
   descending,
-  heartbeat: textOf("milliseconds between empty lines, or true"),
+  heartbeat: textOf(
+    "milliseconds between heartbeats (empty lines), or true for the default interval",
+  ),
   timeout: integer("milliseconds without a change after which the response ends"),
 } as const satisfies Query;
 const changes = {
@@ -103,7 +105,9 @@ const read = {
   revs: flagOf("whether the response has the revision history"),
   revs_info: flagOf("whether the response lists the revisions with their states"),
   open_revs: jsonOf("leaves to return: a list of revisions, or the word all"),
-  latest: flagOf("whether later leaves replace the requested revisions"),
+  latest: flagOf(
+    "whether the leaves that descend from the requested revisions are returned instead",
+  ),
   atts_since: jsonOf("revisions whose attachments the client has"),
   deleted_conflicts: flagOf("whether the response lists deleted conflicting revisions"),
   local_seq: flagOf("whether the response has the update sequence of the document"),
@@ -180,7 +184,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   "GET /_session": [
     "Show the user of the session",
     {
-      query: { basic: flagOf("whether to ask for a login if the request has none") },
+      query: { basic: flagOf("whether the response to a request without a login asks for one") },
       answer: members(),
     },
   ],
@@ -272,7 +276,7 @@ const ROWS: Readonly<Record<string, Row>> = {
   ],
   "GET /{database}/_changes": ["List or follow changes", { query: changes, answer: members() }],
   "POST /{database}/_changes": [
-    "List or follow changes, filtered by the body",
+    "List or follow changes, with the filter in the body",
     { query: changes, body: members(), answer: members() },
   ],
   "POST /{database}/_revs_diff": [
@@ -280,7 +284,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     { body: revisionsById, answer: recordOf(members({ missing: listOf(text) })) },
   ],
   "POST /{database}/_missing_revs": [
-    "Find the revisions that the database lacks, without ancestors",
+    "Find the revisions that the database lacks, without listing possible ancestors",
     { body: revisionsById, answer: members({ missing_revs: revisionsById }) },
   ],
   "POST /{database}/_find": [
@@ -322,11 +326,11 @@ const ROWS: Readonly<Record<string, Row>> = {
   "POST /{database}/_purge": ["Purge revisions", { body: revisionsById, answer: members() }],
   "GET /{database}/_purged_infos": ["List purged revisions", { answer: members() }],
   "GET /{database}/_purged_infos_limit": [
-    "Show the limit of stored purges",
+    "Show the maximum number of stored purges",
     { answer: limitNumber },
   ],
   "PUT /{database}/_purged_infos_limit": [
-    "Set the limit of stored purges",
+    "Set the maximum number of stored purges",
     { body: limitNumber, answer: ok },
   ],
   "GET /{database}/_auto_purge": [
@@ -341,7 +345,7 @@ const ROWS: Readonly<Record<string, Row>> = {
     "Count the changes by time",
     { answer: members({ time_seq: members() }) },
   ],
-  "DELETE /{database}/_time_seq": ["Forget the times of changes", { answer: ok }],
+  "DELETE /{database}/_time_seq": ["Delete the recorded times of changes", { answer: ok }],
   "POST /{database}/_ensure_full_commit": [
     "Confirm that all writes are stored",
     { answer: members({ ok: flag, instance_start_time: text }) },
@@ -363,11 +367,11 @@ const ROWS: Readonly<Record<string, Row>> = {
     { query: revision, answer: done },
   ],
   "POST /{database}/_local/{name}/_continue": [
-    "Append the sessions of a replication log, if it continues the stored one",
+    "Append the sessions of a replication log to the stored log, if it continues that log",
     {
       query: {
         instance_start_time: textOf(
-          "start time that the database must have; if given, a missing log is created",
+          "instance start time that the database must have; with it, the log is created if it does not exist",
         ),
       },
       body: document,

@@ -30,7 +30,8 @@ export const LastFailure = exactly({
   time,
   tries: count,
   next_try: nullable(time, {
-    description: "time of the next attempt; null while the job runs, or if it is not retried",
+    description:
+      "time of the next attempt; null while the job runs, and if no attempt is scheduled",
   }),
 });
 export type LastFailure = Shape<typeof LastFailure>;
@@ -63,7 +64,7 @@ export const GatedLoginPage = exactly({
 export type GatedLoginPage = Shape<typeof GatedLoginPage>;
 
 const loginGate = nullable(LoginGate, {
-  description: "the account whose next login attempt the job is waiting for",
+  description: "account of the delayed login that the job is waiting for",
 });
 
 export const ControlEvent = exactly({
@@ -72,7 +73,7 @@ export const ControlEvent = exactly({
   timestamp: time,
   why: nullable(text, { description: "the reason given with the command" }),
   since: optional(json),
-  command: optional(described(text, "id of the command, if it was for several jobs")),
+  command: optional(described(text, "id of the bulk command, if it was one")),
 });
 export type ControlEvent = Shape<typeof ControlEvent>;
 
@@ -81,7 +82,7 @@ export type HistoryEvent = Shape<typeof HistoryEvent>;
 
 /** A row of `GET /_tandem/jobs`. */
 export const Job = exactly({
-  id: described(text, "the replication id, or the job id before it is known"),
+  id: described(text, "the replication id; as long as that is unknown, the job id"),
   name: described(text, "`database/document`, `rule/database`, or the id of a transient job"),
   database: nullable(text),
   doc_id: nullable(text),
@@ -97,7 +98,10 @@ export const Job = exactly({
   rule: nullable(text, { description: "the rule that created the job" }),
   tags: recordOf(text),
   run_on: described(listOf(text), "labels that a node must have to run the job"),
-  after: described(listOf(text), "names of the jobs for which the job waits before its first run"),
+  after: described(
+    listOf(text),
+    "names of the jobs that must complete or catch up before the first run of this job",
+  ),
   pair: described(flag, "whether the job replicates in both directions"),
   error_count: count,
   failing: flag,
@@ -183,7 +187,7 @@ export type RetriedFailures = Shape<typeof RetriedFailures>;
 export const FailingGroup = exactly({
   tag: nullable(text, {
     description:
-      "with `group_by`, the value of the tag; class, side and host are then those of the example",
+      "with `group_by`, the value of the tag; class, side and host are then those of the job in `example`",
   }),
   class: text,
   side,
@@ -198,7 +202,7 @@ export const FailingGroup = exactly({
     exactly({ host: described(text, "scheme, host and port of the server"), username: text }),
     {
       description:
-        "the account with which the example logs in, if replacing its password may help; otherwise null",
+        "the account of the job in `example`, if replacing the account's password may help; otherwise null",
     },
   ),
   login_gate: loginGate,
@@ -249,7 +253,7 @@ export const BulkCommand = exactly({
   started: time,
   ended: nullable(time),
   rules: optional(
-    described(listOf(text), "rules whose credentials were replaced after those of the jobs"),
+    described(listOf(text), "rules whose credentials were replaced too, after those of the jobs"),
   ),
 });
 export type BulkCommand = Shape<typeof BulkCommand>;
@@ -259,7 +263,7 @@ export type CommandPage = Shape<typeof CommandPage>;
 
 /** Delivery of alerts to the receiver. */
 export const AlertDelivery = exactly({
-  waiting: described(count, "number of alerts waiting to be sent, up to 1,000"),
+  waiting: described(count, "number of alerts waiting to be sent, counted up to 1,000"),
   rejected: described(count, "number of alerts that the receiver has rejected"),
   last_sent: nullable(time),
   failure: nullable(

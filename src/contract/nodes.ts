@@ -141,7 +141,7 @@ export const SettingRow = exactly({
   value: nullable(text),
   default: nullable(text),
   default_words: nullable(text, {
-    description: "description of the default, if no value expresses it",
+    description: "the default in words, if no single value expresses it",
   }),
   known: described(flag, "whether the node uses the setting"),
   meaning: nullable(text, {

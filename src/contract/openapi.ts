@@ -65,7 +65,7 @@ export function openApiDocument(
     servers: [{ url: "/" }],
     tags: [
       { name: "Server", description: "The node and its users" },
-      { name: "Databases", description: "Databases and requests for several documents" },
+      { name: "Databases", description: "Databases, and requests that concern several documents" },
       { name: "Documents", description: "Documents and attachments" },
       { name: "Tandem", description: "Replication jobs; CouchDB has no counterpart" },
     ],

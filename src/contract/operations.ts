@@ -131,7 +131,7 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
   "GET /_tandem/alerts": { summary: "Show the delivery of alerts", answer: AlertDelivery },
   "POST /_tandem/alerts/_test": { summary: "Send a test alert", answer: Done },
   "GET /_tandem/commands": {
-    summary: "List commands for several jobs, newest first",
+    summary: "List bulk commands (for several jobs), newest first",
     answer: CommandPage,
   },
   "GET /_tandem/commands/{id}": { summary: "Show a command", answer: BulkCommand },
@@ -143,7 +143,7 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
   },
   "GET /_tandem/failing": { summary: "Group failing jobs by cause", answer: FailingPage },
   "GET /_tandem/topology": {
-    summary: "Show which databases jobs copy from and to",
+    summary: "Show the source and target databases of the jobs",
     answer: Topology,
   },
   "GET /_tandem/logins": {
@@ -183,7 +183,7 @@ const tandemOperations: Readonly<Record<string, Operation>> = {
   "GET /_tandem/events": { summary: "Follow events of jobs", answer: undefined },
   "GET /_tandem/events/_past": { summary: "List past events of jobs", answer: PastPage },
   "POST /_tandem/credentials/_replace": {
-    summary: "Replace the credentials of an account",
+    summary: "Replace the credentials that jobs and rules use for an account",
     body: Credentials,
     answer: ReplacedCredentials,
   },

@@ -132,11 +132,11 @@ export const JOB_FILTERS = {
   },
   source_database: {
     kind: "text",
-    meaning: "prefix of the name of the source's database, or a pattern with *",
+    meaning: "prefix of the source database's name, or a pattern with *",
   },
   target_database: {
     kind: "text",
-    meaning: "prefix of the name of the target's database, or a pattern with *",
+    meaning: "prefix of the target database's name, or a pattern with *",
   },
   host: {
     kind: "text",
@@ -148,7 +148,8 @@ export const JOB_FILTERS = {
   behind_sec: { kind: "integer", meaning: "minimum lag in seconds" },
   unknown: {
     kind: "flag",
-    meaning: "jobs whose lag is unknown: the source has not answered yet, or not since a failure",
+    meaning:
+      "jobs whose lag is unknown, because the source has not answered yet or has not answered since a failure",
   },
 } as const satisfies Query;
 
@@ -185,7 +186,7 @@ export const QUERIES = {
       kind: "choice",
       values: JOB_ORDERS,
       meaning:
-        "order: id (default), lag (only jobs that are behind), since or tries (only failing jobs)",
+        "order: id (default); lag, which lists only jobs that are behind; since or tries, which list only failing jobs",
     },
     descending: { kind: "flag", meaning: "whether the order is reversed" },
     bookmark,
@@ -216,7 +217,10 @@ export const QUERIES = {
   "GET /_tandem/events/_past": {
     ...JOB_FILTERS,
     ...EVENT_FILTERS,
-    before: { kind: "text", meaning: "`before` of the previous page, to continue after it" },
+    before: {
+      kind: "text",
+      meaning: "the value of `before` in the previous page, to get the next page",
+    },
     limit: { ...limit, min: 1, max: 100, default: 100 },
   },
   "GET /_tandem/commands": { limit: { ...limit, min: 1, max: 100, default: 20 } },
@@ -243,7 +247,7 @@ export const QUERIES = {
   "GET /_tandem/rules": {
     limit: { ...limit, cap: 1_000, default: 100 },
     bookmark,
-    failing: { kind: "flag", meaning: "true: only rules that cannot list their source" },
+    failing: { kind: "flag", meaning: "true: only rules whose source cannot be listed" },
   },
   "PUT /_tandem/rules/{name}": { dry_run: dryRun },
   "DELETE /_tandem/rules/{name}": { dry_run: dryRun },

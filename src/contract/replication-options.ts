@@ -83,7 +83,7 @@ export const REPLICATION_OPTIONS = {
     max: COPIERS_MAX,
     unit: "copiers",
     meaning:
-      "number of copiers of a job: limit for batches read concurrently, and for batches written concurrently",
+      "number of copiers of a job, which limits the batches read concurrently and the batches written concurrently",
   },
   workerProcessesMax: {
     name: "worker_processes_max",
@@ -94,7 +94,7 @@ export const REPLICATION_OPTIONS = {
     max: COPIERS_MAX,
     unit: "copiers",
     meaning:
-      "maximum number of copiers at high latency; if only `worker_processes` is given, its value applies here too",
+      "maximum number of copiers at high latency; defaults to `worker_processes` if that is given",
   },
   workerBatchSize: {
     name: "worker_batch_size",
@@ -113,8 +113,7 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: LONE_REQUESTS_MAX,
     unit: "requests",
-    meaning:
-      "maximum number of documents that a job copies individually at a time, for example because of large attachments",
+    meaning: "maximum number of documents that a job copies individually and concurrently",
   },
   httpConnectionsMax: {
     name: "http_connections_max",
@@ -125,7 +124,7 @@ export const REPLICATION_OPTIONS = {
     max: LONE_REQUESTS_MAX,
     unit: "requests",
     meaning:
-      "`http_connections` at high latency; if only `http_connections` is given, its value applies here too",
+      "maximum number of documents that a job copies individually and concurrently when latency is high; defaults to `http_connections` if that is given",
   },
   connectionTimeoutMs: {
     name: "connection_timeout",
@@ -159,7 +158,7 @@ export const REPLICATION_OPTIONS = {
     default: "skip",
     choices: ["skip", "hold", "crash"],
     meaning:
-      "reaction to a failed revision, after listing it: `skip` continues, and the checkpoint passes the revision; `hold` retries the revision while the checkpoint waits; `crash` ends this run and later ones until the revision is copied",
+      "reaction to a failed revision, which is always listed: `skip` continues, and the checkpoint passes the revision; `hold` retries it, and the checkpoint waits; `crash` ends this run, and later ones until the revision is copied",
   },
   failureRetrySec: {
     name: "failure_retry_sec",
@@ -179,7 +178,7 @@ export const REPLICATION_OPTIONS = {
     min: 0,
     unit: "s",
     meaning:
-      "time after which a completed job without failures, and its document, are deleted; 0: never",
+      "time after which a job that completed without failures is deleted with its document; 0: never",
   },
 } as const satisfies Readonly<Record<string, Option>>;
 

@@ -66,7 +66,8 @@ export const RuleDefinition = exactly({
   run_on: optional(described(listOf(text), "labels that a node must have to run the jobs")),
   after: optional(
     Type.Union([text, listOf(text)], {
-      description: "names of jobs for which each job waits, with {db} for its database",
+      description:
+        "names of jobs that each job waits for; {db} stands for the waiting job's database",
     }),
   ),
   pair: optional(described(flag, "whether the jobs replicate in both directions")),

@@ -17,7 +17,7 @@ import { JOB_STATES } from "./words.ts";
 export const TopologyEdge = exactly({
   source: text,
   target: text,
-  state: described(oneOf(JOB_STATES), "the worst state of the jobs"),
+  state: described(oneOf(JOB_STATES), "the most serious state of any of the jobs"),
   lag_sec: nullable(number, { description: "the longest known lag of the jobs" }),
   failing: described(count, "number of failing jobs"),
   jobs: described(count, "number of jobs"),

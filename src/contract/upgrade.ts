@@ -26,7 +26,10 @@ export const UpgradeStatus = exactly({
         description: "version of the program; null if it does not report one",
       }),
       formats: nullable(FormatRange),
-      blocks: described(flag, "whether the node prevents the newest format until it is replaced"),
+      blocks: described(
+        flag,
+        "whether the node must be upgraded before the newest format can be enabled",
+      ),
     }),
   ),
 });

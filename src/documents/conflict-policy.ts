@@ -40,7 +40,7 @@ export function parseConflictPolicy(members: ReadonlyMap<string, unknown>): Conf
   if (typeof source === "string" && source !== "" && source.length <= FUNCTION_LENGTH_MAX) {
     return { resolve, function: source };
   }
-  const form = `a JavaScript function, at most ${FUNCTION_LENGTH_MAX} characters`;
+  const form = `a JavaScript function of at most ${FUNCTION_LENGTH_MAX} characters`;
   throw badRequest(`\`function\` must be the source of ${form}`);
 }
 

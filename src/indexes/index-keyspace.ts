@@ -21,7 +21,7 @@ export const INDEX_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: "(3, number) + encoded values + document id",
     value: "mark + id",
-    note: "an entry: encoded values (`index-key.ts`) and document id; the mark is 1 if the key contains the values without truncation",
+    note: "an index entry (`index-key.ts`); the mark is 1 if the key contains the values in full, without truncation",
   },
   { key: "(4, number, id)", value: "mark + values", note: "the values of a document's entry" },
 ];

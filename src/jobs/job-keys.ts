@@ -56,7 +56,7 @@ const ROWS = {
     5,
     ["queue", "scheduledAtSec", "id"],
     '""',
-    "jobs without a group by due time; a queue is a type, or (type, label, …) with required labels",
+    "jobs that have no group, by due time; a queue is a type, or (type, label, …) if labels are required",
   ),
   activity: keyRow<{ type: JobType; versionstamp: Versionstamp }>(
     6,
@@ -98,7 +98,7 @@ const ROWS = {
     12,
     ["worker", "type", "id"],
     "8 random bytes",
-    "running jobs by their worker; rewritten to notify the worker, which watches it",
+    "running jobs by worker; a row is rewritten to notify the worker, which watches it",
   ),
   groupPending: keyRow<{ queue: Queue; group: string; scheduledAtSec: number; id: string }>(
     13,
@@ -116,7 +116,7 @@ const ROWS = {
     15,
     ["queue", "generation", "score", "group"],
     '""',
-    "groups with a due job, lowest standing first; the score is null for a group without usage",
+    "groups with a due job, by generation and score; the score is null for a group without usage",
   ),
   later: keyRow<{ queue: Queue; dueAtSec: number; group: string }>(
     16,
@@ -152,7 +152,7 @@ const ROWS = {
     21,
     ["type", "id", "chunk"],
     "bytes",
-    "the request as JSON, split into chunks; absent for a job that was added without a request",
+    "the job's request as JSON, split into chunks; absent if the job was added without one",
   ),
   nextRequest: keyRow<{ type: JobType; id: string; chunk: number }>(
     22,
@@ -170,7 +170,7 @@ const ROWS = {
     24,
     ["type", "group", "queue"],
     '""',
-    "labelled queues for which index 15 contains the group",
+    "labelled queues in which index 15 lists the group",
   ),
 };
 

@@ -29,7 +29,7 @@ export const KV_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '0xfe "id" (writtenAtMs, id)',
     value: "versionstamp of the commit, 12 bytes",
-    note: "commit markers of transactions that are not idempotent; cleared by a later such transaction, or after a day",
+    note: "commit markers of transactions that are not idempotent; cleared by a later one of these, or after a day",
   },
 ];
 

@@ -40,7 +40,7 @@ const ROWS = {
     4,
     ["baseId"],
     "(1, request, ids)",
-    "a request to retry the list, or the documents with these ids (JSON); cleared after the retry; watched by waiting callers",
+    "a request to retry all failed documents, or those with these ids (JSON); cleared after the retry; watched by waiting callers",
   ),
   budget: keyRow<{ name: string }>(
     5,
@@ -52,7 +52,7 @@ const ROWS = {
     6,
     ["name", "direction", "unit"],
     "(1, timeMs)",
-    "time until which all units of this limit are reserved",
+    "time until which the full capacity of this limit is reserved",
   ),
   budgetsChanged: keyRow<NoElements>(
     7,
@@ -70,7 +70,7 @@ const ROWS = {
     9,
     ["baseId"],
     "(1, json)",
-    "copy of a source's replication log, for a source that rejects writes",
+    "replication log of a source that rejects writes, stored here instead",
   ),
   outage: keyRow<{ origin: string }>(
     10,
@@ -88,7 +88,7 @@ const ROWS = {
     12,
     ["uuid"],
     '"1"',
-    "a `_replicator` database or a rule that was deleted, while it still has jobs",
+    "a deleted `_replicator` database or rule; kept until its jobs have been removed",
   ),
   databasesRemoved: keyRow<NoElements>(
     13,
@@ -100,13 +100,13 @@ const ROWS = {
     14,
     ["baseId"],
     "(1)",
-    "all changes before the checkpoint are copied or on the list of failures",
+    "every change before the checkpoint was copied or recorded as failed",
   ),
   abandoned: keyRow<{ baseId: string }>(
     15,
     ["baseId"],
     "(1, timeMs)",
-    "a replication without jobs, and the time when a cleanup first found this row",
+    "a replication without jobs, and the time when a cleanup first noticed it",
   ),
   replicationJob: keyRow<{ replicationId: string; owner: string | null; jobId: string }>(
     16,
@@ -118,13 +118,13 @@ const ROWS = {
     21,
     ["jobId"],
     "(1, sinceMs, pending, seenMs)",
-    "since when changes are pending (null: none), and their number at the last check (null: unknown)",
+    "time since which changes are pending (null: none), and their number at the last check (null: unknown)",
   ),
   backlogRound: keyRow<NoElements>(
     22,
     [],
     "(1, beganMs, nextMs, null, jobId)",
-    "round of requests to the sources of waiting jobs for their pending changes: its start, the time of the next claim, and the last job scanned (null: the round is over)",
+    "the round that asks the sources of waiting jobs for pending changes: its start, the time of the next claim, and the last job scanned (null: the round is over)",
   ),
   jobRun: keyRow<{ jobId: string; number: number }>(
     23,
@@ -136,7 +136,7 @@ const ROWS = {
     25,
     ["versionstamp"],
     "(1, timeMs, jobId, changes, before, after)",
-    "an event of a job, with its statuses before and after (null: no job); may be thinned later, once it is folded into the index (50)",
+    "an event of a job, with the job's status before and after (null: no job); routine events may be deleted once the index (50) includes them",
   ),
   lastEvent: keyRow<NoElements>(
     26,
@@ -148,7 +148,7 @@ const ROWS = {
     27,
     [],
     "versionstamp, 12 bytes",
-    "id up to which the log (25) is thinned: routine events are deleted",
+    "id of the event up to which routine events are deleted from the log (25)",
   ),
   node: keyRow<{ node: string }>(
     28,
@@ -160,7 +160,7 @@ const ROWS = {
     29,
     ["node"],
     '""',
-    "drain order for a process; removed with its report (28)",
+    "request to drain a process; removed with its report (28)",
   ),
   drainsChanged: keyRow<NoElements>(
     30,
@@ -178,7 +178,7 @@ const ROWS = {
     32,
     ["kind", "jobId"],
     "(1, alertId, sinceMs, class, side, host, rule)",
-    "a reported, ongoing breach",
+    "a reported, ongoing breach of a limit",
   ),
   alert: keyRow<{ versionstamp: Versionstamp }>(
     33,
@@ -190,7 +190,7 @@ const ROWS = {
     37,
     ["startMs", "node"],
     "(1, starts, failures, documents)",
-    "counts of a process's runs in this minute; deleted after an hour",
+    "a process's run counts for one minute; deleted after an hour",
   ),
   parkedJob: keyRow<{ jobId: string }>(
     40,
@@ -208,13 +208,13 @@ const ROWS = {
     42,
     ["source", "versionstamp"],
     "(1, database, jobId)",
-    "a parked job (41) that the watcher of the source has not compared yet",
+    "a parked job (41) that the source's watcher has not compared with the source yet",
   ),
   parkedChanged: keyRow<{ source: string }>(
     43,
     ["source"],
     "counter",
-    "incremented with each parked job added to 42; watched by the watcher of the source",
+    "incremented with each parked job added under key 42; watched by the source's watcher",
   ),
   rule: keyRow<{ name: string }>(
     44,
@@ -226,13 +226,13 @@ const ROWS = {
     45,
     ["uuid", "database"],
     "(1, generation, digest)",
-    "a database with a job of the rule: the generation of the rule when it last updated the job, and the digest of the last security object copied (null: none)",
+    "a database with a job of the rule: the rule's generation when it last updated the job, and the digest of the security object last copied (null: none)",
   ),
   foldedEvent: keyRow<NoElements>(
     50,
     [],
     "versionstamp, 12 bytes",
-    "id of the last event (25) that is folded into 51 and 52",
+    "id of the last event (25) that keys 51 and 52 include",
   ),
   statusRow: keyRow<{ list: string; value: StatusValue; jobId: string }>(
     51,
@@ -244,7 +244,7 @@ const ROWS = {
     52,
     ["list", "value", "uuid"],
     "counter",
-    "number of rows with this list and value in 51; rows of the list `outcome` are counted per `_replicator` database (null: transient jobs); the list `all`, with value null, counts all jobs of a database",
+    "number of rows with this list and value under key 51; rows of the list `outcome` are counted per `_replicator` database (null: transient jobs); the list `all`, with value null, counts all jobs of a database",
   ),
   statusIndex: keyRow<NoElements>(
     53,
@@ -262,31 +262,31 @@ const ROWS = {
     60,
     ["digest"],
     "json, sealed if the server has a key",
-    "failed logins of an account at a server, by the MD5 of both; watched by runs that wait to log in",
+    "failed logins of an account at a server, by the MD5 of account and server; watched by runs that wait to log in",
   ),
   hazard: keyRow<{ jobId: string }>(
     61,
     ["jobId"],
     "(1, decision, deathCount, work)",
-    "hazardous work of the current run (null between runs), and number of nodes that such work has crashed since this decision",
+    "hazardous work of the current run (null between runs), and nodes crashed by such work since the operator's last decision",
   ),
   haltedRun: keyRow<{ worker: string; jobId: string; lock: string }>(
     62,
     ["worker", "jobId", "lock"],
     "(1, replicationId)",
-    "a run whose job was removed; kept until its worker has ended the run; replicationId is null if the run has not begun",
+    "a run whose job was removed; kept until the worker has ended the run; replicationId is null if the run has not begun",
   ),
   haltedReplication: keyRow<{ replicationId: string; worker: string; jobId: string; lock: string }>(
     63,
     ["replicationId", "worker", "jobId", "lock"],
     '""',
-    "the rows of (62) by replication; while such a row exists, no other run of the replication begins",
+    "index of key 62 by replication; while a replication has a row here, no other run of it begins",
   ),
   haltsChanged: keyRow<NoElements>(
     64,
     [],
     "counter",
-    "incremented with each change of 62; watched by workers and waiting callers",
+    "incremented with each change of key 62; watched by workers and waiting callers",
   ),
   command: keyRow<{ id: string }>(
     65,
@@ -304,7 +304,7 @@ const ROWS = {
     67,
     [],
     "(1, json)",
-    "outcome of the last deliveries of alerts; watched by those who wait for a test alert",
+    "outcome of the latest alert deliveries; watched by callers that wait for a test alert",
   ),
   gatedAccount: keyRow<{ digest: Uint8Array }>(
     68,
@@ -316,7 +316,7 @@ const ROWS = {
     69,
     ["id"],
     "json, sealed if the server has a key",
-    "new credentials, until the command (65) ends",
+    "new credentials, kept until the command (65) ends",
   ),
   keptEvents: keyRow<NoElements>(
     70,
@@ -328,7 +328,7 @@ const ROWS = {
     71,
     ["jobId"],
     "(1, timeMs, name, rule, status)",
-    "a removed job, for its events; deleted with the event of its removal",
+    "a removed job to which events refer; deleted with the event of its removal",
   ),
   silentSource: keyRow<{ source: string }>(
     72,
@@ -340,13 +340,13 @@ const ROWS = {
     73,
     ["jobId", "name"],
     "(1)",
-    "`jobId` waits for the job with this name (`after`)",
+    "`jobId` waits for the job named `name` (`after`)",
   ),
   chainWaiter: keyRow<{ name: string; jobId: string }>(
     74,
     ["name", "jobId"],
     "(1, owner, seesAll, count)",
-    "index of (73) by name, with the rights of the waiting job, and the count (75) when it began to wait",
+    "index of key 73 by name, with the waiting job's rights, and the count (75) when the wait began",
   ),
   chainReached: keyRow<{ name: string }>(
     75,

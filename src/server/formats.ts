@@ -60,7 +60,7 @@ export function refusalOf(
   const range = `formats ${formats.min} to ${formats.max}`;
   if (format < formats.min && nodes.length > 0) {
     const names = nodes.map(nameOf).join(", ");
-    return `the store has format ${format}, but this program (${version}) can share a store with running nodes only in ${range}; stop ${names}, or first install an intermediate version`;
+    return `the store has format ${format}, but this program (${version}) can join running nodes only with ${range}; stop ${names}, or first install an intermediate version`;
   }
   if (format <= formats.max) return undefined;
   return `the store has format ${format}, but this program (${version}) supports ${range}; install a version of Tandem that supports format ${format}, or restore a backup of format ${formats.max}`;
@@ -269,7 +269,7 @@ function nameOf({ name, pid }: NodeName): string {
 
 function notEnabled(nodes: UpgradeStatus["nodes"]): OperationalError {
   const names = nodes.filter(({ blocks }) => blocks).map(nameOf);
-  const reason = `no higher format can be enabled while these nodes run older programs: ${names.join(", ")}; replace them first, or wait for the end of their leases if they were killed`;
+  const reason = `no higher format can be enabled while these nodes run older programs: ${names.join(", ")}; upgrade these nodes first or, if they were killed, wait for the end of their leases`;
   return new OperationalError("FORMAT_NOT_ENABLED", "The format cannot be enabled", { reason });
 }
 

@@ -37,12 +37,12 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '("tandem", 0, 4)',
     value: "JSON",
-    note: "last change of `_users` processed for user databases; absent before the first",
+    note: "last change of `_users` for which user databases were updated; absent before the first",
   },
   {
     key: '("tandem", 0, 5)',
     value: "JSON",
-    note: "start of the current round through all databases, and the last database claimed in it",
+    note: "start of the current round through all databases, and the round's last claimed database",
   },
   {
     key: '("tandem", 0, 6)',
@@ -52,7 +52,7 @@ export const SERVER_KEY_SHAPES: readonly KeyShape[] = [
   {
     key: '("tandem", 0, 7)',
     value: "JSON",
-    note: "start of the current round of purges by age, and the last database claimed in it",
+    note: "start of the current round of purges by age, and the round's last claimed database",
   },
 ];
 

@@ -4,7 +4,11 @@ import { listenFailure } from "./listen.ts";
 test.each([
   ["EACCES", "CONFIG_INVALID", "port 80 of ::1: this user is not permitted to listen on it"],
   ["EADDRINUSE", "SERVER_PORT_TAKEN", "another port with [ssl] port"],
-  ["EADDRNOTAVAIL", "SERVER_ADDRESS_MISSING", "bind address ::1: this machine has no such address"],
+  [
+    "EADDRNOTAVAIL",
+    "SERVER_ADDRESS_MISSING",
+    "bind address ::1: no network interface of this machine has this address",
+  ],
   ["EAI_AGAIN", "SERVER_NAME_UNRESOLVED", "bind address ::1: the name cannot be resolved"],
   ["ENOTFOUND", "CONFIG_INVALID", "bind address ::1: no host has this name"],
 ])(

@@ -109,7 +109,7 @@ export function listenFailure(error: unknown, { port, bindAddress, otherPort }: 
     case "EADDRNOTAVAIL":
       return new OperationalError(
         "SERVER_ADDRESS_MISSING",
-        `${address}: this machine has no such address; ${otherAddress}`,
+        `${address}: no network interface of this machine has this address; ${otherAddress}`,
         {},
         { cause: error },
       );

@@ -67,7 +67,7 @@ test("the API refuses to continue a stored log longer than one megabyte", async 
   const next = [entry("two", "5-x", "7-x")];
   const body = { session_id: "two", source_last_seq: "7-x", history: next };
   const reason =
-    "The stored log has more than 1048576 bytes; read it and write the whole document instead.";
+    "The stored log has more than 1048576 bytes, so nothing can be appended; read it and write the whole document.";
   expect(await ask("POST /films/_local/log/_continue", { body })).toMatchObject(
     refusal(413, "too_large", reason),
   );
@@ -86,7 +86,7 @@ test.each([{}, { session_id: "two", history: [] }, { session_id: "two", history:
   async (body) => {
     const { ask } = await openFilms();
     const reason =
-      "The body must be a replication log with `session_id`, `source_last_seq` and a `history` of one entry that repeats both members.";
+      "The body must be a replication log with `session_id`, `source_last_seq`, and a `history` with one entry, whose `session_id` is the same and whose `recorded_seq` equals `source_last_seq`.";
     expect(await ask("POST /films/_local/x/_continue", { body })).toMatchObject(
       refusal(400, "bad_request", reason),
     );

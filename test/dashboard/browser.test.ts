@@ -403,7 +403,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     await page.getByRole("button", { name: "Undo" }).click();
     await page
       .getByText(
-        `Resumed again: ${FAILING_COUNT + 1 - before} of ${FAILING_COUNT + 1 - before} jobs`,
+        `Undone. Resumed: ${FAILING_COUNT + 1 - before} of ${FAILING_COUNT + 1 - before} jobs`,
       )
       .waitFor();
     expect(await paused()).toBe(before);

@@ -49,12 +49,12 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       await show(`/conflicts/${database}`);
       await page.getByText("Conflicts stay until you resolve them.").waitFor();
       await page.getByRole("button", { name: "Edit policy" }).click();
-      await page.getByLabel("Member that contains a number").fill("meta..time");
+      await page.getByLabel("Member of the document that contains a number").fill("meta..time");
       await page.getByRole("button", { name: "Set", exact: true }).click();
       await page.getByText("`field` must be the path of a member").waitFor();
       expect(await violations()).toEqual([]);
       await shoot("dialog");
-      await page.getByLabel("Member that contains a number").fill("meta.time");
+      await page.getByLabel("Member of the document that contains a number").fill("meta.time");
       await page.getByRole("button", { name: "Set", exact: true }).click();
       await page.getByText("Last write: meta.time").first().waitFor();
       const isHere = (event: { readonly database: string }) => event.database === database;

@@ -284,7 +284,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
     letGo();
     await answered;
     await count.click();
-    await dialog.getByText("All jobs of these rules would also change: users").waitFor();
+    await dialog.getByText("The change would also affect all jobs of these rules: users").waitFor();
     await dialog.getByRole("button", { name: "Replace credential of 5 jobs" }).click();
     await dialog.getByText("2 of 5 jobs").waitFor();
     shown = { ...running, state: "completed", done: 5, changed: 3, failed: 2 };

@@ -126,7 +126,7 @@ describe.skipIf(CHROMIUM === undefined)("in a browser", () => {
       await mock(page);
       await show("/nodes");
       await show("/");
-      const failing = page.getByRole("region", { name: "Rules that cannot list their source" });
+      const failing = page.getByRole("region", { name: "Rules whose source cannot be listed" });
       await failing.getByText("timeout: <b>no answer</b>").waitFor();
       await failing.getByText("Showing 1 of 2 rules").waitFor();
       await failing.getByRole("link", { name: "users" }).click();

@@ -67,7 +67,7 @@ describe.skipIf(CHROMIUM === undefined)("the selection of jobs", () => {
     await page.getByText("Paused: 3 of 3 jobs").waitFor();
     expect(await paused()).toEqual(JOBS.films);
     await page.getByRole("button", { name: "Undo" }).click();
-    await page.getByText("Resumed again: 3 of 3 jobs").waitFor();
+    await page.getByText("Undone. Resumed: 3 of 3 jobs").waitFor();
     expect(await paused()).toEqual([]);
   });
 
@@ -121,7 +121,7 @@ describe.skipIf(CHROMIUM === undefined)("the selection of jobs", () => {
       await page.getByText(`${row.done}: 1 of 2 jobs`).waitFor();
       expect(await paused()).toEqual(row.during);
       await page.getByRole("button", { name: "Undo" }).click();
-      await page.getByText(`${row.undone} again: 1 of 1 job`).waitFor();
+      await page.getByText(`Undone. ${row.undone}: 1 of 1 job`).waitFor();
       expect(await paused()).toEqual(row.before);
     },
   );

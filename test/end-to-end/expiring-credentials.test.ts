@@ -242,7 +242,7 @@ test("a job uses the new token when its token file changes, and sends the token 
   expect((await ask("DELETE", await revOf("asserted"))).status).toBe(200);
 
   const elsewhere = { url: proxy.url.replace("127.0.0.1", "localhost"), auth: bearer };
-  const reason = `identity:couch must not be sent to ${elsewhere.url}: [identities] names other servers`;
+  const reason = `identity:couch must not be sent to ${elsewhere.url}: [identities] permits it for other servers only`;
   expect(await check({ ...elsewhere, url: `${elsewhere.url}/films` })).toMatchObject({
     source: { state: "failed", error: "secret_missing", reason },
   });

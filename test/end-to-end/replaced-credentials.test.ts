@@ -117,7 +117,7 @@ test("a rejected login is listed until an operator replaces the password", async
   );
   const listed = words(await tandem(["jobs", "failing"]));
   expect(listed).toMatch(
-    /no failing jobs Rules that cannot list their source: .* films unauthorized/,
+    /no failing jobs Rules whose source cannot be listed: .* films unauthorized/,
   );
   writeFileSync(file, "admin-password\n");
   const account = ["--host", far.url, "--username", "admin", "--password-file", file];

@@ -99,8 +99,8 @@ test("a name is checked whenever it is resolved, and the connection goes to the 
   addresses = ["169.254.169.254"];
   await expect(get(fetch, url, { generation: 1 })).rejects.toMatchObject(
     refusal(
-      'the address 169.254.169.254 of host rebound.example is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
-        "which is a default; to permit the host, name it in allow",
+      'the address 169.254.169.254 of host rebound.example is denied by the rule "169.254.0.0/16", ' +
+        "a default of [replicator.egress] deny; to permit the host, add it to [replicator.egress] allow",
     ),
   );
   expect([asked.length, sockets.length]).toEqual([2, 1]);

@@ -119,7 +119,7 @@ test("an import replaces a store only on request and only if no process has the 
       details: { reason: `${directory} already has a store` },
     });
     await expect(importRows(rows, 1, { directory, keepAs: "old.mdb" })).rejects.toMatchObject({
-      details: { reason: expect.stringContaining("a process has open") },
+      details: { reason: expect.stringContaining("another process has opened") },
     });
     expect(await otherKv.read((tx) => tx.get(bytes("k")))).toEqual(bytes("old"));
     await otherKv.close();

@@ -211,7 +211,7 @@ test("a store with a later format is refused with instructions", async () => {
       code: "KV_UNUSABLE",
       details: {
         reason:
-          "the store has format 99, this program writes format 1: install a newer Tandem, or restore the backup",
+          "the store has format 99, but this program writes format 1: install a newer Tandem, or restore the backup",
       },
     });
   });

@@ -201,7 +201,7 @@ test("a copy that lacks a row is detected before the copy can be used", async ()
     return put(kept);
   };
   await expect(copy(source, target)).rejects.toMatchObject({
-    details: { reason: expect.stringContaining("repeat it") },
+    details: { reason: expect.stringContaining("copy the store again") },
   });
   expect(await rowsOf(cluster)).toEqual([]);
   await Promise.all([source.close(), cluster.close()]);

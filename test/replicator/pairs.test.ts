@@ -194,7 +194,7 @@ test("a pair with options that apply to only one direction is rejected", () => {
   expect(refusalOf({ pair: "yes" })).toBe("parameter `pair` must be a boolean");
   expect(refusalOf({ since_seq: 5 })).toMatch(/^`since_seq` is a position in the source only/);
   expect(refusalOf({ schedule: "after 10 changes" })).toMatch(
-    /^`schedule` of a pair must be a time/,
+    /^`schedule` of a pair must not be a number of changes/,
   );
   expect(refusalOf({ pair: false, since_seq: 5 })).toBeUndefined();
   expect(refusalOf({ schedule: "every 15m" })).toBeUndefined();

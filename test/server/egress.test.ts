@@ -24,8 +24,8 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 const METADATA =
-  'the address 169.254.169.254 is denied by the rule "169.254.0.0/16" of [replicator.egress] deny, ' +
-  "which is a default; to permit the host, name it in allow";
+  'the address 169.254.169.254 is denied by the rule "169.254.0.0/16", ' +
+  "a default of [replicator.egress] deny; to permit the host, add it to [replicator.egress] allow";
 
 test("the job of a replication document crashes with a reason if its connection is forbidden", async () => {
   const crashed = new Promise<unknown>((resolve) => {

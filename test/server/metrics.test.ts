@@ -197,7 +197,7 @@ test("gauges agree with the lists of jobs: states, flags, and failures by class 
   expect(await samples("tandem_jobs_failing_by_cause")).toMatchObject({ "not_found none": 1 });
 });
 
-test("the metrics count the rules that cannot list their source, and the API lists these rules", async () => {
+test("the metrics count the rules whose source cannot be listed, and the API lists these rules", async () => {
   const rule = (source: string) => ({ source, target: "copy-{db}", databases: ["user-*"] });
   await ask("PUT", "/_tandem/rules/fine", rule("local"));
   await ask("PUT", "/_tandem/rules/lost", rule("http://127.0.0.1:9/"));

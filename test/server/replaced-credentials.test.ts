@@ -109,7 +109,7 @@ test("a filter restricts a replacement of credentials to matching jobs, and a sh
     {
       error: "conflict",
       reason:
-        "Replacing credentials cannot be undone, because the old ones are not kept; replace them again instead.",
+        "Replaced credentials cannot be restored, because the old ones are not kept; replace them again with the right ones.",
     },
   ]);
   const unknown = await world.ask("POST /_tandem/credentials/_replace?none=1", { body: BODY });

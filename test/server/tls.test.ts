@@ -161,11 +161,11 @@ describe("files", () => {
   });
 
   test.each([
-    [{ cert_file: "" }, "[ssl] cert_file: expected a file, as [ssl] enable = true"],
-    [{ key_file: "" }, "[ssl] key_file: expected a file, as [ssl] enable = true"],
+    [{ cert_file: "" }, "[ssl] cert_file: expected a file, because [ssl] enable = true"],
+    [{ key_file: "" }, "[ssl] key_file: expected a file, because [ssl] enable = true"],
     [
       { verify_ssl_certificates: "true" },
-      "[ssl] cacert_file: expected a file, as [ssl] verify_ssl_certificates = true",
+      "[ssl] cacert_file: expected a file, because [ssl] verify_ssl_certificates = true",
     ],
     [
       { cert_file: "/nowhere/cert.pem" },
@@ -208,7 +208,7 @@ describe("files", () => {
     ["tls_versions", "[tlsv1, 'tlsv1.2']", "a list of tlsv1.2, tlsv1.3"],
     ["ciphers", '["ECDHE-RSA-AES128-GCM-SHA256", "NULL-NONE"]', "a list of OpenSSL's names"],
     ["secure_renegotiate", "false", "true"],
-    ["verify_fun", "{module, fun}", "no value: a function of Erlang"],
+    ["verify_fun", "{module, fun}", "no value, because functions of Erlang"],
   ])(
     "the setting %s = %s is refused both at the start and over HTTP",
     async (key, text, expected) => {
@@ -223,7 +223,7 @@ describe("files", () => {
 test("a node reachable from other hosts needs an administrator, even with TLS", () => {
   const reachable = "[chttpd]\nbind_address = 0.0.0.0\n";
   expect(() => configOf(SERVED, reachable)).toThrow(
-    "bind address 0.0.0.0 without an administrator",
+    "no administrator is configured, so the server must not listen on 0.0.0.0",
   );
   expect(configOf(SERVED, `${reachable}[admins]\na = b\n`).tls?.port).toBe(0);
 });

@@ -25,7 +25,7 @@ export function refuseForeignPages(corsOf: CorsOf, request: ApiRequest): void {
   if (READING.has(request.method) || !isForeign(request)) return;
   if (acceptsChange(corsOf, request)) return;
   const reason =
-    "A page of another origin may only change data if [cors] lists its origin and has credentials = true.";
+    "A page from another origin can change data only if [cors] lists that origin and sets credentials = true.";
   throw new ProtocolError(403, "forbidden", reason);
 }
 

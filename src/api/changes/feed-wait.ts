@@ -42,7 +42,7 @@ export async function* waitFor(
     }
   } finally {
     unfollow();
-    waiting.abort(new Error("Aborted because the wait of the feed has ended"));
+    waiting.abort(new Error("Aborted because the feed has stopped waiting for this"));
   }
 }
 

@@ -109,7 +109,7 @@ function* pagesOf(rows: Iterable<NamedValue>): Generator<readonly NamedValue[]> 
 
 function askedRevisions({ name, value }: NamedValue): AskedRevisions {
   if (areTooMany(value)) {
-    const reason = `A request may have at most ${REVISIONS_MAX} revisions of one document`;
+    const reason = `A request may list at most ${REVISIONS_MAX} revisions of each document`;
     throw new ProtocolError(413, "too_large", reason);
   }
   const revisions: unknown = JSON.parse(value.text);

@@ -22,8 +22,8 @@ import { defineRoute, type Route } from "../http/router.ts";
 const LOG_BYTES_MAX = 1024 * 1024;
 
 const NO_LOG =
-  "The body must be a replication log with `session_id`, `source_last_seq` and a `history` of one entry that repeats both members.";
-const TOO_LONG = `The stored log has more than ${LOG_BYTES_MAX} bytes; read it and write the whole document instead.`;
+  "The body must be a replication log with `session_id`, `source_last_seq`, and a `history` with one entry, whose `session_id` is the same and whose `recorded_seq` equals `source_last_seq`.";
+const TOO_LONG = `The stored log has more than ${LOG_BYTES_MAX} bytes, so nothing can be appended; read it and write the whole document.`;
 const ENDS_ELSEWHERE = "The stored replication log has another session_id or source_last_seq.";
 const MADE_ANEW = "The database was re-created: its instance_start_time differs.";
 

@@ -70,7 +70,7 @@ function refuse(call: Call, refusal: UndoRefusal): never {
       throw new ProtocolError(409, "conflict", "The command is still running; cancel it first.");
     case "not-kept": {
       const reason =
-        "Replacing credentials cannot be undone, because the old ones are not kept; replace them again instead.";
+        "Replaced credentials cannot be restored, because the old ones are not kept; replace them again with the right ones.";
       throw new ProtocolError(409, "conflict", reason);
     }
     case "final":

@@ -132,7 +132,7 @@ function requestOf(
   const question = target.indexOf("?");
   const path = question < 0 ? target : target.slice(0, question);
   const query = parseQuery(question < 0 ? "" : target.slice(question + 1));
-  if (query === undefined) throw badRequest(`The query of message ${number} is not UTF-8`);
+  if (query === undefined) throw badRequest(`The query string of message ${number} is not UTF-8`);
   const headers = new Map(shared);
   for (const [name, value] of Object.entries(own)) {
     const isOwn = OWN_HEADERS.has(name.toLowerCase()) && typeof value === "string";

@@ -6,14 +6,17 @@ import type { MoveFlags } from "./run-move.ts";
 const STEPS = [
   [
     "take",
-    "copy the replication documents to the new server, with their jobs paused; repeat for new and changed documents",
+    "copy the replication documents to the new server, where their jobs stay paused; run it again to copy new and changed documents",
   ],
   [
     "stop",
-    "end the jobs on the old server by deleting its replication documents that were copied to the new one",
+    "end the jobs on the old server by deleting those of its replication documents that were copied to the new server",
   ],
-  ["start", "resume, on the new server, the jobs that the old server no longer runs"],
-  ["verify", "show the progress of the jobs, and verify the copies of those that have caught up"],
+  ["start", "resume those jobs on the new server that the old server no longer runs"],
+  [
+    "verify",
+    "show the progress of the jobs, and verify the copied databases of jobs that have caught up",
+  ],
   [
     "back",
     "move the replication documents back: pause their jobs, write the documents to the old server, delete them on the new one",
@@ -23,7 +26,9 @@ const STEPS = [
 export function addMoveCommand(program: Command): void {
   const move = program
     .command("move")
-    .description("move the replications of a CouchDB server to this server step by step, or back");
+    .description(
+      "move the replications of a CouchDB server to this server step by step, or move them back",
+    );
   const define = (name: string, description: string, options = {}): Command =>
     withServer(move.command(name, options))
       .description(description)
@@ -42,7 +47,7 @@ export function addMoveCommand(program: Command): void {
     if (name === "take")
       command.option(
         "--take-uuid",
-        "only give this server the uuid of the old one; requires that all jobs here are paused",
+        "give this server the uuid of the old server and do nothing else; requires that all jobs here are paused",
       );
     if (name === "start")
       command.option("--anyway", "do not check the state of the jobs on the old server");

@@ -10,7 +10,7 @@ test.each([
   ["update", {}, STORED, true, ["3-c", "2-b", "1-a"]],
   ["the new server has a different document with this id", {}, STORED, true, ["2-x", "1-a"]],
   [
-    "the document was copied before and then deleted on the new server",
+    "the document was copied earlier and has since been deleted on the new server",
     {},
     { kind: "deleted" },
     false,

@@ -200,14 +200,15 @@ export function takingOf(
     if (place.kind === "stored") return { kind: "here" };
     return {
       kind: "refused",
-      reason: "the document was copied before and then deleted on the new server",
+      reason: "the document was copied earlier and has since been deleted on the new server",
     };
   }
   if (place.kind !== "stored") return { kind: "take" };
   if (history.includes(place.rev)) return { kind: "update" };
   return {
     kind: "refused",
-    reason: "the new server has a different document with this id, or both copies were changed",
+    reason:
+      "the new server has a different document with this id, or the document was changed on both servers",
   };
 }
 

@@ -180,7 +180,7 @@ function uuidOptions(uuid: string, fromUrl: string): string {
     "",
     "1. if this server has no jobs, or only paused ones:",
     `     tandem move take --take-uuid --from ${quoted(fromUrl)}`,
-    "   otherwise, for each node (jobs of this server then start from the beginning):",
+    "   otherwise, run this for each node (the jobs of this server then start from the beginning):",
     `     tandem config set couchdb uuid ${quoted(uuid)}`,
     "2. restart all nodes of this server",
     `3. tandem move take --from ${quoted(fromUrl)}`,

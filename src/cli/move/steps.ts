@@ -147,7 +147,7 @@ function whyNotStopped(
   isLacking: boolean,
 ): string | undefined {
   if (Array.isArray(body._conflicts))
-    return "it has conflicting revisions; if one were deleted, another would run";
+    return "the document has conflicting revisions; if the winning one were deleted, the replication of another would run";
   if (isLacking || place?.kind !== "stored")
     return "this revision does not exist on the new server; run `take` first";
   return undefined;
@@ -267,7 +267,7 @@ async function moveBack(
       database,
       id,
       "not moved",
-      "the old server also has a newer version; delete one of the two",
+      "the old server has a revision of the document that was not copied here; delete the document on one of the two servers",
     );
   }
   if (place.kind === "deleted" && !(await cameFrom(from, here, database, id))) {

@@ -64,7 +64,9 @@ export function addConflictPolicyCommands(conflicts: Command): void {
       }),
     );
   withServer(conflicts.command("undo"))
-    .description("remove the policy, and restore the leaves that it has deleted")
+    .description(
+      "remove a database's conflict policy, and restore the leaves that the policy deleted",
+    )
     .argument("<database>")
     .option("--since <time>", "only resolutions since a time such as 2026-01-31T12:00:00Z")
     .option("--id <id...>", "only these documents")

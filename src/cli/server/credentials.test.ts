@@ -77,25 +77,25 @@ test.each<[string, object | undefined, Partial<CredentialSources>, string]>([
     "http://couch.example/",
     undefined,
     {},
-    "no credentials were sent to http://couch.example; specify a user in",
+    "no credentials were sent to http://couch.example; specify a user and password in",
   ],
   [
     "http://una@couch.example/",
     { user: "una" },
     {},
-    "the user una from the URL was sent to http://couch.example; ",
+    "the credentials of una from the URL were sent to http://couch.example; ",
   ],
   [
     "http://couch.example/",
     { user: "nora" },
     {},
-    "the user nora from ~/.netrc was sent to http://couch.example; ",
+    "the credentials of nora from ~/.netrc were sent to http://couch.example; ",
   ],
   [
     "http://couch.example/",
     { user: "eve" },
     { environment: { TANDEM_USER: "eve" }, prefixes: { used: "A_", best: "B_" } },
-    "from A_USER was sent to http://couch.example; specify a user in the URL, in B_USER and B_PASSWORD, or",
+    "from A_USER were sent to http://couch.example; specify a user and password in the URL, in B_USER and B_PASSWORD, or",
   ],
 ])("explains why a login at %s was rejected for %j, given %j", (url, given, changed, words) => {
   const credentials = given && { password: "p", user: "", ...given };

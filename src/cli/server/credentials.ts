@@ -61,10 +61,10 @@ export function describeAsker(
   { environment, prefixes = { used: "TANDEM_", best: "TANDEM_" } }: CredentialSources,
 ): string {
   const { used, best } = prefixes;
-  const where = `specify a user in the URL, in ${best}USER and ${best}PASSWORD, or in ~/.netrc`;
+  const where = `specify a user and password in the URL, in ${best}USER and ${best}PASSWORD, or in ~/.netrc`;
   if (credentials === undefined) return `no credentials were sent to ${origin}; ${where}`;
   const source = username ? "the URL" : environment.TANDEM_USER ? `${used}USER` : "~/.netrc";
-  return `the user ${credentials.user} from ${source} was sent to ${origin}; ${where}`;
+  return `the credentials of ${credentials.user} from ${source} were sent to ${origin}; ${where}`;
 }
 
 /**

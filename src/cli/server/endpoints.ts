@@ -25,7 +25,7 @@ export function addEndpointsCommand(program: Command): void {
 
 function print(answer: unknown): string {
   const { endpoints } = answerWith<EndpointPage>(answer, { endpoints: "array" });
-  if (endpoints.length === 0) return "no job uses another server\n";
+  if (endpoints.length === 0) return "no job copies from or to another server\n";
   const rows = endpoints.map((endpoint) => [
     endpoint.host,
     String(endpoint.source_jobs),

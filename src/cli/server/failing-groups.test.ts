@@ -49,12 +49,12 @@ test("each group has its own command, which may continue on a second line", () =
   );
 });
 
-test("rules that cannot list their source are printed with the full reason", () => {
+test("rules whose source cannot be listed are printed with the full reason", () => {
   const reason = `401 from ${URL_OF_REQUEST} unauthorized: Name or password is incorrect.`;
   const rule = { name: "users", status: { last_error: { error: "unauthorized", reason } } };
   const text = printFailingRules({ rules: [rule], total_rows: 2 }, 80);
   const words = text.replaceAll(/\s+/g, " ");
-  expect(words).toContain("Rules that cannot list their source: RULE ERROR users unauthorized 401");
+  expect(words).toContain("Rules whose source cannot be listed: RULE ERROR users unauthorized 401");
   expect(words).toContain("Name or password is incorrect.");
   expect(words).toContain("1 of 2 rules");
   expect(printFailingRules({ rules: [], total_rows: 0 }, 80)).toBe("");

@@ -49,7 +49,7 @@ export function printFailingGroups(answer: unknown, columns = columnsOf()): stri
   return `${head}\n${text.join("\n")}\n\n${shown}: ${counted(jobs, "job fails", "jobs fail")}.\n`;
 }
 
-/** Formats the rules that cannot list their source, with their errors. Empty if no rule fails. */
+/** Formats the rules whose source cannot be listed, with their errors. Empty if no rule fails. */
 export function printFailingRules(answer: unknown, columns = columnsOf()): string {
   const { rules, total_rows: total } = answerWith<RulesPage>(answer, {
     rules: "array",
@@ -64,7 +64,7 @@ export function printFailingRules(answer: unknown, columns = columnsOf()): strin
     notes: [[], ...notes],
   });
   const more = rules.length < total ? `${rules.length} of ${counted(total, "rule")}\n` : "";
-  return `\nRules that cannot list their source:\n${listed}${more}`;
+  return `\nRules whose source cannot be listed:\n${listed}${more}`;
 }
 
 function linesBelow(group: FailingGroup, columns: number): readonly string[] {

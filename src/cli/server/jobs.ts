@@ -78,10 +78,10 @@ export function addJobsCommand(program: Command): void {
     withServer(jobs.command(usage)).description(description);
 
   withFilters(define("list", "list jobs in order of their ids"))
-    .option("--limit <number>", "maximum number (default 100)")
+    .option("--limit <number>", "maximum number of jobs (default 100)")
     .option(
       "--sort <order>",
-      "id (default), lag (only jobs that are behind), since or tries (only failing jobs)",
+      "id (default); lag, which lists only jobs that are behind; since or tries, which list only failing jobs",
     )
     .option("--descending", "reverse the order")
     .option("--bookmark <text>", "continue after the previous page")
@@ -97,7 +97,7 @@ export function addJobsCommand(program: Command): void {
     );
   define(
     "failing",
-    "failing jobs grouped by error and host, and rules that cannot list their source",
+    "failing jobs grouped by error and host, and rules whose source cannot be listed",
   )
     .option("--limit <number>", "maximum number of groups (default 100)")
     .option("--skip <number>", "number of groups to skip")
@@ -171,7 +171,7 @@ export function addJobsCommand(program: Command): void {
       askServer(flags, async ({ jobs }) => [await jobs.runs(id).page(), printRuns]),
   );
   define("failures <id>", "list the failed documents of a job")
-    .option("--retry", "retry the failed documents before listing them")
+    .option("--retry", "also retry the failed documents, before listing them")
     .action((id: string, flags: Flags) =>
       askServer(flags, async ({ jobs }) => {
         if (flags.retry === true) await jobs.retryFailures(id);
@@ -181,9 +181,9 @@ export function addJobsCommand(program: Command): void {
   for (const [name, description] of [
     ["pause", "stop jobs until they are resumed; running jobs write a checkpoint first"],
     ["resume", "resume paused jobs"],
-    ["retry", "run waiting or ended jobs now"],
+    ["retry", "run jobs that are waiting or have ended, as soon as possible"],
     ["reset", "restart jobs from the beginning of the source, ignoring checkpoints"],
-    ["cancel", "cancel jobs permanently; deletes the documents of persistent jobs"],
+    ["cancel", "cancel jobs permanently, and delete the documents of persistent jobs"],
   ] as const) {
     withConfirmation(withFilters(define(`${name} [id]`, description)))
       .option(...WHY)
@@ -203,11 +203,11 @@ export function addJobsCommand(program: Command): void {
   );
   define(
     "undo [command]",
-    "undo a pause or resume of several jobs; by default your last one",
+    "undo a command that paused or resumed several jobs (default: your last such command)",
   ).action((id: string | undefined, flags: Flags) =>
     askServer(flags, (server) => undoCommand(server, id)),
   );
-  define("commands", "list the last commands for several jobs, newest first").action(
+  define("commands", "list the latest commands that acted on several jobs, newest first").action(
     (flags: Flags) =>
       askServer(flags, async (server) => [
         await server.ask("GET", "/_tandem/commands"),

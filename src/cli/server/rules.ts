@@ -37,10 +37,12 @@ const DRY_RUN = ["--dry-run", "show the effect on jobs without applying it"] as 
 export function addRulesCommand(program: Command): void {
   const rules = program
     .command("rules")
-    .description("copy all databases of a server whose names match, including future ones");
+    .description(
+      "copy all databases with matching names of a server, including databases created later",
+    );
   withServer(rules.command("list"))
     .description("list all rules with the state of their jobs")
-    .option("--limit <number>", "maximum number (default 100)")
+    .option("--limit <number>", "maximum number of rules (default 100)")
     .option("--bookmark <text>", "continue after the previous page")
     .action((flags: Flags) =>
       askServer(flags, async ({ rules }) => [

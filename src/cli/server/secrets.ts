@@ -55,8 +55,8 @@ export function addSecretsCommand(program: Command): void {
     .option("--password-file <file>", "file with the new password; - reads standard input")
     .option("--auth-file <file>", "file with a new `auth` object as JSON, instead of a password")
     .option("--side <side>", "only this side of the jobs: source or target")
-    .option("--owner <name>", "only jobs of this owner, whatever their password is")
-    .option("--failing", "only jobs and rules whose last login there was rejected")
+    .option("--owner <name>", "only jobs of this owner, with any current password")
+    .option("--failing", "only jobs and rules whose last login at this server was rejected")
     .option("--dry-run", "only count the jobs")
     .action((flags: ReplaceFlags) => askServer(flags, (server) => replace(server, flags)));
 }
@@ -101,8 +101,8 @@ async function replace(
   const flagsText = narrowing.join(" ");
   const hint = counted(
     otherCount,
-    `other job logs in there as ${username}; it does not match ${flagsText} and was not changed\n`,
-    `other jobs log in there as ${username}; they do not match ${flagsText} and were not changed\n`,
+    `other job logs in to ${host} as ${username}; it does not match ${flagsText} and was not changed\n`,
+    `other jobs log in to ${host} as ${username}; they do not match ${flagsText} and were not changed\n`,
   );
   const print: Printer = (answer) => printReplaced(answer) + (otherCount === 0 ? "" : hint);
   if (found.id === undefined) return [found, print];
@@ -157,7 +157,7 @@ function printReplaced(answer: unknown): string {
   const hint =
     withheld === undefined
       ? ""
-      : `skipped ${counted(withheld.count, "job")} of other users, which use a different credential; to include them, name the owner with --owner (${printable(withheld.owners.join(", "))})\n`;
+      : `skipped ${counted(withheld.count, "job")} of other users, with a different credential; to include them, name the owner with --owner (${printable(withheld.owners.join(", "))})\n`;
   if (changed === undefined) return `${found}; nothing was changed\n${hint}`;
   return `${found}; ${changed} changed, ${refused} refused\n${hint}`;
 }

@@ -23,7 +23,7 @@ const STATUS = { nodes: "array", known_formats: "array", version: "string" } as 
  */
 export function addUpgradeCommand(program: Command): void {
   withServer(program.command("upgrade"))
-    .description("show or enable the format of a store that nodes of two versions share")
+    .description("show the format of the store, or enable a newer one once all nodes support it")
     .option("--check", "show what an upgrade to this program would do (default)")
     .addOption(
       new Option("--enable", "enable the highest format that all nodes support").conflicts([
@@ -34,10 +34,22 @@ export function addUpgradeCommand(program: Command): void {
         "clusterFile",
       ]),
     )
-    .option("--data-dir <folder>", "check the embedded store in this folder without a server")
-    .option("--config <file>", "check the store of this configuration without a server")
-    .option("--store <name>", "check this store without a server: lmdb or foundationdb")
-    .option("--cluster-file <file>", "cluster file of FoundationDB, for a check without a server")
+    .option(
+      "--data-dir <folder>",
+      "check the embedded store in this folder, without asking a server",
+    )
+    .option(
+      "--config <file>",
+      "check the store that this configuration file names, without asking a server",
+    )
+    .option(
+      "--store <name>",
+      "kind of the store to check without asking a server: lmdb or foundationdb",
+    )
+    .option(
+      "--cluster-file <file>",
+      "cluster file of FoundationDB, for a check without asking a server",
+    )
     .action(upgrade);
 }
 
@@ -84,7 +96,7 @@ function printCheck(answer: unknown): string {
 function enabling({ can_enable, known_formats, nodes }: UpgradeCheck): readonly string[] {
   const described = (number: number): string => {
     const facts = known_formats.find(({ format }) => format === number);
-    return `${facts?.brings}; programs older than ${facts?.since} can then no longer use the store`;
+    return `${facts?.brings}; once it is enabled, programs older than ${facts?.since} can no longer use the store`;
   };
   if (can_enable !== null) {
     return [`format ${can_enable} can be enabled: ${described(can_enable)}`];

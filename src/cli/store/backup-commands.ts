@@ -7,7 +7,10 @@ export function addBackupCommands(program: Command): void {
   const backup = program
     .command("backup")
     .description("back up the embedded store to a file, even while nodes use it")
-    .argument("<file>", "a new file, or a folder for a file with a generated name")
+    .argument(
+      "<file>",
+      "path of a new file, or a folder, in which a file with a generated name is created",
+    )
     .option("--data-dir <folder>", "folder of the embedded store (default ./data)")
     .option("--config <file>", "configuration in CouchDB's INI format")
     .action((file: string, flags: BackupFlags) => run(({ backUp }) => backUp(file, flags)));

@@ -19,7 +19,7 @@ export function addStoreCommands(program: Command): void {
   store
     .command("copy")
     .description(
-      "copy the whole store between LMDB and FoundationDB while no node runs, then compare",
+      "copy the whole store between LMDB and FoundationDB while no node runs, and compare the copy",
     )
     .addOption(
       new Option("--to <store>", "the target store, which must be empty")

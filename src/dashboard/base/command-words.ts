@@ -18,7 +18,7 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
   retry: {
     verb: "Retry",
     done: "Retried",
-    explanation: "Jobs that have ended, or wait after a failure, run as soon as possible.",
+    explanation: "Runs jobs that have ended or are waiting after a failure, as soon as possible.",
     unneeded: "running",
     refused: "must be resumed first",
   },
@@ -26,21 +26,21 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
     verb: "Pause",
     done: "Paused",
     explanation:
-      "Running jobs write a checkpoint and stop. Paused jobs do not run until they are resumed.",
+      "Stops running jobs after they have written a checkpoint. Paused jobs do not run until they are resumed.",
     unneeded: "paused already",
     refused: "ended",
   },
   resume: {
     verb: "Resume",
     done: "Resumed",
-    explanation: "Paused jobs run as soon as possible.",
+    explanation: "Ends the pause: the jobs run again as soon as possible.",
     unneeded: "not paused",
   },
   reset: {
     verb: "Reset",
     done: "Reset",
     explanation:
-      "Jobs ignore their checkpoints and restart from the beginning of the source. Their statistics are reset.",
+      "Restarts the jobs from the beginning of the source, ignoring checkpoints, and resets their statistics.",
     unneeded: "already removed",
     isFinal: true,
   },
@@ -48,14 +48,14 @@ export const COMMAND_WORDS: Readonly<Record<Command, CommandWords>> = {
     verb: "Delete",
     done: "Deleted",
     explanation:
-      "Jobs are cancelled and removed. Replication documents of persistent jobs are deleted.",
+      "Cancels and removes the jobs, and deletes the replication documents of persistent ones.",
     unneeded: "already removed",
     isFinal: true,
   },
   retry_failures: {
     verb: "Retry documents",
     done: "Requested",
-    explanation: "Jobs retry the documents that they failed to copy.",
+    explanation: "Retries the documents that the jobs failed to copy.",
     unneeded: "with no failed documents",
   },
 };

@@ -16,7 +16,7 @@ export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
   none: { words: "immediately", note: "", example: () => "" },
   every: {
     words: "at intervals",
-    note: "Interval between the starts of runs, such as every 30s, every 15m, every 2h or every 1d; to run only at certain hours, add them: every 1h between 22:00 and 06:00 Europe/Berlin. Not for continuous replications.",
+    note: "Interval between the starts of runs, such as every 30s, every 15m, every 2h or every 1d. To run only at certain hours, append them, as in: every 1h between 22:00 and 06:00 Europe/Berlin. Not for continuous replications.",
     example: () => "every 15m",
   },
   cron: {
@@ -26,12 +26,12 @@ export const SCHEDULES: Readonly<Record<ScheduleKind, ScheduleForm>> = {
   },
   changes: {
     words: "after a number of changes",
-    note: "Runs when the source has at least this many pending changes. Not for continuous replications.",
+    note: "A run starts when the source has at least this many pending changes. Not for continuous replications.",
     example: () => "after 100 changes",
   },
   window: {
     words: "during certain hours",
-    note: "Two times of day and an optional time zone (default UTC). Only for continuous replications.",
+    note: "Start and end of the hours in which the replication runs, and an optional time zone (default UTC). Only for continuous replications.",
     example: (timeZone) => `between 22:00 and 06:00 ${timeZone}`,
   },
 };

@@ -146,7 +146,7 @@ async function takeBack(
   try {
     const { changed } = await undoCommand(opposite, undo);
     announce(
-      `${COMMAND_WORDS[opposite].done} again: ${formatNumber(changed)} of ${formatCount(count, "job")}`,
+      `Undone. ${COMMAND_WORDS[opposite].done}: ${formatNumber(changed)} of ${formatCount(count, "job")}`,
     );
   } catch (error) {
     announce(`Undo failed: ${error instanceof Error ? error.message : String(error)}`);

@@ -88,7 +88,7 @@ export function CredentialDialog({
     <Dialog title="Replace a credential" onClose={() => onClose(false)}>
       <form onSubmit={(event) => void submit(event)} onInput={edit}>
         <p>
-          {`All failing jobs and rules that log in ${side === null ? "" : `to their ${side} `}with this account get the new password and run as soon as possible. The old password is not kept.`}
+          {`Sets the new password in all failing jobs and rules that log in ${side === null ? "" : `to their ${side} `}with this account, and retries them as soon as possible. The old password is not kept.`}
         </p>
         <label class="field">
           Server
@@ -111,11 +111,12 @@ export function CredentialDialog({
           <p role="status">
             <strong>{formatCount(found.matched, "job")}</strong> would change.
             {found.withheld !== undefined &&
-              ` ${formatCount(found.withheld.count, "job")} of other users would not change.`}
+              ` ${formatCount(found.withheld.count, "job")} of other users would keep their credentials.`}
             {found.rules.length > 0 && (
               <>
                 {" "}
-                All jobs of these rules would also change: <Foreign text={found.rules.join(", ")} />
+                The change would also affect all jobs of these rules:{" "}
+                <Foreign text={found.rules.join(", ")} />
               </>
             )}
           </p>

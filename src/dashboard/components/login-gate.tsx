@@ -50,7 +50,7 @@ export function GatedLogins({ page: { logins, total_rows: total } }: { page: Gat
     <section aria-labelledby="logins-title">
       <h2 id="logins-title">Waiting logins</h2>
       <p class="section-note">
-        {`Logins of ${formatCount(total, "account")} are delayed so that the servers do not lock them. Jobs with new credentials log in immediately.`}
+        {`Logins to ${formatCount(total, "account")} are delayed so that the servers do not lock the accounts. Jobs with new credentials log in immediately.`}
       </p>
       <Table label="Rejected accounts" columns={COLUMNS}>
         {logins.map(({ host, username, status, reason, since, next_attempt, jobs }) => (

@@ -49,8 +49,8 @@ export function BudgetDialog({
     <Dialog title={isNew ? "Add a budget" : "Edit a budget"} onClose={() => onClose(false)}>
       <form onSubmit={submit}>
         <p>
-          Limits the requests of all jobs and nodes to the server. An empty field means no limit. A
-          change takes effect on every node immediately.
+          Limits the requests that all jobs on all nodes together send to this server. An empty
+          field means no limit. A change takes effect on every node immediately.
         </p>
         <label class="field">
           Host or account@host

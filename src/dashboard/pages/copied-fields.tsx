@@ -60,7 +60,7 @@ export function SkippedFields({
     <>
       <CheckField
         field="deleted"
-        note="Documents deleted in the source are kept in the target."
+        note="Deletions in the source are not copied, so the target keeps the documents."
         value={skipsDeleted}
         onChange={(changed) => onChange({ skipsDeleted: changed })}
       />
@@ -69,7 +69,7 @@ export function SkippedFields({
         value={documentBytesMax}
         isNumber
         onChange={(changed) => onChange({ documentBytesMax: changed })}
-        note="Documents with larger JSON are skipped. Leave empty for no limit."
+        note="Documents whose JSON is larger are skipped. Leave empty for no limit."
       />
       <TextField
         field="attachments"

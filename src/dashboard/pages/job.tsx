@@ -45,9 +45,9 @@ const HELD_BACK: Readonly<Record<string, string>> = {
   backoff: "Waiting to retry after a failure.",
   schedule: "Waiting for the next scheduled time.",
   slot: "Due, but all slots are in use.",
-  share: "Due, but another group is scheduled first.",
+  share: "Due, but jobs of another fair-share group run first.",
   budget: "Requests are limited by a budget.",
-  login: "Waiting until the account may log in again.",
+  login: "Waiting until a login to the account is allowed again.",
   limiter: "Requests are delayed because a server responds with 429 (too many requests).",
 };
 
@@ -212,7 +212,7 @@ function LastFailure({ job: { last_failure: failure, failing_since: since } }: {
       </p>
       <p class="section-note">
         {since !== null &&
-          `Failing for ${formatDuration((nowMs - Date.parse(since)) / 1000)}, ${formatCount(tries, "try", "tries")}. `}
+          `Failing for ${formatDuration((nowMs - Date.parse(since)) / 1000)}, ${formatCount(tries, "try", "tries")} so far. `}
         Last try: <Moment time={failure.time} />.{" "}
         {failure.next_try !== null && (
           <>

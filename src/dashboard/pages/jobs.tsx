@@ -78,7 +78,7 @@ export function JobsPage({ query }: { query: Query }) {
         <button
           type="button"
           class={list.newCount > 0 ? "quiet" : "quiet kept-place"}
-          title="Changes of jobs since the list was read"
+          title="Job changes since the list was loaded"
           onClick={list.reload}
         >
           {`Refresh (${formatCount(list.newCount, "change")})`}

@@ -227,7 +227,9 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               isFixed={isEdit}
               onChange={(id) => change({ id })}
               note={
-                isEdit ? "" : "Id of the document. Leave empty to derive it from the addresses."
+                isEdit
+                  ? ""
+                  : "Id of the document. Leave empty to derive it from the source and target."
               }
             />
             <DocumentFinding checked={checked} />
@@ -257,7 +259,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
               field="since_seq"
               value={fields.sinceSequence}
               onChange={(sinceSequence) => change({ sinceSequence })}
-              note="Update sequence of the source, or a time. Earlier changes are not copied."
+              note="Update sequence of the source, or a time, after which the job starts. Earlier changes are not copied."
             />
           </FoldedPart>
           <FoldedPart title="Schedule" isOpen={has("schedule", "after")}>
@@ -274,7 +276,7 @@ function ReplicationForm({ start, isEdit }: { start: Start; isEdit: boolean }) {
             <AfterField
               fields={fields}
               placeholder="other-job"
-              note="Jobs that must complete or catch up first, one per line."
+              note="Jobs that must complete or catch up before this job starts, one per line."
               onChange={change}
             />
           </FoldedPart>

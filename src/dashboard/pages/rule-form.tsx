@@ -34,8 +34,8 @@ import { Plan } from "./rule-plan.tsx";
 
 const SECURITY_WORDS: readonly (readonly [SecurityKind, string])[] = [
   ["none", "not copied"],
-  ["created", "copied to targets created by the rule"],
-  ["matching", "also copied to matching existing targets"],
+  ["created", "copied to targets that the rule creates"],
+  ["matching", "also copied to existing targets that match"],
 ];
 /** Form field of the rule's name, which is not a member of the rule. */
 const NAME = "name";
@@ -180,7 +180,7 @@ export function RuleForm({
         <Endpoint
           side="target"
           placeholder="https://b.example/{db}"
-          note="URL or local name. {db} stands for the name of the source database, and {1}, {2} and so on for the text matched by each *."
+          note="URL or local name. {db} stands for the name of the source database, {1} for the text matched by the first *, {2} by the second, and so on."
           fields={fields.target}
           canKeep={canKeep("target")}
           onChange={(target) => change({ target })}
@@ -212,7 +212,7 @@ export function RuleForm({
           {fields.security === "matching" && (
             <AreaField
               field="security.patterns"
-              label="Existing targets whose security objects are overwritten (patterns, one per line)"
+              label="Patterns of existing targets whose security objects are overwritten (one per line)"
               value={fields.overwritten}
               onChange={(overwritten) => change({ overwritten })}
             />
@@ -222,7 +222,7 @@ export function RuleForm({
             isNumber
             value={fields.concurrency}
             onChange={(concurrency) => change({ concurrency })}
-            note="Maximum number of jobs that run at the same time. Leave empty for no limit."
+            note="Maximum number of the rule's jobs that run at the same time. Leave empty for no limit."
           />
           <SelectField
             field="delete"
@@ -238,7 +238,7 @@ export function RuleForm({
           <AfterField
             fields={fields}
             placeholder="other-rule/{db}"
-            note="Jobs that must complete or catch up before each job starts, one per line. {db} stands for the database of the job."
+            note="Jobs that must complete or catch up before a job of this rule starts, one per line. {db} stands for the database of the waiting job."
             onChange={change}
           />
         </FoldedPart>

@@ -21,7 +21,7 @@ const REFRESH_MS = 5_000;
 
 const FOLLOWED: Readonly<Record<string, string>> = {
   feed: "from the feed of database updates",
-  lists: "from regular lists of the databases",
+  lists: "by regularly listing the databases",
 };
 
 export function RulePage({ name, query }: { name: string; query: Query }) {

@@ -48,7 +48,7 @@ export function RulesPage({ query: { bookmark } }: { query: Query }) {
       <Problem error={error} />
       {value?.total_rows === 0 && (
         <p class="section-note">
-          A rule creates a replication for each database of a server that matches its patterns.
+          A rule creates a replication for each database with a matching name on a server.
         </p>
       )}
       {value !== undefined && value.rules.length > 0 && (

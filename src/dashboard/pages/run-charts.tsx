@@ -19,7 +19,7 @@ export function RunCharts({
       {lags.some(({ lagSec }) => lagSec !== null) && (
         <Chart
           name="Lag"
-          unit="seconds at the end of each recent run, and live while this page is open"
+          unit="seconds at the end of each recent run; updated live while this page is open"
           times={lags.map(({ timeSec }) => timeSec)}
           values={lags.map(({ lagSec }) => lagSec)}
           colour="--warning"

@@ -111,7 +111,7 @@ export function SavedViews({ query, list }: { query: Query; list: SavedViewList 
       {isSaving && (
         <Dialog title="Save this view" onClose={() => setIsSaving(false)}>
           <form onSubmit={save}>
-            <p>The filters and the sort order are saved in this browser, for your user only.</p>
+            <p>Saves the filters and the sort order in this browser, for your user only.</p>
             <label class="field">
               Name
               <input name="name" required maxLength={VIEW_NAME_LENGTH_MAX} autoComplete="off" />

@@ -353,7 +353,7 @@ function FailingRules({ page: { rules, total_rows: total } }: { page: RulesPage 
   if (total === 0) return null;
   return (
     <section aria-labelledby="failing-rules-title">
-      <h2 id="failing-rules-title">Rules that cannot list their source</h2>
+      <h2 id="failing-rules-title">Rules whose source cannot be listed</h2>
       {total > rules.length && (
         <p class="section-note">{`Showing ${rules.length} of ${formatCount(total, "rule")}`}</p>
       )}

@@ -162,13 +162,13 @@ const ROWS = {
     14,
     ["sinceMs", "content"],
     '""',
-    "content that may be unreferenced; reclaim() checks old entries",
+    "possibly unreferenced content; reclaim() checks old entries",
   ),
   share: keyRow<{ versionstamp: Versionstamp }>(
     15,
     ["versionstamp"],
     "counter",
-    "a partial count of changes; the sum of the counts at and after a boundary is the number of changes after it",
+    "part of the number of changes; the parts at and after a boundary add up to the number of changes after that boundary",
   ),
   boundary: keyRow<{ versionstamp: Versionstamp }>(16, ["versionstamp"], '""', "a boundary"),
   sweepCursor: keyRow<NoElements>(
@@ -188,7 +188,7 @@ const ROWS = {
     21,
     ["sinceMs", "id", "generation", "hash"],
     "OldBodyRecord",
-    "when a revision was superseded; its rows under 2, 3 and 12 are kept for a while",
+    "when a revision was superseded; its rows under keys 2, 3 and 12 are kept for a while",
   ),
   conflict: keyRow<{ id: string }>(
     22,
@@ -200,7 +200,7 @@ const ROWS = {
     23,
     [],
     "ConflictSearch",
-    "progress of the scan for conflicts in changes written by an older program; absent until the scan begins",
+    "progress of the conflict scan of changes that an older version wrote; absent until the scan begins",
   ),
   timeReset: keyRow<NoElements>(24, [], "versionstamp", "last reset of `_time_seq`"),
   tombstoneTtl: keyRow<NoElements>(25, [], "text", "`deleted_document_ttl`; absent until set"),
@@ -208,7 +208,7 @@ const ROWS = {
     26,
     [],
     "versionstamp",
-    "last change scanned for deleted documents to purge",
+    "last change that the automatic purge has read",
   ),
   resolverTurn: keyRow<NoElements>(
     27,

@@ -89,7 +89,7 @@ export async function copyStore(parts: CopyStoreParts): Promise<CopySummary> {
   }
   const written = await digestOf(target.pages());
   if (written.text !== copied.text) {
-    throw unavailable("the copy differs from the store: repeat it");
+    throw unavailable("the copy differs from the store: copy the store again");
   }
   await target.finish(version);
   return { rowCount: copied.rowCount, byteCount: copied.byteCount };
@@ -112,7 +112,7 @@ export class ClusterCopyTarget implements CopyTarget {
     const reached = await this.#mark();
     if (reached > version) return;
     throw unavailable(
-      `the version ${reached} of the cluster is below the version ${version} of the store, so new changes would get earlier sequences. ` +
+      `the version ${reached} of the cluster is below the version ${version} of the store, so new changes would get lower sequences than existing ones. ` +
         `Run fdbcli --exec 'advanceversion ${version + 1}' first`,
     );
   }

@@ -92,10 +92,10 @@ function missing(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   // The second alternative matches the error message of a bundler.
   if (/^(Cannot find|Could not resolve).*foundationdb/.test(message)) {
-    return "the store on FoundationDB needs FoundationDB's client library, and then the npm package foundationdb, which npm skips without the library: npm install --no-save --save-optional --omit=dev foundationdb@2.0.1";
+    return "the store on FoundationDB needs the npm package foundationdb: first install FoundationDB's client library, without which npm skips the package, then run: npm install --no-save --save-optional --omit=dev foundationdb@2.0.1";
   }
   if (message.includes("No native build was found")) {
-    return `the npm package foundationdb has no binary for ${process.platform} ${process.arch}: it compiles one when it is installed where FoundationDB's client library, its headers and a C++ compiler are`;
+    return `the npm package foundationdb has no binary for ${process.platform} ${process.arch}: install FoundationDB's client library, its headers and a C++ compiler, then reinstall the package, which compiles a binary`;
   }
   if (message.includes("libfdb_c")) {
     return "the store on FoundationDB needs FoundationDB's client library libfdb_c, version 6.3 or later: install the package foundationdb-clients";

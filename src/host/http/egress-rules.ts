@@ -148,7 +148,7 @@ export class EgressRules {
       (allow) => matches(allow, target, forms) && DEFAULT_DENY.some((deny) => names(allow, deny)),
     );
     if (allows) return undefined;
-    return `the rule "${byDefault.text}" of [replicator.egress] deny, which is a default; to permit the host, name it in allow`;
+    return `the rule "${byDefault.text}", a default of [replicator.egress] deny; to permit the host, add it to [replicator.egress] allow`;
   }
 
   #isAllowed(target: EgressTarget, forms: readonly string[]): boolean {

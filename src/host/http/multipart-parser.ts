@@ -44,7 +44,8 @@ export async function* parseMultipart(
     for await (const chunk of chunks) {
       yield chunk;
       aroundBytes += chunk.length;
-      if (aroundBytes > AROUND_BYTES_MAX) throw new Error("The headers of a part are too long");
+      if (aroundBytes > AROUND_BYTES_MAX)
+        throw new Error("The headers of a multipart part are too long");
     }
   };
   const onPartRead = (): void => {

@@ -231,7 +231,7 @@ function checkFormat(database: LmdbDatabase, directory: string): void {
   if (stored === FORMAT_VERSION) return;
   if (stored !== undefined) {
     throw new KeyValueError("KV_UNUSABLE", {
-      reason: `the store has format ${stored}, this program writes format ${FORMAT_VERSION}: install a newer Tandem, or restore the backup`,
+      reason: `the store has format ${stored}, but this program writes format ${FORMAT_VERSION}: install a newer Tandem, or restore the backup`,
       directory,
     });
   }

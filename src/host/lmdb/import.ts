@@ -161,7 +161,8 @@ function checkPlace({ directory, keepAs }: LmdbImportOptions): void {
     throw new KeyValueError("KV_UNAVAILABLE", details);
   };
   if (keepAs === undefined) refuse("already has a store", true);
-  if (isOpen(directory)) refuse("has a store that a process has open: stop it first");
+  if (isOpen(directory))
+    refuse("has a store that another process has opened: stop that process first");
 }
 
 /**

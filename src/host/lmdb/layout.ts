@@ -21,15 +21,20 @@ export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
   },
   {
     key: '00 "l" version',
-    value: "time, a random number of the committer, and the keys and ranges that the version wrote",
+    value:
+      "time, a random number chosen by the committer, and the keys and ranges that the version wrote",
     note: "the commit log: conflicts and watches of all processes; cleared after some 20 s",
   },
-  { key: '00 "v"', value: "the last version, eight bytes", note: "incremented by each group" },
+  {
+    key: '00 "v"',
+    value: "the last version, eight bytes",
+    note: "incremented by each group commit",
+  },
   { key: "01 key", value: "the value", note: "a key shorter than 4,000 bytes" },
   {
     key: "01 key[0..4000]",
     value: "for each key, the rest of the key and the value",
-    note: "all longer keys with the same first 4,000 bytes, in order",
+    note: "all keys of at least 4,000 bytes that begin with these, in order",
   },
 ];
 

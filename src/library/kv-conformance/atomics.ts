@@ -11,7 +11,7 @@ export function atomicTests(fixture: () => Fixture, test: Test): void {
     return new Uint8Array(encoded);
   };
 
-  test("add starts at zero for an unset key, and wraps around below zero", async () => {
+  test("`add` treats an unset key as zero, and wraps around below zero", async () => {
     await fixture().kv.transact(async (tx) => tx.add(counter, 5n));
     await fixture().peerKv.transact(async (tx) => tx.add(counter, -7n));
     expect(await fixture().kv.read((tx) => tx.get(counter))).toEqual(little(-2n));
@@ -34,7 +34,7 @@ export function atomicTests(fixture: () => Fixture, test: Test): void {
     expect([20, 40]).toContain(attemptCount);
   });
 
-  test("a transaction that adds to a key can read the sum so far", async () => {
+  test("a transaction that has added to a key can read the sum so far", async () => {
     await fixture().kv.transact(async (tx) => tx.set(counter, little(40n)));
     await fixture().kv.transact(async (tx) => {
       tx.add(counter, 1n);
@@ -49,7 +49,7 @@ export function atomicTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().kv.read((tx) => tx.get(counter))).toEqual(little(3n));
   });
 
-  test("add truncates a longer stored value to the length of the operand", async () => {
+  test("`add` truncates a stored value that is longer than the operand to the operand's length", async () => {
     await fixture().kv.transact(async (tx) => tx.set(counter, new Uint8Array(12).fill(1)));
     await fixture().kv.transact(async (tx) => tx.add(counter, 1n));
     const sum = await fixture().kv.read((tx) => tx.get(counter));

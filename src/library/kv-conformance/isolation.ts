@@ -117,7 +117,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     );
   });
 
-  test("a range read that stopped early conflicts only with writes up to the last key that it read", async () => {
+  test("if a range read stopped early, only writes up to the last key that it read conflict with it", async () => {
     await fixture().kv.transact(async (tx) => {
       for (const name of ["b", "c", "d", "e"]) put(tx, name, name);
     });
@@ -146,7 +146,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     expect(await conflicts(body, (tx) => put(tx, "d", "x"))).toBe(true);
   });
 
-  test("a reverse key selector conflicts with a change of the key it found, and with a new key after that key", async () => {
+  test("a reverse key selector conflicts with a change of the key that it found, and with a key added after that key", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "m", "m"));
     const body = async (tx: Transaction): Promise<void> => {
       await tx.getKey(lastLessThan(key("t")));
@@ -195,7 +195,7 @@ export function isolationTests(fixture: () => Fixture, test: Test): void {
     expect(await conflicts(body, (tx) => put(tx, "a", "x"))).toBe(false);
   });
 
-  test("two transactions that each clear a key that the other one reads cannot both commit (no write skew)", async () => {
+  test("if each of two transactions clears a key that the other one reads, only one can commit (no write skew)", async () => {
     for (let round = 0; round < 10; round++) {
       await fixture().kv.transact(async (tx) => {
         put(tx, "on-call/1", "yes");

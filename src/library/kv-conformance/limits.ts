@@ -48,7 +48,7 @@ export function limitTests(fixture: () => Fixture, test: Test): void {
     ).rejects.toMatchObject({ code: "KV_VALUE_TOO_LARGE" });
   });
 
-  test("a transaction of 9 MB is committed, and a transaction of more than 10 MB is refused completely", async () => {
+  test("a transaction of 9 MB is committed, and one of more than 10 MB is refused as a whole", async () => {
     const fill = (count: number): Promise<void> =>
       fixture().kv.transact(async (tx) => {
         for (let index = 0; index < count; index++) put(tx, `big/${index}`, "x".repeat(90_000));
@@ -78,7 +78,7 @@ export function limitTests(fixture: () => Fixture, test: Test): void {
     await expect(oneMore).rejects.toMatchObject({ code: "KV_TOO_LARGE" });
   }, ["versionstamps"]);
 
-  test("a read version is too old after five seconds, and the next attempt has a new read version", async () => {
+  test("a read version is too old after five seconds, and the next attempt gets a new one", async () => {
     await fixture().kv.transact(async (tx) => put(tx, "a", "1"));
     let attemptCount = 0;
     const value = await fixture().kv.read(async (tx) => {

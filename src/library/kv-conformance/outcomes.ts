@@ -139,7 +139,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     });
   const count = (): Promise<string | undefined> => fixture().kv.read((tx) => read(tx, "count"));
 
-  test("an unknown commit is reported to a caller that handles it, and the body is not repeated", async () => {
+  test("an unknown outcome of a commit is reported to callers that can handle it, and the body is not repeated", async () => {
     for (const outcome of ["carried out", "lost"] as const) {
       await fixture().kv.transact(async (tx) => put(tx, "count", "0"));
       const call = withOutcomes(outcome).transact(increment, { whenUnknown: "throw" });
@@ -166,7 +166,7 @@ export function outcomeTests(fixture: () => Fixture, test: Test): void {
     }
   });
 
-  test("after an unknown commit, a body that wrote nothing runs again, and no transaction id is stored", async () => {
+  test("if the outcome of a commit is unknown and the body wrote nothing, the body runs again, and no transaction id is stored", async () => {
     const ids = { begin: new Uint8Array([0xfe]), end: new Uint8Array([0xff]) };
     const idCount = async (): Promise<number> =>
       (await fixture().kv.read((tx) => tx.getRangePage(ids))).entries.length;

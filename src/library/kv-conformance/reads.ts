@@ -51,7 +51,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("a transaction that read many keys cannot commit after another transaction changed one of the keys", async () => {
+  test("a transaction that read many keys cannot commit if another transaction has changed one of them since", async () => {
     await fill("a", "b");
     const keys = ["a", "b"].map(bytes);
     const { kv, peerKv } = fixture();
@@ -125,7 +125,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("a page with lengthsOnly contains the stored keys, and placeholder values of the stored lengths", async () => {
+  test("with `lengthsOnly`, a page contains the stored keys, and placeholders as long as the stored values", async () => {
     const key = (length: number): Uint8Array => new Uint8Array(length).fill(0x61);
     const lengths = [
       [100, 0],
@@ -173,7 +173,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("key selectors find the keys around a given key", async () => {
+  test("key selectors find the keys before and after a given key", async () => {
     await fill("b", "d", "f");
     const far = (selector: KeySelector, by: number): KeySelector => ({
       ...selector,
@@ -273,7 +273,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     });
   });
 
-  test("Node.js buffers are also copied", async () => {
+  test("keys and values passed as Node.js buffers are also copied", async () => {
     const key = Buffer.from("key");
     const value = Buffer.from("value");
     await fixture().kv.transact(async (tx) => {
@@ -286,7 +286,7 @@ export function readTests(fixture: () => Fixture, test: Test): void {
     expect(await fixture().kv.read((tx) => rows(tx, "a", "z"))).toEqual(["key=value"]);
   });
 
-  test("keys of maximum length are in byte order even if they differ only in their last bytes", async () => {
+  test("keys of maximum length that differ only in their last bytes are in byte order", async () => {
     const shared = new Uint8Array(9_900).fill(0x61);
     const key = (suffix: string): Uint8Array => Buffer.concat([shared, bytes(suffix)]);
     const suffixes = ["", "a", "aa", "b", "bbbb", "c"];

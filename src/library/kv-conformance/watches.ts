@@ -43,7 +43,7 @@ export function watchTests(fixture: () => Fixture, test: Test): void {
     await watch.fired();
   });
 
-  test("a watch fires if its key changes between the read and the commit", async () => {
+  test("a watch fires if its key changes between the transaction's read and its commit", async () => {
     const watch = await fixture().kv.transact(async (tx) => {
       await read(tx.snapshot, "watched");
       const armed = tx.watch(key);
@@ -61,7 +61,7 @@ export function watchTests(fixture: () => Fixture, test: Test): void {
     await Promise.all(watches.map((watch) => watch.fired()));
   });
 
-  test("an aborted signal ends a wait for a watch, and the caller can wait for the watch again", async () => {
+  test("an aborted signal ends only the wait for a watch, and the caller can wait for the watch again", async () => {
     const watch = await arm();
     const controller = new AbortController();
     const waiting = watch.fired(controller.signal);

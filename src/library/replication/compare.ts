@@ -18,7 +18,7 @@ import type { Connections } from "./connections.ts";
  * false` ignores existing revisions, so an operator has to decide.
  */
 const SAME_REVISION =
-  "both sides have this revision, and an existing revision cannot be overwritten; attach the bytes again at the source and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
+  "both sides have this revision, and an existing revision cannot be overwritten; either attach the bytes again at the source, which creates a revision, and replicate, or purge the revision at the target (POST /{db}/_purge) and repair again";
 
 /** Results of a comparison, reported as they are found. */
 export type ComparisonFinding =

@@ -52,7 +52,7 @@ const MISSING = {
 const MISSING_STUB = {
   status: 412,
   error: "missing_stub",
-  reason: "the target lacks an attachment that the source did not send",
+  reason: "the source did not send an attachment that the target does not have",
 };
 
 /**

@@ -21,7 +21,7 @@ import { ownerOnceWritten } from "./replication-document-access.ts";
 export const UNRECORDED: ReplicationFailure = {
   error: "forbidden",
   reason:
-    "An older version of Tandem stored this revision without the rights of its author; save the document again",
+    "An older version of Tandem stored this revision without recording its author's rights; save the document again",
 };
 
 /**

@@ -46,7 +46,7 @@ class MaskedSecretError extends Error {
 
   constructor(field: string) {
     super(
-      `\`${field}\` is masked: enter the secret itself; a masked one is only accepted if its server stays the same`,
+      `\`${field}\` is masked: enter the secret itself; a masked secret is accepted only if the server it belongs to stays the same`,
     );
   }
 }

@@ -41,7 +41,7 @@ function outcomeOf(members: Members): JobOutcome | undefined {
   if (state !== "failed") return undefined;
   const stored = members._replication_state_reason;
   const isSaid = typeof stored === "string" && stored !== "";
-  const text = isSaid ? stored.slice(0, REASON_LENGTH_MAX) : "the document states no reason";
+  const text = isSaid ? stored.slice(0, REASON_LENGTH_MAX) : "the document contains no reason";
   const [, error = "error", reason = text] = /^(\w+): (.*)$/s.exec(text) ?? [];
   return jobOutcome(state, { error, reason });
 }

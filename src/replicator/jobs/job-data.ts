@@ -79,7 +79,7 @@ export function jobOutcome(
 
 /** Reason shown for an unreadable job. */
 const UNREADABLE =
-  "A newer version of the server stored this job, or it is sealed with a key that this node lacks";
+  "A newer version of the server stored this job, or the job is sealed with a key that this node lacks";
 
 /** States of a job in RFC 016. */
 export type ReplicationState = Exclude<RunOutcome, "parked"> | "running";

@@ -18,7 +18,7 @@ export interface GatedLogin extends GatedAccount {
   readonly jobCount: number | undefined;
 }
 
-/** Rules that cannot list their source, by name. */
+/** Rules whose source cannot be listed, by name. */
 export interface FailingRules {
   failures(): Promise<
     ReadonlyMap<string, { readonly cause?: { readonly host: string | undefined } }>

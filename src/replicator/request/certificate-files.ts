@@ -21,7 +21,7 @@ export function certificateFilesRefusal({
     if (side.kind !== "http" || side.tls === undefined) continue;
     for (const [member, field] of Object.entries(FIELDS)) {
       if (side.tls[member as keyof typeof FIELDS] === undefined) continue;
-      return `\`${field}\` names a file of the server, which requires server admin rights`;
+      return `\`${field}\` names a file on the server; this requires server admin rights`;
     }
   }
   return undefined;

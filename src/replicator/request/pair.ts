@@ -36,7 +36,7 @@ export function checkPair({ schedule, since_seq: since }: Readonly<Record<string
   }
   if (typeof schedule === "string" && schedule.startsWith("after ")) {
     throw new ReplicationInvalidError(
-      '`schedule` of a pair must be a time, because both databases have changes; use for example "every 15m"',
+      '`schedule` of a pair must not be a number of changes, because both databases have changes; use times, for example "every 15m"',
     );
   }
 }

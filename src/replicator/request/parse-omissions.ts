@@ -53,7 +53,7 @@ function parseBytesMax(members: Members, name: "attachments" | "documents"): num
   }
   const unknown = Object.keys(value).find((member) => member !== BYTES_MAX);
   if (unknown !== undefined) {
-    const reason = `\`${name}\` has the unknown member ${shown(unknown)}; it may have \`${BYTES_MAX}\``;
+    const reason = `\`${name}\` has the unknown member ${shown(unknown)}; the only member accepted is \`${BYTES_MAX}\``;
     throw new ReplicationInvalidError(reason);
   }
   const { max_bytes: bytesMax } = value;

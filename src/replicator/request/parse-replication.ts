@@ -127,7 +127,7 @@ function parseScheduleMember({ schedule, continuous }: Members): string | undefi
   if ((kind === "window") === (continuous === true)) return String(schedule);
   throw new ReplicationInvalidError(
     kind === "window"
-      ? '`schedule` of a replication that is not continuous must say how often it runs, like "every 1d between 22:00 and 06:00"'
+      ? '`schedule` of a replication that is not continuous must include an interval, like "every 1d between 22:00 and 06:00"'
       : '`schedule` of a continuous replication must be a window, like "between 22:00 and 06:00"',
   );
 }

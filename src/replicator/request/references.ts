@@ -33,7 +33,7 @@ export function referencesRefusal({
 }: Pick<Replication, "source" | "target">): string | undefined {
   for (const [side, address] of Object.entries({ source, target })) {
     if (address.kind !== "http" || address.references === undefined) continue;
-    return `\`${side}.${address.references[0]}\` refers to a secret of the server, which requires server admin rights`;
+    return `\`${side}.${address.references[0]}\` refers to a secret of the server; this requires server admin rights`;
   }
   return undefined;
 }

@@ -35,7 +35,7 @@ export interface RuleSummariesParts {
 export const UNFOLLOWED: RuleFailure = {
   error: "no_replication_node",
   reason:
-    "No replication node runs, so the rule is not followed. Start one with --node-type replication",
+    "No replication node is running, so the rule has no effect. Start one with --node-type replication",
 };
 
 export class RuleSummaries {

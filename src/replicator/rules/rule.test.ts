@@ -68,7 +68,7 @@ test.each([
   "databases %j with target %s create no system database from %s",
   (databases, target, name, made) => {
     expect(targetOf({ ...USERS, databases, target }, name)).toBe(
-      `${JSON.stringify(made)} would be the target and is a system database: name it in full in \`databases\``,
+      `${JSON.stringify(made)} would be the target, but is a system database; to permit this, list its full name in \`databases\``,
     );
   },
 );
@@ -155,11 +155,11 @@ test.each<[Members, string]>([
   [{ source: "https://a/?x=1" }, "`source.url` must be the http:// or https:// URL of a server"],
   [{ source: { url: "https://a/", user: "x" } }, "`source.user` is not known. Choose from: url"],
   [{ source: { url: "https://a/", auth: { x: 1 } } }, "`source.auth.x` is not known"],
-  [{ target: "https://b/all" }, "`target.url` must be an address with {db} or {1} in it"],
+  [{ target: "https://b/all" }, "`target.url` must be an address that contains {db} or {1}"],
   [{ target: "https://joe:secret@b/{x}" }, 'not {x}, but is "https://b/{x}"'],
   [{ target: "https://{db}.example/x" }, "with placeholders only in its last part"],
   [{ target: "https://b/{db}?q=1" }, "with placeholders only in its last part"],
-  [{ target: "https://b/{db" }, "every brace belongs to a placeholder"],
+  [{ target: "https://b/{db" }, "braces occur only in placeholders"],
   [{ target: "https://b/{2}" }, '`target.url` has {2}, but the pattern "user-*"'],
   [{ databases: "user-*" }, '`databases` must be an array of up to 100 patterns such as "user-*"'],
   [{ databases: [] }, "`databases` must have a pattern"],

@@ -354,7 +354,7 @@ function refuseCycle({ databases, except, target }: Rule, sample: Replication): 
   const meeting = databases.find((pattern) => pattern.meets(glob));
   if (meeting === undefined || isLeftOut) return;
   throw new ReplicationInvalidError(
-    `\`databases\` has ${shown(meeting.text)}, which matches targets on the same server: they would be copied again. Give the targets other names, or exclude them with "except": [${shown(glob.text)}]`,
+    `\`databases\` has ${shown(meeting.text)}, which also matches targets of this rule on the same server, so the targets would be copied too. Give the targets other names, or exclude them with "except": [${shown(glob.text)}]`,
   );
 }
 

@@ -107,7 +107,7 @@ export class Rules {
     return parseTags(stored?.content?.members.tags);
   }
 
-  /** Returns a page of the rules that cannot list their source, by name, starting after `after`. */
+  /** Returns a page of the rules whose source cannot be listed, by name, starting after `after`. */
   async failingPage(after = "", limit = RULES_MAX): Promise<readonly ShownRule[]> {
     const names = [...(await this.failures()).keys()].filter((name) => name > after).sort();
     const found = await Promise.all(names.slice(0, limit).map((name) => this.get(name)));

@@ -42,7 +42,10 @@ export class TargetTemplate {
     this.#pieces = piecesOf(text, isUrl ? decode(name) : name);
     const hasPlaceholder = this.#pieces.some((piece) => typeof piece !== "string");
     if (!hasPlaceholder) {
-      throw invalid(text, "an address with {db} or {1} in it, so that each database has a target");
+      throw invalid(
+        text,
+        "an address that contains {db} or {1}, so that the target depends on the database",
+      );
     }
   }
 
@@ -95,7 +98,10 @@ function piecesOf(text: string, name: string): readonly Piece[] {
   return name.split(PLACEHOLDER).map((part, index): Piece => {
     if (index % 2 === 0) {
       if (/[{}*]/.test(part))
-        throw invalid(text, "an address without *, in which every brace belongs to a placeholder");
+        throw invalid(
+          text,
+          "an address without *, in which braces occur only in placeholders such as {db}",
+        );
       return part;
     }
     if (part === "db") return { capture: "db" };
@@ -114,7 +120,7 @@ const REASONS = {
   invalid: ({ text }: Refused) =>
     `${JSON.stringify(text)} is not a valid database name, but would be the target`,
   system: ({ text }: Refused) =>
-    `${JSON.stringify(text)} would be the target and is a system database: name it in full in \`databases\``,
+    `${JSON.stringify(text)} would be the target, but is a system database; to permit this, list its full name in \`databases\``,
 } as const;
 type Refused = { readonly text: string };
 

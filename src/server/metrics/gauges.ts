@@ -54,7 +54,7 @@ export function spaceGauges(space: StoreSpace | undefined): readonly GaugeRow[] 
     plainGauge(["tandem", "store", "file_bytes"], "size of the store's file", fileBytes),
     plainGauge(
       ["tandem", "store", "free_bytes"],
-      "part of the store's file that later writes reuse",
+      "free space in the store's file, which later writes reuse",
       freeBytes,
     ),
   ];
@@ -70,7 +70,7 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
   const stateCounts = Object.entries(states);
   return [
     replicator("running", "running jobs on all nodes", states.running),
-    replicator("pending", "jobs that wait for their time or for a slot", states.pending),
+    replicator("pending", "jobs that wait until they are due, or for a slot", states.pending),
     replicator("crashed", "jobs that wait for the next retry after a failure", states.crashing),
     replicator("total", "all jobs, including finished ones", sum(Object.values(states))),
     jobs("finished", "ended jobs that are still stored", states.completed + states.failed),
@@ -96,18 +96,18 @@ export function jobGauges(figures: JobFigures): readonly GaugeRow[] {
     jobs("left_behind", "jobs with failed documents", figures.leftBehindCount),
     jobs(
       "parked",
-      "jobs that have caught up and wait for changes without a slot",
+      "jobs that have caught up, and wait for changes without occupying a slot",
       figures.parkedCount,
     ),
     jobs("behind", "jobs with pending changes", figures.behindCount),
     jobs(
       "unknown",
-      "jobs whose lag is unknown, such as before the first answer of their source",
+      "jobs whose lag is unknown, for example because their source has not answered yet",
       figures.unknownCount,
     ),
     jobs(
       "oldest_lag_seconds",
-      "longest lag of all jobs: time for which a job's oldest pending change has been known",
+      "longest lag of any job: the time since the job's oldest pending change became known",
       jobLags[0]?.lagSec ?? 0,
     ),
     lagGauge("groups", "group", "groups with the longest lag", groupLags),
@@ -130,7 +130,7 @@ export function tagGauges(tagged: readonly TaggedJobs[]): readonly GaugeRow[] {
   return [
     {
       path: ["tandem", "jobs", "tagged"],
-      description: `jobs by tag and state, for the tags in [tandem] metric_tags; values after the first ${TAG_VALUES_MAX} are counted as ${OTHER}`,
+      description: `jobs by tag and state, for the tags in [tandem] metric_tags; of each tag, values after the first ${TAG_VALUES_MAX} are counted as ${OTHER}`,
       labels: ["tag", "value", "state"],
       samples: joined(tagged.flatMap(tagSamples), (left, right) => left + right),
     },
@@ -158,7 +158,7 @@ export function loginGauge(logins: readonly GatedAccount[]): GaugeRow {
   return {
     path: ["tandem", "logins", "gated"],
     description:
-      "accounts at other servers whose logins have to wait, because a password was rejected (refused) or the account is locked; at most 1,000",
+      "accounts at other servers whose logins are delayed, because a password was rejected (status refused) or the account is locked (status locked); at most 1,000",
     labels: ["status"],
     samples: (["refused", "locked"] as const).map((status) => ({
       labels: [status],
@@ -179,7 +179,7 @@ function lagGauge(
   // If truncation makes two names equal, keep the one with the longer lag.
   return {
     path: ["tandem", name, "lag_seconds"],
-    description: `lag, the time for which the oldest pending change has been known: ${description}`,
+    description: `lag, the time since the oldest pending change became known: ${description}`,
     labels: [label],
     samples: joined(samples, Math.max),
   };

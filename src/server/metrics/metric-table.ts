@@ -67,7 +67,7 @@ export const COUNTERS: readonly CounterRow[] = [
   },
   {
     path: ["auto_purge", "purge"],
-    description: "number of documents purged some time after their deletion",
+    description: "number of deleted documents purged because of their age",
     event: "databases.tombstones-purged",
     amount: ({ documentCount, isDryRun }: Events["databases.tombstones-purged"]) =>
       isDryRun ? 0 : documentCount,
@@ -127,7 +127,7 @@ export const COUNTERS: readonly CounterRow[] = [
   },
   tandem(
     "logins.deferred",
-    "number of logins delayed so that the server does not lock the account",
+    "number of logins delayed so that servers do not lock the accounts",
     "replication.login-gated",
   ),
   tandem(
@@ -153,7 +153,7 @@ export const COUNTERS: readonly CounterRow[] = [
   ),
   tandem(
     "replications.rotated",
-    "number of runs asked to give up their slot",
+    "number of runs that were asked to give up their slot",
     "replication.rotated",
     ({ stopped }) => stopped,
   ),
@@ -182,7 +182,7 @@ export const COUNTERS: readonly CounterRow[] = [
   tandem("http.retries", "number of retried requests to endpoints", "http.retry"),
   tandem(
     "jobs.expired",
-    "number of jobs requeued after missing heartbeats",
+    "number of jobs requeued because their heartbeats stopped",
     "jobs.expired",
     ({ jobCount }) => jobCount,
   ),
@@ -193,7 +193,7 @@ export const COUNTERS: readonly CounterRow[] = [
     "jobs.worker-expelled",
   ),
   tandem("alerts.sent", "number of alerts that the receiver accepted", "alerts.sent"),
-  tandem("alerts.failures", "number of attempts to send an alert that failed", "alerts.failed"),
+  tandem("alerts.failures", "number of failed attempts to send an alert", "alerts.failed"),
   tandem("alerts.dropped", "number of alert messages that were abandoned", "alerts.dropped"),
   tandem(
     "alerts.rejected",
@@ -208,7 +208,7 @@ export const COUNTERS: readonly CounterRow[] = [
   tandem("store.retries", "number of retried transactions", "kv.retry"),
   tandem(
     "store.removed_keys",
-    "number of keys removed in the background; for a deleted _replicator database, number of jobs",
+    "number of keys removed in the background; for a deleted _replicator database, the number of its jobs",
     "kv.page-removed",
     ({ keyCount }) => keyCount,
   ),

@@ -285,13 +285,13 @@ export class Metrics implements NodeMetrics {
       },
       plainGauge(
         ["tandem", "jobs", "unplaced"],
-        `due jobs with run_on that no running node may run, at most ${UNPLACED_MAX}`,
+        `due jobs with run_on labels that no running node has, at most ${UNPLACED_MAX}`,
         unplacedCount,
       ),
       loginGauge(logins),
       plainGauge(
         ["tandem", "rules", "failing"],
-        "rules that cannot list their source",
+        "rules whose source cannot be listed",
         (await replicator.rules.failures()).size,
       ),
       plainGauge(
@@ -301,12 +301,12 @@ export class Metrics implements NodeMetrics {
       ),
       plainGauge(
         ["tandem", "store", "removals"],
-        `removals that are in progress or waiting, at most ${REMOVALS_COUNTED_MAX}`,
+        `removals in progress or waiting, counted up to ${REMOVALS_COUNTED_MAX}`,
         removals.length,
       ),
       plainGauge(
         ["tandem", "databases", "conflicts"],
-        `documents with conflicts, in the first ${CONFLICTING_DATABASES_MAX} databases that have had some`,
+        `documents with conflicts, in the first ${CONFLICTING_DATABASES_MAX} databases that have ever had conflicts`,
         conflicting.entries.reduce((sum, { count }) => sum + count, 0),
       ),
       plainGauge(["tandem", "nodes", "alive"], "nodes that run jobs", workers.length),
@@ -318,7 +318,7 @@ export class Metrics implements NodeMetrics {
       ...spaceGauges(kv.space()),
       plainGauge(
         ["tandem", "store", "available"],
-        "1 while this node's store responds",
+        "1 if this node's store responds, otherwise 0",
         Number(kv.isAvailable()),
       ),
       plainGauge(

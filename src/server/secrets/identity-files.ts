@@ -35,9 +35,14 @@ export function identityRefusal(
       server.port === port &&
       (server.isWildcard ? hostname.endsWith(`.${server.hostname}`) : server.hostname === hostname),
   );
-  if (!isBound) return `must not be sent to ${origin}: [identities] names other servers`;
+  if (!isBound)
+    return `must not be sent to ${origin}: [identities] permits it for other servers only`;
   if (!isDirect) {
-    return `is not sent to ${origin} without verifying its certificate, or through a proxy without TLS`;
+    const how =
+      protocol === "https:"
+        ? "without verifying its certificate"
+        : "through a proxy, because the connection does not use TLS";
+    return `is not sent to ${origin} ${how}`;
   }
   return undefined;
 }

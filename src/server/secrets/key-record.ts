@@ -76,6 +76,6 @@ function missingKeys(ids: readonly string[], source: KeySource): KeySourceError 
   const named = ids.length === 1 ? `the key ${ids[0]}` : `the keys ${ids.join(", ")}`;
   return new KeySourceError(
     `the secrets of this store are sealed with ${named}, which ${describeSource(source)} lacks: ` +
-      "name the key file of the nodes that served this store in TANDEM_SECRETS_KEY_FILE or [secrets] key_file, or give its keys in TANDEM_SECRETS_KEY",
+      "set TANDEM_SECRETS_KEY_FILE or [secrets] key_file to the key file that the nodes of this store used, or set TANDEM_SECRETS_KEY to the keys in that file",
   );
 }

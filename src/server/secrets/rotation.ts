@@ -317,7 +317,7 @@ export class NoNewKeyError extends OperationalError {
     const reason =
       source.kind === "process"
         ? "The key of an in-memory store exists only until the process ends and cannot be rotated"
-        : `Add a new key after the others of ${place} on every node, restart the nodes, then repeat the command`;
+        : `Add a new key after the existing keys of ${place} on every node, restart the nodes, then repeat the command`;
     super("SECRETS_NO_NEW_KEY", "There is no newer key", { reason });
   }
 }

@@ -44,7 +44,8 @@ export function secretLookup(
   const ofIdentity = (reference: string, name: string, destination?: SecretDestination): Found => {
     const identity = identities.get(name);
     if (identity === undefined) return missing(reference, "is not among [identities] of this node");
-    if (destination === undefined) return missing(reference, "may only be sent to certain servers");
+    if (destination === undefined)
+      return missing(reference, "must be sent only to the servers that [identities] names for it");
     const refusal = identityRefusal(identity, destination);
     if (refusal !== undefined) return missing(reference, refusal);
     // A token of a service account is permitted here, because the operator chose the file.

@@ -19,7 +19,7 @@ export const ALERT_SETTINGS = {
     default: undefined,
     defaultWords: "none",
     meaning:
-      "an `http` or `https` URL without user and password. Shown as `****`, and sealed in `local.ini`, as its path may be a credential. [Egress rules](#where-replications-may-connect-to) apply",
+      "an `http` or `https` URL without user and password; if unset, nothing is sent. Shown as `****`, and sealed in `local.ini`, because its path may be secret. [Egress rules](#where-replications-may-connect-to) apply",
     parse: parseUrl,
   }),
   secret: text("secret", undefined, {
@@ -33,7 +33,7 @@ export const ALERT_SETTINGS = {
   groupSec: integer("group_sec", 10, {
     min: 0,
     unit: "s",
-    meaning: "shortest time between two messages about the same event, cause, host, rule and tags",
+    meaning: "minimum time between two messages with the same event, cause, host, rule and tags",
   }),
   kinds: someOf("events", KINDS_DEFAULT, ALERT_KINDS, {
     meaning: "events that trigger alerts",

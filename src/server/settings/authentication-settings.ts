@@ -55,7 +55,7 @@ export const AUTHENTICATION_SETTINGS = {
     default: undefined,
     defaultWords: "none",
     meaning:
-      "header with the client's address, which the proxies of `trusted_proxies` set; without `trusted_proxies` it is trusted from everyone, as in CouchDB",
+      "header with the client's address, trusted only from `trusted_proxies` or, if that is unset, from everyone, as in CouchDB",
     parse(text) {
       if (/^[!#$%&'*+.^`|~\w-]+$/.test(text)) return { value: text.toLowerCase() };
       return { expected: "the name of a header, such as X-Couch-Client-IP" };
@@ -77,7 +77,7 @@ export const AUTHENTICATION_SETTINGS = {
     meaning: "how long a session lasts without a request",
   }),
   allowsPersistentCookies: auth.flag("allow_persistent_cookies", true, {
-    meaning: "whether the session cookie outlives the browser",
+    meaning: "whether browsers keep the session cookie after closing",
   }),
   cookieDomain: auth.text("cookie_domain", undefined, {
     meaning: "attribute of the session cookie",
@@ -86,7 +86,7 @@ export const AUTHENTICATION_SETTINGS = {
     default: undefined,
     defaultWords: "not sent",
     values: "`none`, `lax`, `strict`",
-    meaning: "cookie attribute; browsers accept `none` over TLS only",
+    meaning: "SameSite attribute; browsers accept `none` only over TLS",
     parse(text) {
       const value = SAME_SITE.find((name) => name.toLowerCase() === text.toLowerCase());
       return value === undefined ? { expected: "none, lax or strict" } : { value };
@@ -106,7 +106,7 @@ export const AUTHENTICATION_SETTINGS = {
     meaning: "whether sessions survive a change of `secret` ([keys](security.md#keys))",
   }),
   hashAlgorithms: auth.someOf("hash_algorithms", ["sha256", "sha"], HASHES, {
-    meaning: "the first algorithm signs sessions; all are accepted",
+    meaning: "algorithms accepted for sessions; the first signs new ones",
   }),
   proxyUsesSecret: auth.flag("proxy_use_secret", false, {
     meaning: "whether the proxy handler requires a token",
@@ -125,7 +125,7 @@ export const AUTHENTICATION_SETTINGS = {
   }),
   publicMembers: auth.list("public_fields", [], {
     defaultWords: "none",
-    meaning: "comma-separated fields of `_users` documents that members of `_users` may read",
+    meaning: "comma-separated `_users` document fields that other users may read",
   }),
   rolesClaimName: jwt.text("roles_claim_name", "_couchdb.roles", {
     meaning: "claim with the roles",
@@ -193,7 +193,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     min: 0,
     max: 9,
     meaning:
-      "gzip level from 1 (fast) to 9 (small); 0: none. Revision ids depend on it, so use the same value on all nodes",
+      "gzip level from 1 (fast) to 9 (small); 0: none. Revision ids depend on the level, so use the same on all nodes",
   }),
   infoCountMax: chttpd.integer("max_db_number_for_dbs_info_req", 100, {
     unit: "databases",
@@ -207,7 +207,7 @@ export const API_SETTINGS: SettingsOf<ApiSettings> = {
     min: 67_108_864,
     unit: "bytes",
     meaning:
-      "memory limit for decompressed request bodies of a node ([budgets](security.md#budgets))",
+      "memory limit of each node for decompressed request bodies ([budgets](security.md#budgets))",
   }),
   waitingRequestsMax: tandem.integer("max_waiting_requests", 1_500, {
     min: 0,

@@ -21,7 +21,7 @@ export const AUTO_PURGE_SETTINGS = {
     default: Number.POSITIVE_INFINITY,
     defaultText: "infinity",
     values: "a period such as `90_days`, or `infinity`",
-    meaning: "age, in databases that do not set their own",
+    meaning: "age for purging, in databases that do not set one",
     parse(text) {
       const value = parseTtl(text);
       return value === undefined

@@ -152,7 +152,7 @@ export const START_SETTINGS = {
   }),
   enableFormats: tandem.choice("enable_formats", "alone", ENABLE_FORMATS, {
     meaning:
-      "who enables a new format of the store: a node that starts while no other one is alive, or only `tandem upgrade --enable`",
+      "what enables a new store format: the start of a node while no other is alive, or only `tandem upgrade --enable`",
   }),
   nodeName: tandem.text("node_name", undefined, {
     defaultWords: "`tandem@` and the host name",
@@ -196,7 +196,7 @@ const SECRET_REFERENCES = secretSettings.list(
   ["env:CREDENTIAL_*", "file:/run/secrets/*"],
   {
     meaning:
-      "references that jobs may have instead of credentials, separated by commas; a trailing `*` matches any suffix",
+      "comma-separated secret references that jobs may contain instead of credentials; a trailing `*` matches any suffix",
   },
 );
 
@@ -370,7 +370,7 @@ export function readConfig(options: ServeOptions, given: Environment): ServerCon
 export function checkBindAddress({ bindAddress, configuration }: ServerConfig): void {
   if (isLoopback(bindAddress) || configuration.section("admins").size > 0) return;
   throw new ConfigError(
-    `bind address ${bindAddress} without an administrator: set [admins] in the config file or COUCHDB_USER and COUCHDB_PASSWORD, or serve 127.0.0.1`,
+    `no administrator is configured, so the server must not listen on ${bindAddress}: set [admins] in the config file or COUCHDB_USER and COUCHDB_PASSWORD, or listen on 127.0.0.1`,
   );
 }
 

@@ -27,7 +27,7 @@ const NO_SHARDS = "databases have no shards";
  */
 const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   [
-    "configuration files are read at startup and by `_reload`, `local.ini` when it changes",
+    "configuration files are read at startup and by `_reload`; `local.ini` also when it changes",
     `config`,
   ],
   [
@@ -62,7 +62,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["the addresses are printed at startup", `couchdb: uri_file`],
   ["`_users` and `_replicator` always exist", `couchdb: single_node`],
   ["databases have no partitions", `couchdb: max_partition_size`],
-  ["up to 100 `doc_ids` are looked up by id", `couchdb: changes_doc_ids_optimization_threshold`],
+  ["the threshold is always 100 `doc_ids`", `couchdb: changes_doc_ids_optimization_threshold`],
   ["the limits of the store apply", `couchdb: max_document_id_length max_attachment_size`],
   [
     NO_SHARDS,
@@ -75,7 +75,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ["JSONP is not supported; use CORS", `chttpd: allow_jsonp`],
   ["the header Prefer is ignored", `chttpd: prefer_minimal`],
   ["responses are streamed, and begin before they are complete", `chttpd: buffer_response`],
-  ["the request line and all headers may have 64 KiB", `chttpd: max_uri_length`],
+  ["request line and headers together are limited to 64 KiB", `chttpd: max_uri_length`],
   [
     "administrators may change all settings except those read only from the file of `--config`",
     `chttpd: config_whitelist`,
@@ -104,7 +104,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ],
   ["jobs build the indexes of `_find`", `indexers`],
   ["Content-Security-Policy is CouchDB's default", `csp`],
-  ["each node caches compiled functions while they are used", `ddoc_cache`],
+  ["each node caches compiled functions that are in use", `ddoc_cache`],
   ["functions run in threads of the node", `query_server_config`],
   ["the memory of a function is limited to a fixed size", `quickjs`],
   [
@@ -113,16 +113,13 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ],
   ["free slots are filled immediately", `replicator: max_acceptors`],
   ["`_replicator` always exists", `replicator: create_replicator_db`],
+  ["only completed and failed are written to documents (RFC 016)", `replicator: update_docs`],
   [
-    "states other than completed and failed are at `_scheduler` (RFC 016)",
-    `replicator: update_docs`,
-  ],
-  [
-    "no node owns documents, so no node waits for others",
+    "nodes start jobs without waiting for other nodes",
     `replicator: cluster_start_period cluster_quiet_period`,
   ],
   [
-    "for Erlang's sockets and client",
+    "Erlang's sockets and client are not used",
     `replicator: socket_options valid_socket_options ibrowse_options valid_ibrowse_options`,
   ],
   ["changed files are reloaded within ten seconds", `replicator: cacert_reload_interval_hours`],
@@ -135,11 +132,11 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
   ],
   ["statistics are updated immediately", `stats`],
   ["there is nothing to compact", `smoosh*`],
-  ["the store orders its own reads and writes", `ioq*`],
-  ["`/_node/_local/_prometheus` is on the port of the API only", `prometheus`],
+  ["the store schedules its own reads and writes", `ioq*`],
+  ["`/_node/_local/_prometheus` is served on the API's port only", `prometheus`],
   ["writes are refused automatically when the disk is full", `disk_monitor`],
   [
-    "there is no database scanner; deleted documents are purged every ten minutes",
+    "there is no database scanner; old deleted documents are purged every ten minutes",
     `couch_scanner*; couch_quickjs_scanner_plugin*; couch_auto_purge_plugin*`,
   ],
 ];

@@ -18,14 +18,13 @@ export const DATABASE_SETTINGS = {
     ["admin_only", "admin_local", "everyone"],
     {
       meaning:
-        "who can access databases without a security object: server admins (`admin_only`), or everyone (`admin_local`, `everyone`)",
+        "access to databases without a security object: server admins (`admin_only`), or everyone",
     },
   ),
   timeMinSec: integer("time_seq_min_time", 1_754_006_400, {
     min: 0,
     unit: "s since 1970",
-    meaning:
-      "clock times before this time are not recorded for [`since`](api/changes.md#since-a-time)",
+    meaning: "earliest time recorded for [`since`](api/changes.md#since-a-time)",
   }),
   processTimeoutMs: integer("os_process_timeout", 5_000, {
     unit: "ms",

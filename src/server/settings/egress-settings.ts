@@ -18,7 +18,7 @@ const CONNECT_TO = sectionOf("replicator").parsed<readonly ConnectTo[]>("connect
   default: [],
   defaultWords: "none",
   meaning:
-    "comma-separated `host:port:target_host:target_port`: connections to `host:port` go to `target_host:target_port` instead (as `host`, `*.example.com` means all its subdomains), without a change of `Host`, TLS name or replication id; not through a proxy",
+    "comma-separated `host:port:target_host:target_port`: connections to `host` (or all of `*.example.com`) are made to `target_host`, without a change of `Host`, TLS name or replication id; ignored with a proxy",
   parse: (text) =>
     parseList(
       text,

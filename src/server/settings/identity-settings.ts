@@ -25,7 +25,8 @@ function parseIdentity(name: string, text: string): Identity {
   return servers.length === 0 ? refuse(SERVERS) : { path, servers };
 }
 
-const SERVERS = "servers after the path, such as https://couch.example or https://*.example:6984";
+const SERVERS =
+  "one or more servers after the path, such as https://couch.example or https://*.example:6984";
 
 function parseServer(text: string): IdentityServer | undefined {
   const [, scheme, wildcard, rest = ""] = /^(https?:\/\/)(\*\.)?([^*]+)$/i.exec(text) ?? [];

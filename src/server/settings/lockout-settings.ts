@@ -5,7 +5,7 @@ const { choice, integer } = sectionOf("chttpd_auth_lockout");
 
 export const LOCKOUT_SETTINGS = {
   mode: choice("mode", "enforce", ["off", "warn", "enforce"], {
-    meaning: "`warn` only writes to the log; `off` disables counting",
+    meaning: "`warn` only logs lockouts; `off` does not count wrong passwords",
   }),
   threshold: integer("threshold", 5, {
     unit: "passwords",
@@ -13,11 +13,11 @@ export const LOCKOUT_SETTINGS = {
   }),
   countedMax: integer("max_objects", 10_000, {
     unit: "pairs",
-    meaning: "maximum number of counted pairs of user and address; the oldest are dropped",
+    meaning: "maximum number of pairs of user and address with counts; the oldest are dropped",
   }),
   lifetimeMs: integer("max_lifetime", 300_000, {
     unit: "ms",
-    meaning: "the count ends this long after the first wrong password",
+    meaning: "a count is reset this long after its first wrong password",
   }),
 };
 export type LockoutSettings = Values<typeof LOCKOUT_SETTINGS>;

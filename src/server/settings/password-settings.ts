@@ -21,11 +21,11 @@ export const PASSWORD_SETTINGS = {
   }),
   iterationsMin: integer("min_iterations", 1, {
     max: ITERATIONS_MAX,
-    meaning: "minimum iterations of hashes in `_users`, checked at writes and logins",
+    meaning: "minimum hash iterations in `_users`, checked at writes and logins",
   }),
   iterationsMax: integer("max_iterations", 2_000_000, {
     max: ITERATIONS_MAX,
-    meaning: "maximum iterations of hashes in `_users`; CouchDB: 1000000000",
+    meaning: "maximum hash iterations in `_users`; CouchDB: 1000000000",
   }),
   requirements: parsed<readonly PasswordRequirement[]>("password_regexp", {
     default: [],
@@ -40,7 +40,7 @@ export const PASSWORD_SETTINGS = {
     },
   }),
   upgradesHashes: sectionOf("chttpd_auth").flag("upgrade_hash_on_auth", true, {
-    meaning: "whether logins rehash passwords whose hashes differ from the settings above",
+    meaning: "whether logins rehash passwords whose hashes do not meet these settings",
   }),
 };
 export type PasswordRules = Values<typeof PASSWORD_SETTINGS>;

@@ -53,28 +53,28 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   intervalSec: integer("interval_sec", DEFAULT.intervalSec, {
     unit: "s",
     meaning:
-      "length of a cycle, at whose end jobs stop so that others can run; if unset, CouchDB 3's `interval` in ms applies",
+      "length of a scheduling cycle, after which jobs are stopped to let others run; if unset, CouchDB 3's `interval` (in ms) applies",
   }),
   churnMax: integer("max_churn", DEFAULT.churnMax, {
     min: 0,
     unit: "jobs",
-    meaning: "maximum number of jobs that stop for others per cycle",
+    meaning: "maximum number of jobs stopped per cycle to let others run",
   }),
   runSecMin: integer("min_run_time_sec", DEFAULT.runSecMin, {
     min: 0,
     unit: "s",
-    meaning: "minimum run time before a job stops so that others can run",
+    meaning: "minimum run time before a job is stopped to let others run",
   }),
   startupJitterMs: integer("startup_jitter", DEFAULT.startupJitterMs, {
     min: 0,
     unit: "ms",
     meaning:
-      "jobs start within this time after their acceptance; CouchDB: 5000; if unset, `accept_jitter` applies",
+      "maximum random delay before an accepted job starts; CouchDB: 5000; if unset, `accept_jitter` applies",
   }),
   penaltySecMin: integer("min_backoff_penalty_sec", DEFAULT.penaltySecMin, {
     unit: "s",
     meaning:
-      "pause after a failure, doubled each time; if unset, RFC 016's `min_backoff_penalty` applies",
+      "pause after a first failure, doubled each time; if unset, RFC 016's `min_backoff_penalty` applies; CouchDB 4: 32",
   }),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax, {
     unit: "s",
@@ -83,18 +83,16 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec, {
     unit: "s",
     meaning:
-      "a run of this duration clears earlier failures; if unset, CouchDB 3's `health_threshold` applies",
+      "run duration after which earlier failures are cleared; if unset, CouchDB 3's `health_threshold` applies",
   }),
   workerLeaseSec: integer("worker_lease_sec", DEFAULT.workerLeaseSec, {
     unit: "s",
     waitsForStart: true,
-    meaning:
-      "lease of a node, renewed five times in this time; if it is not renewed, the node loses all its jobs",
+    meaning: "lifetime of a node's lease on its jobs, which is renewed five times in that time",
   }),
   activityTimeoutSec: integer("activity_timeout_sec", DEFAULT.activityTimeoutSec, {
     unit: "s",
-    meaning:
-      "time without a heartbeat of a job after which its node loses the job, even if the node lives",
+    meaning: "time without a job's heartbeat after which its live node loses it",
   }),
   transientJobAgeSecMax: integer("transient_job_max_age_sec", DEFAULT.transientJobAgeSecMax, {
     min: 0,
@@ -104,8 +102,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   abandonedSecMax: integer("abandoned_max_age_sec", DEFAULT.abandonedSecMax, {
     min: 0,
     unit: "s",
-    meaning:
-      "time that failures and local checkpoints are kept after the last job of a replication",
+    meaning: "time that a replication's failures and local checkpoints are kept after its last job",
   }),
   eventAgeSecMax: integer("event_max_age_sec", DEFAULT.eventAgeSecMax, {
     min: 0,
@@ -119,7 +116,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   }),
   stallTimeoutSec: integer("stall_timeout_sec", DEFAULT.stallTimeoutSec, {
     unit: "s",
-    meaning: "stall time after which a run restarts with new connections",
+    meaning: "time without progress after which a run restarts with new connections",
   }),
   connectionCloseMs: integer("connection_close_interval", DEFAULT.connectionCloseMs, {
     unit: "ms",
@@ -132,12 +129,12 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   statisticsIntervalSec: integer("stats_update_interval_sec", DEFAULT.statisticsIntervalSec, {
     unit: "s",
     meaning:
-      "interval at which statistics of copying jobs are written, for at most 100 jobs per second and node; CouchDB: 10",
+      "interval at which statistics of copying jobs are written, by each node for at most 100 jobs per second; CouchDB: 10",
   }),
   lagIntervalSec: integer("lag_interval_sec", DEFAULT.lagIntervalSec, {
     unit: "s",
     meaning:
-      "interval at which sources of waiting and paused jobs are asked for pending changes, at most ten per second",
+      "interval at which the sources of waiting and paused jobs are asked for pending changes, at most ten jobs per second",
   }),
   parkAfterSec: integer("park_after_sec", DEFAULT.parkAfterSec, {
     min: 0,
@@ -164,7 +161,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
     default: CLIENT_DEFAULT.usesSessions,
     defaultText: "session,noop",
     meaning:
-      "if `noop` comes first, each request contains the password, and no sessions are used; CouchDB's long names are accepted",
+      "if `noop` is first in the list, each request contains the password, and no sessions are used; CouchDB's long names are accepted",
     parse(plugins) {
       const names = listed(plugins).map((name) => name.replace(/^couch_replicator_auth_/, ""));
       const isKnown = names.every((name) => ["session", "noop"].includes(name));
@@ -180,7 +177,7 @@ const CLIENT_SETTINGS: SettingsOf<ReplicatorConfig["client"]> = {
   grantAgeSecMin: integer("session_min_update_interval", CLIENT_DEFAULT.grantAgeSecMin, {
     min: 0,
     unit: "s",
-    meaning: "minimum age at which a session or token is renewed after a rejected request",
+    meaning: "minimum age for renewal of a session or token after a rejected request",
   }),
 };
 
@@ -192,7 +189,7 @@ const LIMIT_SETTINGS: SettingsOf<ReplicatorConfig["copyLimits"]> = {
   missingDocumentPauseMs: integer("missing_doc_retry_msec", LIMITS_DEFAULT.missingDocumentPauseMs, {
     min: 0,
     unit: "ms",
-    meaning: "pause before a missing announced revision is requested again",
+    meaning: "pause before requesting an announced but missing revision again",
   }),
 };
 
@@ -226,14 +223,14 @@ const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
   trustedCertificatesFile: text("ssl_trusted_certificates_file", undefined, {
     defaultWords: "the system's",
     meaning:
-      "trusted authorities (PEM); default: those of `SSL_CERT_FILE`, otherwise the system's; and those of `NODE_EXTRA_CA_CERTS`",
+      "trusted authorities (PEM); default: `SSL_CERT_FILE`, or else the system's, plus `NODE_EXTRA_CA_CERTS`",
   }),
   depthMax: integer("ssl_certificate_max_depth", TLS_DEFAULT.depthMax, {
     min: 0,
     meaning: "maximum number of intermediate certificates",
   }),
   certificateFile: text("cert_file", undefined, {
-    meaning: "client certificate (PEM); renewed within ten seconds",
+    meaning: "client certificate (PEM), reloaded within ten seconds",
   }),
   keyFile: text("key_file", undefined, { meaning: "key of the client certificate (PEM)" }),
   password: text("password", undefined, { meaning: "passphrase of the key file" }),
@@ -241,8 +238,7 @@ const TLS_SETTINGS: SettingsOf<Required<ReplicatorConfig["tls"]>> = {
 
 const FAIR_SHARE_SETTINGS: SettingsOf<Omit<FairShare, "instalmentSec">> = {
   usageCoefficient: coefficient("usage_coeff", FAIR_SHARE.usageCoefficient, {
-    meaning:
-      "fraction of a [group](glossary.md)'s run time that still counts after `fair_share_interval_sec`",
+    meaning: "fraction of a group's past usage kept after each `fair_share_interval_sec`",
   }),
   intervalSec: integer("fair_share_interval_sec", FAIR_SHARE.intervalSec, {
     unit: "s",

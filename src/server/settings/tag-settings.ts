@@ -10,7 +10,7 @@ export const TAG_SETTINGS = {
     default: [],
     defaultWords: "none",
     values: `up to ${METRIC_TAGS_MAX} names, separated by commas`,
-    meaning: "[tags](api/jobs.md#tags) by which metrics count jobs, and that alerts include",
+    meaning: "[tags](api/jobs.md#tags) that alerts include, and by which metrics count jobs",
     parse(text) {
       const names = [...new Set(listed(text))];
       const isValid = names.length <= METRIC_TAGS_MAX && names.every(isTagName);

@@ -63,14 +63,14 @@ export const SERVER_TLS_SETTINGS = {
   keyFile: text("key_file", undefined, { meaning: "key of the certificate (PEM)" }),
   password: text("password", undefined, { meaning: "passphrase of the key file" }),
   authoritiesFile: text("cacert_file", undefined, {
-    meaning: "trusted authorities of clients and of the certificate (PEM)",
+    meaning: "trusted authorities (PEM) for client and server certificates",
   }),
   verifiesClients: flag("verify_ssl_certificates", false, {
     meaning:
-      "whether clients are asked for certificates, and rejected if theirs are invalid; needs `cacert_file`. A certificate does not identify a user",
+      "whether to ask clients for certificates, and reject invalid ones; needs `cacert_file`. A certificate does not identify a user",
   }),
   requiresClientCertificates: flag("fail_if_no_peer_cert", false, {
-    meaning: "whether clients without a certificate are also rejected",
+    meaning: "whether clients without a certificate are rejected too",
   }),
   depthMax: integer("ssl_certificate_max_depth", 1, {
     min: 0,
@@ -79,7 +79,7 @@ export const SERVER_TLS_SETTINGS = {
   versions: parsed<TlsVersions>("tls_versions", {
     default: { min: "TLSv1.2", max: "TLSv1.3" },
     defaultText: VERSIONS.map(([name]) => name).join(", "),
-    meaning: "one or both, also as `['tlsv1.2', 'tlsv1.3']`. CouchDB: also older ones",
+    meaning: "one version or both, also as `['tlsv1.2', 'tlsv1.3']`. CouchDB: also older ones",
     parse: parseVersions,
   }),
   ciphers: parsed<string | undefined>("ciphers", {
@@ -98,7 +98,7 @@ export const SERVER_TLS_SETTINGS = {
   verifyFunction: parsed<undefined>("verify_fun", {
     default: undefined,
     meaning: "refused: it names a function of Erlang",
-    parse: () => ({ expected: "no value: a function of Erlang cannot be called" }),
+    parse: () => ({ expected: "no value, because functions of Erlang cannot be called" }),
   }),
 };
 
@@ -123,7 +123,7 @@ export function readServerTls(texts: SettingTexts): ServerTls | undefined {
 }
 
 function missing(key: string, because: string): ConfigError {
-  return new ConfigError(`[ssl] ${key}: expected a file, as [ssl] ${because} = true`);
+  return new ConfigError(`[ssl] ${key}: expected a file, because [ssl] ${because} = true`);
 }
 
 function failWith(error: Error): never {

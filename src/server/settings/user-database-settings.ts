@@ -7,7 +7,9 @@ export const USER_DATABASES_SECTION = "couch_peruser";
 const { flag, parsed } = sectionOf(USER_DATABASES_SECTION);
 
 export const USER_DATABASE_SETTINGS = {
-  isEnabled: flag("enable", false, { meaning: "whether each user of `_users` has a database" }),
+  isEnabled: flag("enable", false, {
+    meaning: "whether a database is created for each user",
+  }),
   deletesDatabases: flag("delete_dbs", false, {
     meaning: "whether the database is deleted with the user",
   }),

@@ -246,7 +246,7 @@ function isProxyToken(
 
 function strangeHost(): ProtocolError {
   const reason =
-    "This server has no administrator and only accepts requests with localhost, 127.0.0.1 or [::1] in the Host header. Use one of these, or create an administrator.";
+    "This server has no administrator and accepts only requests with localhost, 127.0.0.1 or [::1] in the Host header. Use one of these addresses, or create an administrator.";
   return new ProtocolError(403, "forbidden", reason);
 }
 

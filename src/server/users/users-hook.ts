@@ -92,7 +92,7 @@ function conflictFault(
   }
   const [{ revision }] = live as readonly [Leaf];
   if (isAdmin || edit.deleted || follows(edit, revision)) return undefined;
-  return "Only admins may bring a user document into conflict.";
+  return "Only admins may create a conflict in a user document.";
 }
 
 function follows(edit: DocumentEdit, revision: string): boolean {

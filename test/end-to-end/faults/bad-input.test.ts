@@ -53,7 +53,7 @@ const FIELDS: readonly [body: unknown, reason: string][] = [
   [{ source: "a", target: "b", worker_processes: "many" }, "`worker_processes`"],
   [{ source: "a", target: "b", http_connections: 0 }, "`http_connections`"],
   [{ source: "a", target: "b", schedule: "daily" }, "`schedule` must be like"],
-  [{ source: "a", target: "b", schedule: "between 22:00 and 06:00" }, "must say how often it runs"],
+  [{ source: "a", target: "b", schedule: "between 22:00 and 06:00" }, "must include an interval"],
   [
     { source: "a", target: "b", schedule: "every 1h", continuous: true },
     "`schedule` of a continuous replication must be a window",

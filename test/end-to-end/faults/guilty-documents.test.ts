@@ -257,7 +257,8 @@ const INDIVIDUAL_WAYS: typeof WAYS = {
         status: 412,
         body: '{"error":"missing_stub","reason":"Invalid attachment stub"}',
       }),
-    shown: "write 412 missing_stub: the target lacks an attachment that the source did not send",
+    shown:
+      "write 412 missing_stub: the source did not send an attachment that the target does not have",
   },
   "whose multipart read fails": {
     side: "source",

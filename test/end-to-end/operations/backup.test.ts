@@ -168,7 +168,7 @@ test("a damaged backup is refused with a message and exit code 1, and creates no
   });
   expect(await tandem("restore", file, "--data-dir", data, "--replace")).toMatchObject({
     code: 1,
-    text: expect.stringContaining("a process has open"),
+    text: expect.stringContaining("another process has opened"),
   });
   expect(readFileSync(file).equals(bytes)).toBe(true);
 });
@@ -193,7 +193,10 @@ test("compacting frees the space of removed databases, and keeps data and sequen
   await load(first, "films", sampleLines("films").slice(0, 100));
   const before = await first.call("GET", "/films/_changes");
   const refused = await tandem("store", "compact", "--data-dir", data);
-  expect(refused).toMatchObject({ code: 1, text: expect.stringContaining("has open: stop it") });
+  expect(refused).toMatchObject({
+    code: 1,
+    text: expect.stringContaining("has opened: stop that process"),
+  });
   const space = async () => {
     const response = await fetch(`${first.url}/_node/_local/_prometheus`);
     const metrics = await response.text();

@@ -69,7 +69,7 @@ describe("failures are reported in a sentence", () => {
       ["--bind-address", "192.0.2.1", "--port", "0"],
       // The exit code is 1, because the address might become available once the network is up.
       1,
-      "bind address 192.0.2.1: this machine has no such address; choose one with --bind-address or [chttpd] bind_address",
+      "bind address 192.0.2.1: no network interface of this machine has this address; choose one with --bind-address or [chttpd] bind_address",
     ],
     [["--data-dir", "/proc/a/b"], 2, "the data folder /proc/a/b cannot be made"],
     [
@@ -121,17 +121,21 @@ describe("failures are reported in a sentence", () => {
   });
 
   test.each<[string, Record<string, string>, string]>([
-    ["", {}, "no credentials were sent to SERVER; specify a user in the URL, in TANDEM_FROM_USER"],
+    [
+      "",
+      {},
+      "no credentials were sent to SERVER; specify a user and password in the URL, in TANDEM_FROM_USER",
+    ],
     [
       "",
       { TANDEM_FROM_USER: "eve", TANDEM_FROM_PASSWORD: "no" },
-      "the user eve from TANDEM_FROM_USER was sent to SERVER",
+      "the credentials of eve from TANDEM_FROM_USER were sent to SERVER",
     ],
-    ["una:no@", {}, "the user una from the URL was sent to SERVER"],
+    ["una:no@", {}, "the credentials of una from the URL were sent to SERVER"],
     [
       "",
       { TANDEM_USER: "eve", TANDEM_PASSWORD: "no" },
-      "the user eve from TANDEM_USER was sent to SERVER",
+      "the credentials of eve from TANDEM_USER were sent to SERVER",
     ],
   ])("a move whose old server refuses %j with %j", async (inUrl, variables, words) => {
     const from = node.url.replace("//", `//${inUrl}`);
@@ -146,30 +150,38 @@ describe("failures are reported in a sentence", () => {
     [
       ["replicate", "--all", "SERVER", "OPEN"],
       {},
-      "no credentials were sent to SERVER; specify a user in the URL, in TANDEM_SOURCE_USER",
+      "no credentials were sent to SERVER; specify a user and password in the URL, in TANDEM_SOURCE_USER",
     ],
     [
       ["replicate", "SERVER/a", "SERVER/b"],
       { TANDEM_SOURCE_USER: "eve", TANDEM_SOURCE_PASSWORD: "no-secret" },
-      "the user eve from TANDEM_SOURCE_USER was sent to SERVER",
+      "the credentials of eve from TANDEM_SOURCE_USER were sent to SERVER",
     ],
     [
       ["verify", "OPEN/a", "SERVER/a"],
       { TANDEM_TARGET_USER: "eve", TANDEM_TARGET_PASSWORD: "no-secret" },
-      "the user eve from TANDEM_TARGET_USER was sent to SERVER",
+      "the credentials of eve from TANDEM_TARGET_USER were sent to SERVER",
     ],
-    [["verify", "UNA/a", "OPEN/a"], {}, "the user una from the URL was sent to SERVER"],
+    [["verify", "UNA/a", "OPEN/a"], {}, "the credentials of una from the URL were sent to SERVER"],
     [
       ["replicate", "SERVER/a", "OPEN/a"],
       { NETRC: "NETRC" },
-      "the user nora from ~/.netrc was sent to SERVER",
+      "the credentials of nora from ~/.netrc were sent to SERVER",
     ],
-    [["replicate", "--all", "UNA", "OPEN"], {}, "the user una from the URL was sent to SERVER"],
-    [["verify", "--all", "UNA", "OPEN"], {}, "the user una from the URL was sent to SERVER"],
+    [
+      ["replicate", "--all", "UNA", "OPEN"],
+      {},
+      "the credentials of una from the URL were sent to SERVER",
+    ],
+    [
+      ["verify", "--all", "UNA", "OPEN"],
+      {},
+      "the credentials of una from the URL were sent to SERVER",
+    ],
     [
       ["replicate", "--all", "OPEN", "UNA/{db}"],
       {},
-      "the user una from the URL was sent to SERVER",
+      "the credentials of una from the URL were sent to SERVER",
     ],
   ])(
     "the message about a rejected login names the user and where the credentials come from: %j with %j",
@@ -378,7 +390,7 @@ test("replacing a password in failing jobs reports the number of other jobs with
   const account = ["--host", "http://127.0.0.1:1", "--username", "anna"];
   const flags = ["secrets", "replace", ...account, "--password-file", file, "--failing"];
   const none = "0 jobs found: 0 with a document, 0 without";
-  const other = "1 other job logs in there as anna";
+  const other = "1 other job logs in to http://127.0.0.1:1 as anna";
   expect(await tandem([...flags, "--dry-run"], { TANDEM_SERVER: open.url })).toEqual({
     code: 0,
     output: `${none}; nothing was changed\n${other}; it does not match --failing and was not changed\n`,
@@ -454,7 +466,7 @@ test("commands set and list shares and budgets", async () => {
   );
   await done("budgets", "remove", "couch.example");
   expect(await done("budgets", "list")).toBe("there are no budgets\n");
-  expect(await done("endpoints")).toBe("no job uses another server\n");
+  expect(await done("endpoints")).toBe("no job copies from or to another server\n");
   expect(await done("shares", "usage")).toMatch(/^GROUP\s+SHARES\s+USAGE\s+RUNNING/);
   expect(await done("nodes", "list")).toMatch(/^NODE\s+ID\s+PROCESS\s+STATE\s+JOBS.*\ntandem@/);
 });

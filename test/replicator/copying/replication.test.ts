@@ -217,7 +217,7 @@ test("a certificate file is accepted only from a server admin, even in a documen
   expect(await write(own, joe)).toMatchObject({
     kind: "rejected",
     error: "forbidden",
-    reason: "`cert_file` names a file of the server, which requires server admin rights",
+    reason: "`cert_file` names a file on the server; this requires server admin rights",
   });
   const revisions = { start: 1, hashes: ["a".repeat(32)] };
   expect((await write({ ...common, mode: "replicated", revisions }, joe)).kind).toBe("written");

@@ -102,7 +102,7 @@ test("a document in the state failed is shown as failed, with its reason", async
   expect(await shown("other")).toMatchObject({ info: { error: "error: because" } });
   const { _replication_state_reason: _, ...silent } = FAILED;
   await arrive("silent", silent);
-  const error = "error: the document states no reason";
+  const error = "error: the document contains no reason";
   expect(await shown("silent")).toMatchObject({ info: { error } });
 });
 

@@ -200,7 +200,7 @@ describe("a reference to a secret of the node", () => {
     target: "b",
   });
   const reason =
-    "`source.basic.password` refers to a secret of the server, which requires server admin rights";
+    "`source.basic.password` refers to a secret of the server; this requires server admin rights";
 
   test("requires a server admin, both in documents and in request bodies", async () => {
     for (const [method, path] of [

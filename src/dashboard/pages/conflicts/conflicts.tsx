@@ -76,7 +76,7 @@ function Documents({ database, bookmark }: { database: string; bookmark: string 
         {value !== undefined && (
           <span class="section-note" role="status">
             {formatCount(value.total_rows, "document")}
-            {!value.complete && "; still scanning documents written by an older version"}
+            {!value.complete && "; still scanning documents written by an older version of Tandem"}
           </span>
         )}
       </div>

@@ -46,8 +46,8 @@ function Comparison({ leaves }: { leaves: readonly LeafDocument[] }) {
     <>
       <p class="section-note">
         {`${formatCount(differing.length, "member differs", "members differ")}; ${formatCount(members.size - differing.length, "member is", "members are")} equal in ${leaves.length === COMPARED_MAX ? `the first ${COMPARED_MAX}` : "all"} leaves. `}
-        To resolve the conflict, overwrite the winner with the merged document and delete the other
-        leaves.
+        To resolve the conflict, merge the leaves, overwrite the winner with the result, and delete
+        the other leaves.
       </p>
       <Table label="Differences" columns={columns}>
         {differing.map((member) => (

@@ -172,8 +172,8 @@ function PolicyDialog({
     <Dialog title="Resolve conflicts" onClose={() => onClose(false)}>
       <form onSubmit={submit}>
         <p>
-          The server deletes the losing leaves in the background. Set the same policy on all
-          servers, or a policy on one server only.
+          The server deletes the losing leaves in the background. Set the same policy on all servers
+          with copies of this database, or on only one of them.
         </p>
         <label class="field">
           Winner
@@ -192,7 +192,7 @@ function PolicyDialog({
         </label>
         {resolve === "last_write" && (
           <label class="field">
-            Member that contains a number or time, such as meta.time
+            Member of the document that contains a number or time, such as meta.time
             <input name="field" required defaultValue={policy?.field ?? ""} autoComplete="off" />
           </label>
         )}
@@ -245,8 +245,8 @@ function UndoDialog({
   return (
     <Dialog title="Undo all resolutions" onClose={() => onClose(false)}>
       <p>
-        Restores the leaves deleted by all logged resolutions, so that the conflicts return, and
-        removes the conflict policy of <Foreign text={database} />.
+        Restores all leaves that the logged resolutions deleted, which brings the conflicts back,
+        and removes the conflict policy of <Foreign text={database} />.
       </p>
       <Problem error={error} />
       <DialogButtons leave="Keep as it is" onLeave={() => onClose(false)}>

@@ -24,7 +24,7 @@ import { EndpointError } from "../endpoint.ts";
 const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
 
 const COPIED =
-  "The document of this job was replicated: only a document saved on this server may name a system database";
+  "The document of this job arrived by replication; only a document saved on this server may name a system database";
 
 export interface LocalEndpointParts {
   readonly runtime: Runtime;
