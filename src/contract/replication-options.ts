@@ -113,7 +113,8 @@ export const REPLICATION_OPTIONS = {
     min: 1,
     max: LONE_REQUESTS_MAX,
     unit: "requests",
-    meaning: "maximum number of documents that a job copies individually and concurrently",
+    meaning:
+      "maximum number of documents that a job copies individually and concurrently, for example because of large attachments",
   },
   httpConnectionsMax: {
     name: "http_connections_max",
