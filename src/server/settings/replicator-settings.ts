@@ -78,7 +78,7 @@ const NODE_SETTINGS: SettingsOf<NodeConfig> = {
   }),
   penaltySecMax: integer("max_backoff_penalty_sec", DEFAULT.penaltySecMax, {
     unit: "s",
-    meaning: "maximum pause; if unset, RFC 016's `max_backoff_penalty` applies",
+    meaning: "maximum pause; if unset, RFC 016's `max_backoff_penalty` applies; CouchDB 4: 172,800",
   }),
   healthThresholdSec: integer("health_threshold_sec", DEFAULT.healthThresholdSec, {
     unit: "s",
