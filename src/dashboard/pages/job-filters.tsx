@@ -95,7 +95,7 @@ export function JobFilters({ query }: { query: Query }) {
       <FilterField
         label="Name"
         id={SEARCH_BOX_ID}
-        placeholder="prefix, or pattern with *"
+        placeholder="prefix, or use *"
         value={query.name ?? ""}
         onCommit={(value) => change("name", value)}
       />
