@@ -10,6 +10,9 @@
  *    document, and CPU time of the node per job, with the ratios to the targets, 15 s and 5 ms.
  *
  * Another client writes a document every 5 ms.
+ *
+ * Measured 2026-11-30 on two cores: 1,418 documents per second; 3,000 first runs in 27 s, 11.6 ms of
+ * CPU time each. 99th percentile of the other client 154 and 188 ms. All of these miss their targets.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
