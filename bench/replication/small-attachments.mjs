@@ -28,7 +28,7 @@ const BATCH_BYTES = 2 * MEBIBYTE;
 const WHAT = `${DOCUMENTS} × ${BYTES / 1_024} KiB`;
 /** Aim between two nodes, as a multiple of the speed of CouchDB's own replicator. */
 const AIM_NODES = "4";
-/** Aim between two databases of the CouchDB server, as the same kind of multiple. */
+/** Aim between two databases of the CouchDB server, as a multiple of the same speed. */
 const AIM_COUCHDB = "1.6";
 
 const uses = new Map();

@@ -159,7 +159,7 @@ test("a refused password passes immediately only when an operator sets it again"
   expect(account.try("wrong", "refused", 2 * SEC)).toBe("refused");
 });
 
-test("unproven passwords are tried one after the other", () => {
+test("passwords that are not verified yet are tried one after the other", () => {
   const account = openAccount();
   const first = account.admit("first", 0);
   expect(first.kind).toBe("admitted");

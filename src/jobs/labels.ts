@@ -19,7 +19,7 @@ export type Queue = JobType | string[];
 
 /** Maximum number of labels of a worker. With eight labels, a worker reads 93 queues. */
 export const WORKER_LABELS_MAX = 8;
-/** Maximum number of labels that a job requires. */
+/** Maximum number of labels that a job can require. */
 export const REQUIRED_LABELS_MAX = 3;
 
 export const NO_LABELS: Labels = [];

@@ -90,7 +90,7 @@ export function usageSec({ score, shares, decayPerSec: rate }: Standing, nowSec:
   return score === undefined ? 0 : shares * Math.exp(score - rate * nowSec);
 }
 
-/** Returns the standing after `runSec` of additional usage, negative for a refund. */
+/** Returns the standing after `runSec` of additional usage. `runSec` is negative for a refund. */
 export function charged(
   standing: Standing,
   fairShare: FairShareGeneration,

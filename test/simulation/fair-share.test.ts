@@ -152,7 +152,7 @@ test.each(seeds)(
   },
 );
 
-test("RFC 017's proposed decay, applied in each cycle, misses the shares, but CouchDB's decay does not", () => {
+test("with the decay per cycle that RFC 017 proposes, groups do not get their shares; with CouchDB's, they do", () => {
   const missedBy = (priorityCoefficient: number): number => {
     const misses = Array.from({ length: 10 }, (_, seed) => {
       const random = new SeededRandom(`decay-${seed}`);

@@ -127,7 +127,7 @@ function writeSystemFiles(write, tandem) {
 }
 
 /**
- * Returns the example unit, adapted to the user and the configuration file of the Debian package.
+ * Returns the example systemd unit with the Debian package's user and configuration file.
  */
 function ownUnit(text) {
   const withoutHeader = text.replace(/^(#.*\n)+/, "");

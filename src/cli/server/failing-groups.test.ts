@@ -38,7 +38,7 @@ test("a long cause is wrapped and printed in full", () => {
   expect(text.replaceAll(/\s+/g, " ")).toContain(`http_request_failed: ${reason}`);
 });
 
-test("each group has its own command, which may continue on a second line", () => {
+test("each group has a command to list its jobs, which can continue on a second line", () => {
   const host = "couchdb-replica-with-a-long-name.eu-central.example:6984";
   const text = print(group({ class: "unauthorized" }), group({ host }));
   expect(text).toContain(

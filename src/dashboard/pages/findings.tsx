@@ -80,7 +80,7 @@ export function DocumentFinding({ checked: { found, error } }: { checked: Checke
   );
 }
 
-/** Returns the errors of single members, which are shown next to their fields. */
+/** Returns the errors of individual members, which are shown next to their fields. */
 export function faultsOf({ faults, reason }: CheckedReplication): readonly string[] {
   if (faults.length > 0 || reason === null || fieldNamed(reason) === undefined) return faults;
   return [reason];

@@ -134,7 +134,7 @@ function informationalLimit(): () => void {
   };
 }
 
-/** Iterates over the body, adding the request to errors. Faster than a generator. */
+/** Iterates over the body. Errors name the request. Faster than a generator. */
 function readBody(request: FetchRequest, body: Readable): AsyncIterable<Uint8Array> {
   return {
     [Symbol.asyncIterator]() {
