@@ -76,7 +76,7 @@ describe("by default", () => {
     ["http://METADATA.google.internal./", "metadata.google.internal"],
   ])("connections to %s are refused", (url, named) => {
     expect(refusal(rules({}), url)).toContain(
-      ` is denied by the rule "${named}" of [replicator.egress] deny`,
+      ` is denied by the rule "${named}", a default of [replicator.egress] deny`,
     );
   });
 
