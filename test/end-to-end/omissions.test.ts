@@ -145,7 +145,7 @@ test.each([
   [{ attachments: 5 }, '`attachments` must be an object like {"max_bytes": 1000000}, but is 5'],
   [
     { attachments: { max: 5 } },
-    '`attachments` has the unknown member "max"; it may have `max_bytes`',
+    '`attachments` has the unknown member "max"; the only member accepted is `max_bytes`',
   ],
   [
     { documents: { max_bytes: -1 } },

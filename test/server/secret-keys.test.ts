@@ -86,7 +86,7 @@ test.each([
       const starting = start(storage, { directory, environment });
       await expect(starting).rejects.toThrow(
         new RegExp(
-          `sealed with the key ${keyIdOf(ONE)}, which .* lacks: name .*TANDEM_SECRETS_KEY`,
+          `sealed with the key ${keyIdOf(ONE)}, which .* lacks: set .*TANDEM_SECRETS_KEY`,
         ),
       );
       // The node has not created a new key that could be mistaken for the right key, and the right
