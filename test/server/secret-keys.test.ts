@@ -85,9 +85,7 @@ test.each([
       await start(storage, { directory, environment: { TANDEM_SECRETS_KEY: base64(ONE) } });
       const starting = start(storage, { directory, environment });
       await expect(starting).rejects.toThrow(
-        new RegExp(
-          `sealed with the key ${keyIdOf(ONE)}, which .* lacks: set .*TANDEM_SECRETS_KEY`,
-        ),
+        new RegExp(`sealed with the key ${keyIdOf(ONE)}, which .* lacks: set .*TANDEM_SECRETS_KEY`),
       );
       // The node has not created a new key that could be mistaken for the right key, and the right
       // key still works.
