@@ -8,10 +8,10 @@ import type { JobEventLog } from "../job-log/job-event-log.ts";
 import type { JobIndex } from "./job-index.ts";
 
 /**
- * Minimum number of unfolded events for a fold. A larger batch touches fewer pages per change, but
- * readers have to apply more changes before the fold.
+ * Minimum number of unfolded events for a fold, which fills its transaction. A larger batch touches
+ * fewer pages per change, but readers have to apply more changes before the fold.
  */
-const FOLDED_EVENTS_MIN = 1000;
+const FOLDED_EVENTS_MIN = 250;
 
 export interface IndexFolderParts {
   readonly kv: KeyValueStore;
@@ -31,8 +31,7 @@ export class IndexFolder {
     const { kv, index, events } = this.#parts;
     while (!signal.aborted) {
       // Fold the events that earlier processes have not folded.
-      let hasMore = await index.fold(kv, FOLDED_EVENTS_MIN);
-      while (hasMore && !signal.aborted) hasMore = await index.fold(kv, 1);
+      while (!signal.aborted && (await index.fold(kv, FOLDED_EVENTS_MIN)));
       await events.written.notified(signal).catch(() => {});
     }
   }

@@ -156,7 +156,7 @@ export class JobIndex implements JobObserver {
         const lastId = await this.#events.lastId(tx.snapshot);
         if (foldedId >= lastId) return false;
         // Read one more event than will be folded, to detect whether more remain.
-        const limit = Math.max(eventCountMin, eventCountMax + 1);
+        const limit = eventCountMax + 1;
         const events = await this.#events.statusEvents(tx, foldedId, lastId, limit);
         const folded = events.slice(0, eventCountMax);
         const last = folded.at(-1);

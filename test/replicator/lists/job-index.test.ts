@@ -203,10 +203,10 @@ describe("the index of jobs", () => {
     const running = folder.run(stopping.signal);
     const foldedId = () => node.kv.read((tx) => node.events.foldedId(tx));
     const before = await foldedId();
-    for (let n = 0; n < 999; n++) await addEnded(n);
+    for (let n = 0; n < 249; n++) await addEnded(n);
     expect(await foldedId()).toBe(before);
     const folded = vi.spyOn(node.events, "setFoldedId");
-    for (let n = 999; folded.mock.calls.length === 0; n++) await addEnded(n);
+    for (let n = 249; folded.mock.calls.length === 0; n++) await addEnded(n);
     stopping.abort();
     await running;
     expect(await foldedId()).not.toBe(before);
