@@ -6,8 +6,8 @@
  * 1. Four clients store 100,000 documents of continuous replications in batches of 1,000, on a node
  *    that runs none. Prints the documents per second, and their ratio to the target rate, 5,000.
  * 2. A node stores 3,000 continuous replications between its own databases, each with one
- *    document, and runs them until they park. Prints the duration until each target has its
- *    document, and CPU time of the node per job, with the ratios to the targets, 15 s and 5 ms.
+ *    document. Prints the duration until each target has its document, and the node's CPU time
+ *    until then per job, with the ratios to the targets, 15 s and 5 ms.
  *
  * Another client writes a document every 5 ms.
  *
