@@ -17,7 +17,7 @@ import {
 import { DatabaseUpdates } from "./changes/database-updates.ts";
 import { StoreTimes } from "./changes/store-times.ts";
 import { Database } from "./database.ts";
-import type { KeepsConflicts } from "./documents/conflicts.ts";
+import type { IsFormat3 } from "./documents/conflicts.ts";
 import type { KeepOldBodies } from "./documents/old-bodies.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { isDatabaseName, rangeBound } from "./names.ts";
@@ -54,7 +54,7 @@ export class DatabaseRegistry {
   readonly #hooks: readonly DatabaseHook[];
   readonly #securityDefault: () => JsonText;
   readonly #keepOldBodiesMs: KeepOldBodies;
-  readonly #keepsConflicts: KeepsConflicts;
+  readonly #isFormat3: IsFormat3;
 
   constructor({
     runtime,
@@ -62,7 +62,7 @@ export class DatabaseRegistry {
     hooks = [],
     securityDefault = () => SECURITY_ADMIN_ONLY,
     keepOldBodiesMs = () => 0,
-    keepsConflicts = async () => true,
+    isFormat3 = async () => true,
     timeMinMs = () => 0,
   }: {
     readonly runtime: Runtime;
@@ -75,8 +75,8 @@ export class DatabaseRegistry {
      * kept.
      */
     readonly keepOldBodiesMs?: KeepOldBodies;
-    /** Whether the store keeps rows of conflicts. Default: always. */
-    readonly keepsConflicts?: KeepsConflicts;
+    /** Default: always. */
+    readonly isFormat3?: IsFormat3;
     /** Earliest time that is recorded; `[couchdb] time_seq_min_time`. */
     readonly timeMinMs?: () => number;
   }) {
@@ -87,7 +87,7 @@ export class DatabaseRegistry {
     this.#hooks = hooks;
     this.#securityDefault = securityDefault;
     this.#keepOldBodiesMs = keepOldBodiesMs;
-    this.#keepsConflicts = keepsConflicts;
+    this.#isFormat3 = isFormat3;
   }
 
   /** Creates a database. Throws STORE_DATABASE_EXISTS or STORE_DATABASE_NAME_INVALID. */
@@ -225,7 +225,7 @@ export class DatabaseRegistry {
       storeTimes,
       securityDefault,
       keepOldBodiesMs,
-      keepsConflicts: this.#keepsConflicts,
+      isFormat3: this.#isFormat3,
     };
     return new Database(this.#runtime, parts);
   }

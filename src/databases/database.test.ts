@@ -5,6 +5,7 @@ import type { DocumentEdit } from "./document.ts";
 import type { AllDocumentsOptions } from "./documents/all-documents.ts";
 import type { LocalDocumentsOptions } from "./documents/local-documents.ts";
 import { newRevisionHash } from "./documents/new-revision.ts";
+import type { DatabaseHook } from "./hooks.ts";
 import { SECURITY_ADMIN_ONLY } from "./security/security.ts";
 import {
   CONTEXT,
@@ -386,6 +387,75 @@ describe("replicated edits", () => {
 });
 
 describe("documents", () => {
+  const openSealing = async (seal: () => DatabaseHook["seal"], isFormat3 = true) => {
+    const store = await openStore({
+      isFormat3: async () => isFormat3,
+      hooks: [
+        {
+          appliesTo: () => true,
+          get seal() {
+            return seal();
+          },
+        },
+      ],
+    });
+    const bodyRowCount = () =>
+      store.read(async (tx, { keys }) => (await tx.getRangePage(keys.body.range())).entries.length);
+    return { store, bodyRowCount };
+  };
+
+  test.each([
+    { name: "a short body", length: 2_000, isFormat3: true, expected: 0 },
+    { name: "a longer body", length: 3_000, isFormat3: true, expected: 1 },
+    { name: "a body in a store of format 2", length: 2_000, isFormat3: false, expected: 1 },
+  ])("$name needs $expected rows of its own", async ({ length, isFormat3, expected }) => {
+    const { store, bodyRowCount } = await openSealing(() => undefined, isFormat3);
+    const body = JSON.stringify({ text: "x".repeat(length) });
+    await store.edit(interactive("a", undefined, { body }));
+    expect(await bodyRowCount()).toBe(expected);
+    expect((await store.read((tx, { documents }) => documents.read(tx, "a")))?.body.text).toBe(
+      body,
+    );
+  });
+
+  test("a document record contains at most one body", async () => {
+    const { store, bodyRowCount } = await openSealing(() => undefined);
+    const bodyOf = (hash: string) => JSON.stringify({ hash });
+    for (const hash of ["a", "c", "b"]) {
+      await store.edit(replicated("x", [`1-${hash}`], { body: bodyOf(hash) }));
+    }
+    expect(await bodyRowCount()).toBe(2);
+    const leaves = await store.read((tx, { documents }) => documents.readLeaves(tx, "x"));
+    expect(leaves.map(({ body }) => body.text)).toEqual(["c", "b", "a"].map(bodyOf));
+    await store.write((tx, database) =>
+      database.purge(tx, [{ id: "x", revisions: ["1-a", "1-c"] }], CONTEXT),
+    );
+    const [left] = await store.read((tx, { documents }) => documents.readLeaves(tx, "x"));
+    expect(left?.body.text).toBe(bodyOf("b"));
+    expect(await bodyRowCount()).toBeLessThanOrEqual(1);
+  });
+
+  test("the seal of a body that was stored unsealed moves it to a row of its own", async () => {
+    let seal: DatabaseHook["seal"];
+    const { store, bodyRowCount } = await openSealing(() => seal);
+    const body = JSON.stringify({ secret: "x" });
+    await store.edit(interactive("a", undefined, { body }));
+    seal = {
+      seal: (plain) => plain.map((byte) => byte ^ 0xff),
+      open: (sealed) => sealed.map((byte) => byte ^ 0xff),
+      isCurrent: () => true,
+    };
+    const renew = () => store.write((tx, { bodyRenewal }) => bodyRenewal.renew(tx, "a", 0));
+    expect(await renew()).toEqual({ renewedCount: 1, nextLeaf: undefined });
+    expect(await renew()).toEqual({ renewedCount: 0, nextLeaf: undefined });
+    expect(await bodyRowCount()).toBe(1);
+    const stored = await store.read((tx, { keys }) => tx.getRangePage(keys.everything));
+    const text = utf8Encode("secret").join();
+    expect(stored.entries.some(({ value }) => value.join().includes(text))).toBe(false);
+    const read = await store.read((tx, { documents }) => documents.read(tx, "a"));
+    expect(read?.body.text).toBe(body);
+  });
+
   test("bodies of up to 8 MiB are stored in chunks, and larger bodies are refused", async () => {
     const store = await openStore();
     const body = JSON.stringify({ text: "é".repeat(4_000_000) });

@@ -19,7 +19,7 @@ import type { DatabaseInfo, Document, DocumentEdit, WriteOutcome } from "./docum
 import { AllDocuments } from "./documents/all-documents.ts";
 import { BatchWriter } from "./documents/batch-writer.ts";
 import { BodyRenewal } from "./documents/body-renewal.ts";
-import { Conflicts, type KeepsConflicts } from "./documents/conflicts.ts";
+import { Conflicts, type IsFormat3 } from "./documents/conflicts.ts";
 import { DocumentIndexes } from "./documents/document-indexes.ts";
 import { DocumentPurger, type Purge, type PurgedPage } from "./documents/document-purger.ts";
 import { DocumentReader, type ReadRule } from "./documents/document-reader.ts";
@@ -56,7 +56,7 @@ export interface DatabaseParts {
   /** Returns the security object to use until one is set. */
   readonly securityDefault: () => JsonText;
   readonly keepOldBodiesMs: KeepOldBodies;
-  readonly keepsConflicts: KeepsConflicts;
+  readonly isFormat3: IsFormat3;
   readonly readRule?: ReadRule;
 }
 
@@ -110,7 +110,7 @@ export class Database implements HookedDatabase {
       keys,
       countKey,
       reader,
-      areKept: parts.keepsConflicts,
+      isFormat3: parts.isFormat3,
     });
     const indexes = new DocumentIndexes(keys, counts, conflicts);
     const writer = new DocumentWriter(runtime, { keys, reader, leaves, oldBodies, indexes });

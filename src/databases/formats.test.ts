@@ -215,6 +215,26 @@ test("a DocumentRecord is encoded to the expected bytes, and decoded", () => {
   ]);
 });
 
+test("a DocumentRecord with a body is encoded to the expected bytes, and decoded", () => {
+  const leaf = {
+    deleted: false,
+    bodyChunkCount: 0,
+    bodyBytes: 2,
+    attachmentChunkCount: 1,
+    attachmentBytes: 300,
+    attachmentEncodedBytes: 25,
+    inlineBody: Uint8Array.of(1, 0x7b, 0x7d),
+  };
+  const tree = new RevisionTree();
+  tree.graft({ start: 1, hashes: [HASH] }, leaf);
+  const hex =
+    "01ffffffffffffffffffff000501010102000201ac02190301" +
+    "7b7d010001917fa2381192822767f010b95b45325b";
+  expect(hexEncode(encodeDocumentRecord(tree, 5).first.bytes)).toBe(hex);
+  const read = decodeDocumentRecord([hexDecode(hex) as Uint8Array]);
+  expect(read.tree.leaves.map((node) => node.leaf)).toEqual([leaf]);
+});
+
 test("long strings are split at chunk boundaries without copying them", () => {
   const chunkBytes = 90_000;
   for (const byteCount of [1, chunkBytes - 4, chunkBytes - 1, chunkBytes, 3 * chunkBytes - 2]) {

@@ -35,15 +35,17 @@ export async function openStore({
   hooks = [],
   faults,
   keepOldBodiesMs = () => 0,
+  isFormat3 = async () => true,
 }: {
   readonly runtime?: Runtime;
   readonly faults?: MemoryFaults;
   readonly hooks?: readonly DatabaseHook[];
   readonly keepOldBodiesMs?: () => number;
+  readonly isFormat3?: () => Promise<boolean>;
 } = {}): Promise<OpenStore> {
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, faults }) });
   const root = Subspace.fromTuple([1]);
-  const registry = new DatabaseRegistry({ runtime, root, hooks, keepOldBodiesMs });
+  const registry = new DatabaseRegistry({ runtime, root, hooks, keepOldBodiesMs, isFormat3 });
   const careful = { whenUnknown: "check" } as const;
   await kv.transact((tx) => registry.create(tx, "films"), careful);
   const write: OpenStore["write"] = (body) =>

@@ -22,10 +22,12 @@ export interface LoadedDocument {
   place: Place;
   chunkCount: number;
   /**
-   * Row of the document's conflict; loaded only for documents to be written. `unkept`: the format
-   * of the store has no such rows.
+   * Whether the store has format 3 or a later one. Determined only for documents to be written;
+   * otherwise false.
    */
-  conflictRow: "absent" | "stored" | "unkept";
+  isFormat3: boolean;
+  /** Row of the document's conflict; loaded only for documents to be written. */
+  conflictRow: "absent" | "stored";
   /**
    * Number of times that this transaction has written the document. An edit that was judged before
    * a write must be judged again after it.

@@ -35,13 +35,13 @@ export const FORMATS: readonly FormatFacts[] = [
   {
     number: 3,
     brings:
-      "lists of documents with conflicts, of jobs with unknown lag and of jobs by tag, alerts about rules, jobs for some nodes only (`run_on`), jobs that start after others (`after`), jobs in both directions (`pair`)",
+      "small bodies in document records, lists of documents with conflicts, of jobs with unknown lag and of jobs by tag, alerts about rules, jobs for some nodes only (`run_on`), jobs that start after others (`after`), jobs in both directions (`pair`)",
     since: "0.1.0",
   },
 ];
 
 /** The first store formats in which nodes write the rows of these features. */
-export const CONFLICTS_FORMAT = 3;
+export const DOCUMENTS_FORMAT = 3;
 export const JOB_LISTS_FORMAT = 3;
 export const RULE_ALERTS_FORMAT = 3;
 export const PLACEMENT_FORMAT = 3;

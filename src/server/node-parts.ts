@@ -70,7 +70,7 @@ import {
   StoredLoginGates,
   SweepPace,
 } from "../replicator/index.ts";
-import { CONFLICTS_FORMAT, JOB_LISTS_FORMAT, PLACEMENT_FORMAT } from "./formats.ts";
+import { DOCUMENTS_FORMAT, JOB_LISTS_FORMAT, PLACEMENT_FORMAT } from "./formats.ts";
 import { SUBSPACES } from "./layout.ts";
 import { sealedRequests } from "./secrets/sealed-forms.ts";
 
@@ -162,7 +162,7 @@ export function joinNodeParts({
   const databases = new DatabaseRegistry({
     runtime,
     root: SUBSPACES.databases,
-    keepsConflicts: (tx) => format.includes(tx, CONFLICTS_FORMAT),
+    isFormat3: (tx) => format.includes(tx, DOCUMENTS_FORMAT),
     hooks: [replicationHook, ...hooks, VALIDATION_HOOK, indexes.hook],
     ...(securityDefault === undefined ? {} : { securityDefault }),
     ...(keepOldBodiesMs === undefined ? {} : { keepOldBodiesMs }),

@@ -91,7 +91,7 @@ export class BodyRenewal {
     const chunks = encodeBody(text.bytes, sealed, authority);
     for (const [chunk, bytes] of chunks.entries())
       tx.set(leafKey(this.#keys.body, id, leaf, chunk), bytes);
-    for (let chunk = chunks.length; chunk < stored.length; chunk++) {
+    for (let chunk = chunks.length; chunk < leaf.leaf.bodyChunkCount; chunk++) {
       tx.clear(leafKey(this.#keys.body, id, leaf, chunk));
     }
     return chunks.length;

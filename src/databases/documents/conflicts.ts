@@ -33,8 +33,11 @@ import type { LeafNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
-/** Returns whether the format of the store contains conflict rows. */
-export type KeepsConflicts = (tx: ReadTransaction) => Promise<boolean>;
+/**
+ * Returns whether the store has format 3 or a later one, with conflict rows and with small bodies
+ * in document records.
+ */
+export type IsFormat3 = (tx: ReadTransaction) => Promise<boolean>;
 
 /** Default number of changes that one transaction of a search reads. */
 const SEARCH_PAGE_ROWS = 1_000;
@@ -59,7 +62,7 @@ export class Conflicts {
   readonly #keys: DatabaseKeys;
   readonly #countKey: Key;
   readonly #reader: DocumentReader;
-  readonly #areKept: KeepsConflicts;
+  readonly #isFormat3: IsFormat3;
 
   constructor(
     clock: Clock,
@@ -67,23 +70,21 @@ export class Conflicts {
       readonly keys: DatabaseKeys;
       readonly countKey: Key;
       readonly reader: DocumentReader;
-      readonly areKept: KeepsConflicts;
+      readonly isFormat3: IsFormat3;
     },
   ) {
     this.#clock = clock;
     this.#keys = parts.keys;
     this.#countKey = parts.countKey;
     this.#reader = parts.reader;
-    this.#areKept = parts.areKept;
+    this.#isFormat3 = parts.isFormat3;
   }
 
   /** Loads documents that will be written, and checks which of them have a conflict row. */
   async load(tx: Transaction, ids: readonly string[]): Promise<LoadedDocument[]> {
     const loaded = await this.#reader.loadMany(tx, ids);
-    if (!(await this.#areKept(tx))) {
-      for (const document of loaded) document.conflictRow = "unkept";
-      return loaded;
-    }
+    if (!(await this.#isFormat3(tx))) return loaded;
+    for (const document of loaded) document.isFormat3 = true;
     const conflicting = [...loaded.entries()].filter(([, { tree, place }]) => {
       return place.kind === "stored" && isConflicting(tree);
     });
@@ -110,7 +111,7 @@ export class Conflicts {
     },
     { deltas, jobId }: { readonly deltas: CounterDeltas; readonly jobId: string | undefined },
   ): void {
-    if (loaded.conflictRow === "unkept") return;
+    if (!loaded.isFormat3) return;
     const row = isConflicting(loaded.tree) ? "stored" : "absent";
     if (row === loaded.conflictRow) return;
     if (row === "stored") {
@@ -157,12 +158,12 @@ export class Conflicts {
 
   /** Whether changes remain to be searched. */
   async hasToSearch(tx: ReadTransaction): Promise<boolean> {
-    return !(await this.count(tx)).isComplete && (await this.#areKept(tx));
+    return !(await this.count(tx)).isComplete && (await this.#isFormat3(tx));
   }
 
   /** Marks the search as complete in a new database, which has no changes to search. */
   async beginComplete(tx: Transaction): Promise<void> {
-    if (await this.#areKept(tx)) this.#noteSearch(tx, "done");
+    if (await this.#isFormat3(tx)) this.#noteSearch(tx, "done");
   }
 
   #noteSearch(tx: Transaction, search: ConflictSearch): void {
@@ -171,7 +172,7 @@ export class Conflicts {
 
   /** Searches up to `limit` changes. Returns whether all have been searched. */
   async search(tx: Transaction, limit: number = SEARCH_PAGE_ROWS): Promise<boolean> {
-    if (!(await this.#areKept(tx))) return true;
+    if (!(await this.#isFormat3(tx))) return true;
     const stored = await tx.get(this.#keys.conflictSearch.key({}));
     const search = stored === undefined ? undefined : decodeConflictSearch(stored);
     if (search === "done") return true;

@@ -145,8 +145,9 @@ export class DocumentReader {
       return chunks;
     };
     return leaves.map(({ id, node }) => {
+      const { bodyChunkCount, inlineBody } = node.leaf;
       const { text, authority } = decodeAuthoredBody(
-        take(node.leaf.bodyChunkCount),
+        inlineBody === undefined ? take(bodyChunkCount) : [inlineBody],
         this.#sealOf(id, node),
       );
       const document: Document = {
@@ -210,7 +211,9 @@ export class DocumentReader {
   }
 
   /** Returns the chunks of a leaf's body in stored form. */
-  bodyChunks(tx: ReadTransaction, id: string, node: LeafNode): Promise<Value[]> {
+  async bodyChunks(tx: ReadTransaction, id: string, node: LeafNode): Promise<Value[]> {
+    const { inlineBody } = node.leaf;
+    if (inlineBody !== undefined) return [inlineBody];
     const keyOf = (chunk: number): Key => leafKey(this.#keys.body, id, node, chunk);
     return readChunks(tx, node.leaf.bodyChunkCount, keyOf);
   }
@@ -234,6 +237,7 @@ function unknownDocument(): LoadedDocument {
     tree: new RevisionTree(),
     place: NO_PLACE,
     chunkCount: 0,
+    isFormat3: false,
     conflictRow: "absent",
     writeCount: 0,
   };
@@ -242,7 +246,7 @@ function unknownDocument(): LoadedDocument {
 function storedDocument(chunks: readonly Value[]): LoadedDocument {
   const { tree, versionstamp, chunkCount } = decodeDocumentRecord(chunks);
   const place = { kind: "stored", versionstamp } as const;
-  return { tree, place, chunkCount, conflictRow: "absent", writeCount: 0 };
+  return { tree, place, chunkCount, isFormat3: false, conflictRow: "absent", writeCount: 0 };
 }
 
 function attachmentsOf(chunks: readonly Value[]): Attachment[] {

@@ -187,6 +187,7 @@ export class DocumentWriter {
     const before = treeBefore(tree);
     const revision = this.#growTree(tx, { edit, judged, attachments, late });
     tree.stem(state.database.revisionLimit);
+    if (tree.leaves.length > 1) this.#leaves.keepOneInline(tx, edit.id, tree);
     const after = before.leaves.size === 0 ? undefined : new Set(tree.leaves);
     for (const [leaf, leafState] of before.leaves) {
       if (after?.has(leaf)) continue;
@@ -247,13 +248,13 @@ export class DocumentWriter {
       late: LateWrites;
     },
   ): RevisionParts {
-    const { tree } = judged.loaded;
+    const { tree, isFormat3: mayInline } = judged.loaded;
     const body = edit.body.bytes;
     const leafOf = (revision: RevisionParts): LeafState => {
       if (attachments.length > MANY_ATTACHMENTS) {
         late.push(() => this.#leaves.refer(tx, edit, revision, attachments));
       } else if (attachments.length > 0) this.#leaves.refer(tx, edit, revision, attachments);
-      return this.#leaves.write(tx, { edit, body, revision, attachments });
+      return this.#leaves.write(tx, { edit, body, revision, attachments, mayInline });
     };
     if (judged.kind === "replicated") {
       const tip = tipOf(judged.path);

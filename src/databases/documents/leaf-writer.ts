@@ -17,7 +17,7 @@ import {
   leafKey,
 } from "../records/database-keys.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
-import type { LeafState } from "../revisions/revision-tree.ts";
+import type { LeafState, RevisionTree } from "../revisions/revision-tree.ts";
 
 /**
  * Maximum length of a body. Must fit into one transaction together with all other writes of the
@@ -25,12 +25,20 @@ import type { LeafState } from "../revisions/revision-tree.ts";
  */
 export const BODY_BYTES_MAX = 8 * 1024 * 1024;
 
+/**
+ * Maximum length of the stored form of a body in the document record. A body there needs no second
+ * row at a random position of the store, but every read of the tree also reads the body.
+ */
+const INLINE_BYTES_MAX = 2_048;
+
 export interface NewLeaf {
   readonly edit: DocumentEdit;
   /** The body of the edit in UTF-8; must not be changed. */
   readonly body: Uint8Array;
   readonly revision: RevisionParts;
   readonly attachments: readonly Attachment[];
+  /** Whether the document record is allowed to contain the body. */
+  readonly mayInline: boolean;
 }
 
 export class LeafWriter {
@@ -50,7 +58,7 @@ export class LeafWriter {
    * Writes the records of the leaf, except the references, which `refer` writes. Throws
    * STORE_DOCUMENT_TOO_LARGE.
    */
-  write(tx: Transaction, { edit, body, revision, attachments }: NewLeaf): LeafState {
+  write(tx: Transaction, { edit, body, revision, attachments, mayInline }: NewLeaf): LeafState {
     if (body.length > BODY_BYTES_MAX) {
       throw new OperationalError("STORE_DOCUMENT_TOO_LARGE", "The document is too large", {
         id: edit.id,
@@ -58,10 +66,16 @@ export class LeafWriter {
         max: BODY_BYTES_MAX,
       });
     }
-    const bodyChunks = encodeBody(body, this.#sealOf(edit.id, revision), edit.authority);
-    for (let chunk = 0; chunk < bodyChunks.length; chunk++) {
+    const sealed = this.#sealOf(edit.id, revision);
+    const bodyChunks = encodeBody(body, sealed, edit.authority);
+    const [first] = bodyChunks as [Uint8Array, ...Uint8Array[]];
+    // A sealed body gets a row of its own, because it is sealed again when the key changes.
+    const isInline = mayInline && sealed === undefined && first.length <= INLINE_BYTES_MAX;
+    const inlineBody = isInline ? first.slice() : undefined;
+    const rows = isInline ? NO_CHUNKS : bodyChunks;
+    for (let chunk = 0; chunk < rows.length; chunk++) {
       const key = leafKey(this.#keys.body, edit.id, revision, chunk);
-      tx.set(key, bodyChunks[chunk] as Uint8Array, ofChunk(chunk));
+      tx.set(key, rows[chunk] as Uint8Array, ofChunk(chunk));
     }
     const listChunks = attachments.length === 0 ? NO_CHUNKS : encodeAttachmentList(attachments);
     for (let chunk = 0; chunk < listChunks.length; chunk++) {
@@ -72,7 +86,8 @@ export class LeafWriter {
     }
     return {
       deleted: edit.deleted,
-      bodyChunkCount: bodyChunks.length,
+      bodyChunkCount: rows.length,
+      inlineBody,
       bodyBytes: body.length,
       attachmentChunkCount: listChunks.length,
       attachmentBytes: attachments.reduce((sum, { length }) => sum + length, 0),
@@ -81,6 +96,18 @@ export class LeafWriter {
         0,
       ),
     };
+  }
+
+  /**
+   * Leaves at most one body in the document record, because the record is rewritten with every
+   * change. Bodies of other leaves are moved to rows of their own.
+   */
+  keepOneInline(tx: Transaction, id: string, tree: RevisionTree): void {
+    const inline = tree.leaves.filter(({ leaf }) => leaf.inlineBody !== undefined);
+    for (const leaf of inline.slice(1)) {
+      tx.set(leafKey(this.#keys.body, id, leaf, 0), leaf.leaf.inlineBody as Uint8Array);
+      tree.setBodyChunkCount(leaf, 1);
+    }
   }
 
   /**

@@ -1,6 +1,6 @@
 /**
- * Bodies of superseded revisions. Body, attachment list and references stay in their keys; an
- * additional row, ordered by time, records when the revision was superseded. A sweep clears old
+ * Bodies of superseded revisions. Body, attachment list and references stay in their keys, and a
+ * body in the document record moves to its key; an additional row, ordered by time, records when the revision was superseded. A sweep clears old
  * bodies.
  *
  * CouchDB keeps such bodies until compaction, and applications read them with `?rev=`. The body of
@@ -104,9 +104,13 @@ export class OldBodies {
     untilMs?: number,
   ): boolean {
     if (leaf.deleted || (untilMs === undefined && this.#keepMs() === 0)) return false;
-    const record = encodeOldBody({ ...leaf, attachments });
+    const bodyChunkCount = Math.max(leaf.bodyChunkCount, 1);
+    const record = encodeOldBody({ ...leaf, bodyChunkCount, attachments });
     // A list that exceeds a chunk is not kept. Only lists of thousands of attachments are so long.
     if (record.length > CHUNK_BYTES) return false;
+    if (leaf.inlineBody !== undefined) {
+      tx.set(leafKey(this.#keys.body, id, revision, 0), leaf.inlineBody);
+    }
     tx.set(
       this.#keys.oldBody.key({
         sinceMs: Math.floor(untilMs ?? this.#runtime.clock.nowMs()),

@@ -89,13 +89,13 @@ const ROWS = {
     1,
     ["id", "chunk"],
     "DocumentRecord",
-    "the revision tree; chunk 0 begins with the versionstamp of the document's change",
+    "the revision tree, and the body of a leaf if it is short; chunk 0 begins with the versionstamp of the document's change",
   ),
   body: keyRow<LeafElements & { chunk: number }>(
     2,
     ["id", "generation", "hash", "chunk"],
     "BodyRecord",
-    "one for each leaf",
+    "one for each leaf whose body is not in the DocumentRecord",
   ),
   attachments: keyRow<LeafElements & { chunk: number }>(
     3,

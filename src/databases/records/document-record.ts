@@ -5,6 +5,7 @@
  *   number of leaves, then each leaf, winner first:
  *     generation, flags, body chunks, body bytes,
  *     and with attachments: chunks, bytes, encoded bytes
+ *     and if the number of body chunks is 0: length of the BodyRecord, the BodyRecord
  *     number of hashes on the leaf's path that no earlier leaf listed,
  *     parent of the last of these hashes: 0 if unknown, otherwise 1 + its index among all hashes
  *     listed by earlier leaves,
@@ -161,21 +162,27 @@ function writeLeaf(writer: RecordWriter, { generation, leaf }: LeafNode): void {
   writer.integer(generation);
   writer.byte((leaf.deleted ? DELETED : 0) | (hasAttachments ? HAS_ATTACHMENTS : 0));
   writer.integer(leaf.bodyChunkCount).integer(leaf.bodyBytes);
-  if (!hasAttachments) return;
-  writer.integer(leaf.attachmentChunkCount);
-  writer.integer(leaf.attachmentBytes).integer(leaf.attachmentEncodedBytes);
+  if (hasAttachments) {
+    writer.integer(leaf.attachmentChunkCount);
+    writer.integer(leaf.attachmentBytes).integer(leaf.attachmentEncodedBytes);
+  }
+  if (leaf.bodyChunkCount > 0) return;
+  assert(leaf.inlineBody !== undefined, "A body without chunks must be in the document record");
+  writer.sized(leaf.inlineBody);
 }
 
 function readLeafState(reader: RecordReader): LeafState {
   const flags = reader.byte();
   const hasAttachments = (flags & HAS_ATTACHMENTS) !== 0;
+  const bodyChunkCount = reader.integer();
   return {
     deleted: (flags & DELETED) !== 0,
-    bodyChunkCount: reader.integer(),
+    bodyChunkCount,
     bodyBytes: reader.integer(),
     attachmentChunkCount: hasAttachments ? reader.integer() : 0,
     attachmentBytes: hasAttachments ? reader.integer() : 0,
     attachmentEncodedBytes: hasAttachments ? reader.integer() : 0,
+    inlineBody: bodyChunkCount === 0 ? reader.sized() : undefined,
   };
 }
 

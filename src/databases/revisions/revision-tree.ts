@@ -17,7 +17,10 @@ import { compareHashes, type RevisionParts } from "./revision.ts";
 /** Stored state of a leaf, apart from its body. */
 export interface LeafState {
   readonly deleted: boolean;
+  /** Number of chunks of the body; 0 if the body is in the document record. */
   readonly bodyChunkCount: number;
+  /** Stored form of a body in the document record. */
+  readonly inlineBody?: Uint8Array | undefined;
   /** Number of chunks of the attachment list; 0 without attachments. */
   readonly attachmentChunkCount: number;
   /** Length of the body in bytes of UTF-8. */
@@ -174,11 +177,11 @@ export class RevisionTree {
     return ancestors.slice(0, count);
   }
 
-  /** Sets the number of chunks in which the leaf's body is stored. */
+  /** Sets the number of chunks, at least one, in which the leaf's body is stored. */
   setBodyChunkCount({ generation, hash }: LeafNode, bodyChunkCount: number): void {
     const leaf = this.#leaves.find((each) => each.generation === generation && each.hash === hash);
     assert(leaf?.leaf !== undefined, "The leaf must belong to this tree");
-    leaf.leaf = { ...leaf.leaf, bodyChunkCount };
+    leaf.leaf = { ...leaf.leaf, bodyChunkCount, inlineBody: undefined };
   }
 
   #find(generation: number, hash: string): MutableNode | undefined {

@@ -225,6 +225,7 @@ export class LmdbCommitter {
       batchIndex++;
     }
     if (batchIndex === 0) return false;
+    tree.putLate();
     tree.putLog(version, log);
     tree.put(VERSION_KEY, encodeVersion(version));
     this.#trimLog(version, committedAtMs, tree);
