@@ -47,7 +47,9 @@ test("a pair copies in both directions as one job, whose figures are the sums of
   const entry = await node.document("pair", ({ backlog }) => backlog?.sinceMs === undefined);
   const { total } = await node.world.until(node.replicator.lists.page({ filter: {}, limit: 5 }));
   expect([total, entry.state]).toEqual([1, "running"]);
-  const shown = await node.document("pair", ({ data }) => data.statistics.docsWritten === 1);
+  const shown = await node.document("pair", ({ data: { statistics, reverse } }) => {
+    return statistics.docsWritten === 1 && reverse?.statistics.docsWritten === 1;
+  });
   expect(documentView(shown, "http://here/").info).toMatchObject({
     docs_written: 2,
     changes_pending: 0,

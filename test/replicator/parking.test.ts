@@ -52,12 +52,32 @@ async function onceCopied(node: Node, database: string, id: string): Promise<voi
   while ((await world.until(read())) === undefined) await world.time.run(world.time.nowMs + 100);
 }
 
-test("a job that has caught up is parked after `park_after_sec`, and is still shown as running", async () => {
+/** Starts a job with one document, and wakes it so soon that it keeps its slot. */
+async function startBusyJob(node: Node): Promise<string> {
+  await node.createDatabase("a");
+  await node.put("a", "one", {});
+  const id = await startJob(node, "a");
+  await onceParked(node, 1);
+  await node.put("a", "two", {});
+  await onceCopied(node, "a-copy", "two");
+  return id;
+}
+
+test("a new job is parked when it has caught up, without an update before", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   await node.createDatabase("a");
   await node.put("a", "one", {});
   const id = await startJob(node, "a");
-  await onceCopied(node, "a-copy", "one");
+  await onceParked(node, 1);
+  const { data } = (await node.world.until(node.replicator.find(id))) ?? {};
+  expect(data).toMatchObject({ state: "parked", statistics: { docsWritten: 1 } });
+  expect(data?.history.map(({ type }) => type)).toEqual(["parked", "started", "added"]);
+  expect(node.names.filter((name) => name === "replication.reported")).toEqual([]);
+});
+
+test("a job woken soon after it was parked is parked after `park_after_sec`, and is still shown as running", async () => {
+  const node = await open({ config: { parkAfterSec: 10 } });
+  const id = await startBusyJob(node);
   const copiedAtMs = node.world.time.nowMs;
   await onceParked(node, 1);
   expect(node.world.time.nowMs - copiedAtMs).toBeGreaterThanOrEqual(10_000);
@@ -71,14 +91,11 @@ test("a job that has caught up is parked after `park_after_sec`, and is still sh
 test("a job does not park if its target was re-created, but copies everything again", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   const { world, kv, databases, names } = node;
-  await node.createDatabase("a");
-  await node.put("a", "one", {});
-  const id = await startJob(node, "a");
-  await onceCopied(node, "a-copy", "one");
+  const id = await startBusyJob(node);
   await world.until(kv.transact((tx) => databases.remove(tx, "a-copy")));
   await node.createDatabase("a-copy");
   await onceCopied(node, "a-copy", "one");
-  expect(names.filter((name) => name === "replication.parked")).toEqual([]);
+  expect(names.filter((name) => name === "replication.parked")).toHaveLength(1);
   const { data } = (await world.until(node.replicator.find(id))) ?? {};
   expect(data?.history.map(({ type }) => type)).toContain("crashed");
   await onceParked(node, 1);

@@ -491,8 +491,8 @@ export class ReplicationJob {
   }
 
   /**
-   * For a job that a watcher has woken, returns the positions at which it resumes, and whether its
-   * run ends once it has caught up.
+   * For a job that a watcher has woken, returns the positions at which it resumes. Also returns
+   * whether the run ends once it has caught up, which the first run of a job does as well.
    */
   #parked(before: ReplicationJobData): RunPlace {
     const { runtime, config } = this.#job.parts;
@@ -500,11 +500,12 @@ export class ReplicationJob {
     const parkedAt = this.#directions.map(({ isReverse }) =>
       before.state === "parked" ? undefined : parkedPlace(isReverse ? before.reverse : before),
     );
-    const isWoken =
-      parkedAt.every((place) => place !== undefined) &&
+    const isWoken = parkedAt.every((place) => place !== undefined);
+    const endsCaughtUp =
+      (isWoken || before.lastStartMs === 0) &&
       replication?.continuous === true &&
-      canPark(runtime.digests, replication);
-    const endsCaughtUp = isWoken && parksCaughtUp(before, config, runtime.clock.nowMs());
+      canPark(runtime.digests, replication) &&
+      parksCaughtUp(before, config, runtime.clock.nowMs());
     return { parkedAt, endsCaughtUp };
   }
 

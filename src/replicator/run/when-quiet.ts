@@ -46,18 +46,22 @@ export function canPark(digests: Digests, replication: Replication): boolean {
 }
 
 /**
- * Whether a woken job is parked again as soon as it has caught up, without waiting until its source
- * is idle.
+ * Whether a new or woken job is parked as soon as it has caught up, without waiting until its
+ * source is idle.
  */
 export function parksCaughtUp(
-  { lastUpdatedMs: parkedAtMs }: Pick<ReplicationJobData, "lastUpdatedMs">,
+  {
+    lastStartMs,
+    lastUpdatedMs: parkedAtMs,
+  }: Pick<ReplicationJobData, "lastStartMs" | "lastUpdatedMs">,
   { parkAfterSec }: Pick<ReplicatorConfig, "parkAfterSec">,
   nowMs: number,
 ): boolean {
   // If the job was woken within `busyMs`, its source is busy. The job then keeps its slot, where it
   // receives changes without delay.
   const busyMs = Math.min(BUSY_MS, parkAfterSec * 1000);
-  return parkAfterSec > 0 && nowMs - parkedAtMs >= busyMs;
+  const isNew = lastStartMs === 0;
+  return parkAfterSec > 0 && (isNew || nowMs - parkedAtMs >= busyMs);
 }
 
 /** The run of one direction, and the source that it reads. */
