@@ -30,6 +30,7 @@ import { HttpEndpoint } from "./http/http-endpoint.ts";
 import { HttpServer } from "./http/http-server.ts";
 import type { Hazardous, HttpRequestsParts } from "./http/requests.ts";
 import type { LocalEndpointParts } from "./local/access.ts";
+import { GroupedWrites } from "./local/grouped-writes.ts";
 import { LocalEndpoint } from "./local/local-endpoint.ts";
 
 export interface EndpointsParts extends LocalEndpointParts {
@@ -97,11 +98,13 @@ export class Endpoints {
   readonly #latencies: Latencies;
   readonly #rateLimits = new RateLimits();
   readonly #grants = new Grants();
+  readonly #logWrites: GroupedWrites;
 
   constructor(parts: EndpointsParts) {
     this.#parts = parts;
     const { clock } = parts.runtime;
     this.#latencies = new Latencies(clock);
+    this.#logWrites = new GroupedWrites(clock, parts.kv);
     const { digests, compression } = parts.runtime;
     const fetch = withLatency(
       clock,
@@ -125,7 +128,11 @@ export class Endpoints {
   ): Endpoint {
     const parts = this.#parts;
     if (address.kind === "local") {
-      return new LocalEndpoint(parts, address.database, owner, jobId);
+      return new LocalEndpoint(parts, address.database, {
+        owner,
+        jobId,
+        logWrites: this.#logWrites,
+      });
     }
     const budgets = parts.spendingFor(address);
     // Time spent waiting for a budget must not count as a stall of the run.

@@ -525,7 +525,8 @@ export class HeldReplication {
     before: ReplicationJobData = this.#data,
     leaving: AbortSignal = AbortSignal.abort(),
   ): Promise<void> {
-    const { runtime, jobs, databases, config, events, outages, backlogs, chains } = this.parts;
+    const { runtime, jobs, databases, config, controls, events, outages, backlogs, chains } =
+      this.parts;
     const nowMs = runtime.clock.nowMs();
     const nowSec = Math.floor(nowMs / 1000);
     const limits = { minSec: config.penaltySecMin, maxSec: config.penaltySecMax };
@@ -547,7 +548,10 @@ export class HeldReplication {
     const { historyLengthMax } = config;
     const data = ended(this.#data, disposition, { nowMs, historyLengthMax });
     const begins = isStartUnstored(this.#phase);
-    await this.#insist(leaving, async (tx) => {
+    const isPaused = await this.#insist(leaving, async (tx) => {
+      // A paused job must not be parked, because a watcher would wake it.
+      if (ending.kind === "caught-up" && (await controls.get(tx, this.held.id)).isPaused)
+        return true;
       await this.#endRestart(tx);
       const dueAtSec = await this.#dueSec(tx, disposition, data);
       if (dueAtSec !== undefined) {
@@ -563,7 +567,9 @@ export class HeldReplication {
       await this.#writeRuns(tx, run === undefined ? [] : [run]);
       if (ending.kind === "caught-up") await this.#park(tx, ending);
       await chains.noteReached(tx, this.held.id, data, backlog ?? this.#backlog.stored);
+      return false;
     });
+    if (isPaused) return this.end({ kind: "stopped" }, before, leaving);
     this.#data = data;
     if (ending.kind === "caught-up")
       runtime.trace.event("replication.parked", { jobId: this.held.id });
@@ -574,7 +580,7 @@ export class HeldReplication {
    * Runs `body` in a transaction. While the store rejects writes, retries the transaction until
    * `leaving` aborts.
    */
-  async #insist(leaving: AbortSignal, body: (tx: Transaction) => Promise<void>): Promise<void> {
+  async #insist<T>(leaving: AbortSignal, body: (tx: Transaction) => Promise<T>): Promise<T> {
     const { kv, runtime } = this.parts;
     for (;;) {
       try {

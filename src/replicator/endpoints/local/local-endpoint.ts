@@ -25,6 +25,7 @@ import { LocalAccess, type LocalEndpointParts } from "./access.ts";
 import { readLocalChanges, startOf } from "./changes.ts";
 import { LocalDocumentReader } from "./document-reader.ts";
 import { LocalDocumentWriter } from "./document-writer.ts";
+import type { GroupedWrites } from "./grouped-writes.ts";
 
 export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
@@ -39,13 +40,28 @@ export class LocalEndpoint implements Endpoint {
   readonly continuesLogs = false;
   readonly roundTripMs = undefined;
   readonly #access: LocalAccess;
+  readonly #logWrites: GroupedWrites;
 
   /**
    * Reads and writes as `owner`: with the current rights of a user in our own directory, or with
    * the rights that an authentication handler vouched for. `jobId` is stored with conflicts.
+   * `logWrites` writes local documents.
    */
-  constructor(parts: LocalEndpointParts, name: string, owner: Authority, jobId?: string) {
+  constructor(
+    parts: LocalEndpointParts,
+    name: string,
+    {
+      owner,
+      jobId,
+      logWrites,
+    }: {
+      readonly owner: Authority;
+      readonly jobId?: string | undefined;
+      readonly logWrites: GroupedWrites;
+    },
+  ) {
     this.#access = new LocalAccess(parts, name, owner);
+    this.#logWrites = logWrites;
     this.shownUrl = this.#access.shownUrl;
     this.reader = new LocalDocumentReader(this.#access);
     this.writer = new LocalDocumentWriter(this.#access, jobId);
@@ -144,7 +160,6 @@ export class LocalEndpoint implements Endpoint {
     _signal: AbortSignal,
     instanceStartTime?: string,
   ): Promise<string | undefined> {
-    const { kv } = this.#access.parts;
     const user = await this.#access.user();
     const write = async (tx: Transaction): Promise<WriteOutcome> => {
       const database = await this.#access.open(tx, user);
@@ -156,7 +171,7 @@ export class LocalEndpoint implements Endpoint {
       }
       return database.local.write(tx, { id: `_local/${id}`, parent, body: Utf8Text.of(body) });
     };
-    const outcome = await kv.transact(write, { whenUnknown: "retry" });
+    const outcome = await this.#logWrites.write(write);
     return outcome.kind === "written" ? outcome.revision : undefined;
   }
 
