@@ -42,16 +42,10 @@ const BATCH = { min: 1, first: 20, max: 100 };
  */
 const BATCH_MS_MAX = 25;
 /**
- * Actions that change several jobs of a transaction concurrently. Other actions change records that
- * jobs share.
+ * Actions that change several jobs of a transaction concurrently. Other actions also change
+ * documents, or records that jobs share.
  */
-const CONCURRENT: ReadonlySet<BulkAction> = new Set([
-  "pause",
-  "resume",
-  "retry",
-  "reset",
-  "cancel",
-]);
+const CONCURRENT: ReadonlySet<BulkAction> = new Set(["pause", "resume", "retry", "reset"]);
 const CONCURRENT_MAX = 16;
 /** Limits for the part of a command that is performed before its request is answered with 202. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };

@@ -61,8 +61,6 @@ export interface ReplicatingJob extends Authority {
 export class ReplicationOwnership {
   readonly #keys: ReplicatorKeys;
   readonly #jobs: Jobs;
-  /** The last release of each transaction. */
-  readonly #releases = new WeakMap<Transaction, Promise<void>>();
 
   constructor(subspace: Subspace, jobs: Jobs) {
     this.#keys = replicatorKeys(subspace);
@@ -186,16 +184,7 @@ export class ReplicationOwnership {
     replicationIds: readonly string[],
     job: ReplicatingJob,
   ): Promise<void> {
-    if (replicationIds.length === 0) return;
-    // Two jobs that a transaction releases concurrently can share a replication. If the second was
-    // released while the first reads the other jobs, it would become the owner.
-    const earlier = this.#releases.get(tx);
-    const released = (async () => {
-      await earlier;
-      for (const id of replicationIds) await this.#release(tx, id, job);
-    })();
-    this.#releases.set(tx, released);
-    await released;
+    for (const id of replicationIds) await this.#release(tx, id, job);
   }
 
   async #release(tx: Transaction, replicationId: string, job: ReplicatingJob): Promise<void> {
