@@ -85,6 +85,37 @@ describe("the counts of the update sequence", () => {
     );
   });
 
+  test("divide a long sequence into about as many parts as a part has changes", async () => {
+    const runtime = createSystemRuntime();
+    const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });
+    const keys = databaseKeysIn(Subspace.fromTuple(["counts"]));
+    const counts = new ChangeCounts(keys, seededRandom(7), SPACING);
+    const total = 3_000;
+    for (let number = 0; number < total; number++) {
+      await kv.transact(async (tx) => {
+        const state = openState(tx, RECORD);
+        await counts.begin(tx, state, 1);
+        const deltas = new CounterDeltas(keys);
+        deltas.add("documents", 1);
+        tx.setVersionstampedKey(keys.change.newKey({}, tx.nextUserVersion()), EMPTY);
+        counts.enter(state);
+        deltas.apply(tx);
+        counts.finish(tx, state);
+      });
+    }
+    await kv.read(async (tx) => {
+      const boundaries = await tx.getRangePage(keys.boundary.range());
+      // The square root is 55. With a spacing of four, there would be several hundred boundaries.
+      expect(boundaries.entries.length).toBeLessThan(150);
+      const changes = await tx.getRangePage(keys.change.range());
+      for (let at = 0; at < total; at += 100) {
+        const versionstamp = Versionstamp.endOf((changes.entries[at] as { key: Uint8Array }).key);
+        expect(await counts.countAfter(tx, versionstamp)).toBe(total - 1 - at);
+      }
+    });
+    await kv.close();
+  });
+
   test("keep few partial counts and boundaries over a long history", async () => {
     const runtime = createSystemRuntime();
     const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime }) });

@@ -41,8 +41,9 @@ import { latestBoundaries, sweepShares } from "./change-sweep.ts";
 import type { CounterDeltas } from "./counter-deltas.ts";
 
 /**
- * Average number of changes between two boundaries. A smaller value shortens scans, but leaves more
- * partial counts to add.
+ * Average number of changes between two new boundaries. A smaller value shortens scans, but leaves
+ * more partial counts to add. Therefore, sweeps increase the spacing to the square root of the
+ * number of changes.
  */
 const SPACING = 500;
 /**
@@ -212,8 +213,10 @@ export class ChangeCounts {
   }
 
   async #sweepSometimes(tx: Transaction): Promise<void> {
-    if (this.#random.integer(BOUNDARIES_PER_SWEEP) === 0)
-      await sweepShares(tx, this.#keys, this.#spacing);
+    if (this.#random.integer(BOUNDARIES_PER_SWEEP) !== 0) return;
+    const changeCount = await this.countAfter(tx.snapshot, undefined);
+    const spacing = Math.max(this.#spacing, Math.floor(Math.sqrt(changeCount)));
+    await sweepShares(tx, this.#keys, spacing);
   }
 
   async #sum(tx: ReadTransaction, range: KeyRange): Promise<number> {

@@ -49,7 +49,7 @@ export async function latestBoundaries(
 
 /**
  * Performs one sweep, which must precede the writes of the transaction. `spacing` is the intended
- * number of changes between two boundaries.
+ * maximum number of changes between two old boundaries.
  */
 export async function sweepShares(
   tx: Transaction,

@@ -1,7 +1,7 @@
 /**
- * Bodies of superseded revisions. Body, attachment list and references stay in their keys, and a
- * body in the document record moves to its key; an additional row, ordered by time, records when the revision was superseded. A sweep clears old
- * bodies.
+ * Bodies of superseded revisions. Body, attachment list and references stay in their keys. A body
+ * in the document record moves to its key. An additional row, ordered by time, records when the
+ * revision was superseded. A sweep clears old bodies.
  *
  * CouchDB keeps such bodies until compaction, and applications read them with `?rev=`. The body of
  * a deletion is not kept. A sealed body is not kept either, because a replaced credential must not
