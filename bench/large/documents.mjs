@@ -11,10 +11,10 @@
  * percentile of the other client, the ratio of the store's size to that of the documents, and the
  * highest anonymous memory.
  *
- * Measured 2026-11-28 with 300,000 documents, two cores: load 15,225 per second (0.86 of the small
- * database, 0.60 of `lmdb` alone), local copy 14,744 (0.69), pull 12,482 (1.00), push 12,572
- * (0.73); 99th percentile of the other client 118, 121, 238 and 59 ms, in the same order; store 4.3
- * times as large as the documents.
+ * Measured 2026-11-30 with 300,000 documents, two cores: load 12,604 per second (1.03 of the small
+ * database, 0.48 of `lmdb` alone), local copy 11,878 (0.65), pull 11,609 (1.29), push 11,361
+ * (0.81); 99th percentile of the other client 175, 204, 308 and 140 ms, in the same order; store
+ * 3.5 times as large as the documents.
  */
 import { mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
