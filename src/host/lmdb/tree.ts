@@ -133,7 +133,10 @@ export class Application implements MutationVisitor {
 
   setVersionstampedKey(key: Buffer, offset: number, value: Buffer): void {
     writeVersionstamp(key, offset, this.#version, this.#batchIndex);
-    if (isShared(key)) return this.set(key, value);
+    if (isShared(key)) {
+      this.set(key, value);
+      return;
+    }
     this.#log.key(key);
     this.#tree.putStamped(storedKey(key), value);
   }
