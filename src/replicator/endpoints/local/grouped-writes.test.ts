@@ -1,0 +1,58 @@
+import { expect, test } from "vitest";
+import { utf8Encode } from "../../../base/index.ts";
+import { createSystemRuntime } from "../../../host/index.ts";
+import { KeyValueError, KeyValueStore, MemoryEngine } from "../../../kv/index.ts";
+import { GroupedWrites } from "./grouped-writes.ts";
+
+function open() {
+  const runtime = createSystemRuntime();
+  const engine = new MemoryEngine({ runtime });
+  let transactionCount = 0;
+  const counted = Object.assign(Object.create(engine), {
+    begin: () => {
+      transactionCount++;
+      return engine.begin();
+    },
+  });
+  const kv = new KeyValueStore({ runtime, engine: counted });
+  const writes = new GroupedWrites(runtime.clock, kv);
+  const write = (name: string) =>
+    writes.write(async (tx) => {
+      tx.set(utf8Encode(name), utf8Encode(name));
+      return name;
+    });
+  const stored = (name: string) => kv.read((tx) => tx.get(utf8Encode(name)));
+  return { kv, writes, write, stored, transactionCount: () => transactionCount };
+}
+
+test("up to sixteen writes at the same time share a transaction", async () => {
+  const { write, stored, transactionCount } = open();
+  const names = Array.from({ length: 20 }, (_, number) => `n${number}`);
+  expect(await Promise.all(names.map(write))).toEqual(names);
+  expect(transactionCount()).toBe(2);
+  expect(await write("later")).toBe("later");
+  expect(transactionCount()).toBe(3);
+  for (const name of [...names, "later"]) expect(await stored(name)).toBeDefined();
+});
+
+test("an error of one write does not affect the others", async () => {
+  const { writes, write, stored } = open();
+  const refused = writes.write(async () => {
+    throw new Error("refused");
+  });
+  const written = write("a");
+  await expect(refused).rejects.toThrow("refused");
+  expect(await written).toBe("a");
+  expect(await stored("a")).toBeDefined();
+});
+
+test("an error of the store rejects all writes of the group, and stores none", async () => {
+  const { writes, write, stored } = open();
+  const reason = { reason: "gone", directory: "" };
+  const failed = writes.write(async () => {
+    throw new KeyValueError("KV_UNAVAILABLE", reason);
+  });
+  const outcomes = await Promise.allSettled([write("a"), failed]);
+  expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  expect(await stored("a")).toBeUndefined();
+});
