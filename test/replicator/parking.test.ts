@@ -52,32 +52,12 @@ async function onceCopied(node: Node, database: string, id: string): Promise<voi
   while ((await world.until(read())) === undefined) await world.time.run(world.time.nowMs + 100);
 }
 
-/** Starts a job with one document, and wakes it so soon that it keeps its slot. */
-async function startBusyJob(node: Node): Promise<string> {
-  await node.createDatabase("a");
-  await node.put("a", "one", {});
-  const id = await startJob(node, "a");
-  await onceParked(node, 1);
-  await node.put("a", "two", {});
-  await onceCopied(node, "a-copy", "two");
-  return id;
-}
-
-test("a new job is parked when it has caught up, without an update before", async () => {
+test("a job that has caught up is parked after `park_after_sec`, and is still shown as running", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   await node.createDatabase("a");
   await node.put("a", "one", {});
   const id = await startJob(node, "a");
-  await onceParked(node, 1);
-  const { data } = (await node.world.until(node.replicator.find(id))) ?? {};
-  expect(data).toMatchObject({ state: "parked", statistics: { docsWritten: 1 } });
-  expect(data?.history.map(({ type }) => type)).toEqual(["parked", "started", "added"]);
-  expect(node.names.filter((name) => name === "replication.reported")).toEqual([]);
-});
-
-test("a job woken soon after it was parked is parked after `park_after_sec`, and is still shown as running", async () => {
-  const node = await open({ config: { parkAfterSec: 10 } });
-  const id = await startBusyJob(node);
+  await onceCopied(node, "a-copy", "one");
   const copiedAtMs = node.world.time.nowMs;
   await onceParked(node, 1);
   expect(node.world.time.nowMs - copiedAtMs).toBeGreaterThanOrEqual(10_000);
@@ -88,14 +68,32 @@ test("a job woken soon after it was parked is parked after `park_after_sec`, and
   expect([running.total, running.entries.map(({ jobId }) => jobId)]).toEqual([1, [id]]);
 });
 
+test("while more than a tenth of the slots are in use, a new job is parked when it has caught up, without an update before", async () => {
+  const node = await open({ config: { parkAfterSec: 10, jobsMax: 9 } });
+  await node.createDatabase("a");
+  await node.put("a", "one", {});
+  const id = await startJob(node, "a");
+  await onceCopied(node, "a-copy", "one");
+  const copiedAtMs = node.world.time.nowMs;
+  await onceParked(node, 1);
+  expect(node.world.time.nowMs - copiedAtMs).toBeLessThan(2_000);
+  const { data } = (await node.world.until(node.replicator.find(id))) ?? {};
+  expect(data).toMatchObject({ state: "parked", statistics: { docsWritten: 1 } });
+  expect(data?.history.map(({ type }) => type)).toEqual(["parked", "started", "added"]);
+  expect(node.names.filter((name) => name === "replication.reported")).toEqual([]);
+});
+
 test("a job does not park if its target was re-created, but copies everything again", async () => {
   const node = await open({ config: { parkAfterSec: 10 } });
   const { world, kv, databases, names } = node;
-  const id = await startBusyJob(node);
+  await node.createDatabase("a");
+  await node.put("a", "one", {});
+  const id = await startJob(node, "a");
+  await onceCopied(node, "a-copy", "one");
   await world.until(kv.transact((tx) => databases.remove(tx, "a-copy")));
   await node.createDatabase("a-copy");
   await onceCopied(node, "a-copy", "one");
-  expect(names.filter((name) => name === "replication.parked")).toHaveLength(1);
+  expect(names.filter((name) => name === "replication.parked")).toEqual([]);
   const { data } = (await world.until(node.replicator.find(id))) ?? {};
   expect(data?.history.map(({ type }) => type)).toContain("crashed");
   await onceParked(node, 1);

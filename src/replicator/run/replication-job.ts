@@ -74,6 +74,8 @@ const FIGURES_PER_SEC_MAX = 100;
  * the tasks would cost more than the run.
  */
 const UNWATCHED_MS = 1000;
+/** Part of the node's slots above which new jobs are parked as soon as they have caught up. */
+const BUSY_SHARE = 0.1;
 
 export interface ReplicationJobParts {
   readonly held: HeldReplicationParts;
@@ -492,7 +494,9 @@ export class ReplicationJob {
 
   /**
    * For a job that a watcher has woken, returns the positions at which it resumes. Also returns
-   * whether the run ends once it has caught up, which the first run of a job does as well.
+   * whether the run ends once it has caught up. This is also the case for the first run of a job,
+   * unless few jobs run on the node: then the job stays in its slot, and thus in `_active_tasks`,
+   * for a while, as users of CouchDB expect.
    */
   #parked(before: ReplicationJobData): RunPlace {
     const { runtime, config } = this.#job.parts;
@@ -502,11 +506,16 @@ export class ReplicationJob {
     );
     const isWoken = parkedAt.every((place) => place !== undefined);
     const endsCaughtUp =
-      (isWoken || before.lastStartMs === 0) &&
+      (isWoken || (before.lastStartMs === 0 && this.#isBusy)) &&
       replication?.continuous === true &&
       canPark(runtime.digests, replication) &&
       parksCaughtUp(before, config, runtime.clock.nowMs());
     return { parkedAt, endsCaughtUp };
+  }
+
+  /** Whether more than a tenth of the node's slots are in use. */
+  get #isBusy(): boolean {
+    return this.#runningCount() > this.#job.parts.config.jobsMax * BUSY_SHARE;
   }
 
   /**
