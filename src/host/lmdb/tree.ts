@@ -39,7 +39,8 @@ export class Tree {
   readonly #database: LmdbDatabase;
   readonly #redo: RedoWriter | undefined;
   #stampedCount = 0;
-  #late: { readonly key: Buffer; readonly value: Buffer }[] = [];
+  /** Rows to be inserted late, by key. */
+  readonly #late = new Map<string, { readonly key: Buffer; readonly value: Buffer }>();
 
   constructor(database: LmdbDatabase, redo: RedoWriter | undefined) {
     this.#database = database;
@@ -63,20 +64,20 @@ export class Tree {
 
   /**
    * Inserts a row whose key contains the versionstamp, now or when `putLate` is called. Until then,
-   * no other write refers to the key, because no transaction knows it.
+   * only its own transaction can write the key again, with `putStamped`. The last value counts.
    */
   putStamped(key: Buffer, value: Buffer): void {
     const number = this.#stampedCount++;
-    if (number % 2 === 0 || number % EARLY_PERIOD === 1) this.put(key, value);
-    else this.#late.push({ key, value });
+    const isEarly = number % 2 === 0 || number % EARLY_PERIOD === 1;
+    const text = key.toString("latin1");
+    if (isEarly && !this.#late.has(text)) this.put(key, value);
+    else this.#late.set(text, { key, value });
   }
 
   /** Inserts the remaining versionstamped rows. */
   putLate(): void {
-    const late = this.#late;
-    if (late.length === 0) return;
-    this.#late = [];
-    for (const { key, value } of late) this.put(key, value);
+    for (const { key, value } of this.#late.values()) this.put(key, value);
+    this.#late.clear();
   }
 
   /** Writes the log record of `version`. Must be called after all other writes of the version. */

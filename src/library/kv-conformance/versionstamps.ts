@@ -102,6 +102,25 @@ export function versionstampTests(fixture: () => Fixture, test: Test): void {
     ).rejects.toThrow();
   });
 
+  test("if a transaction writes a versionstamped key twice, the last value is stored", async () => {
+    // Odd, so that an engine that reorders every other write is detected.
+    const count = 21;
+    await fixture().kv.transact(async (tx) => {
+      const stamps = Array.from({ length: count }, () =>
+        Versionstamp.incomplete(tx.nextUserVersion()),
+      );
+      for (const value of ["first", "last"]) {
+        for (const stamp of stamps) {
+          tx.setVersionstampedKey(log.packVersionstamped([stamp]), bytes(value));
+        }
+      }
+    });
+    const { entries: stored } = await fixture().kv.read((tx) => tx.getRangePage(log.range()));
+    expect(stored.map(({ value }) => [...value])).toEqual(
+      Array.from({ length: count }, () => [...bytes("last")]),
+    );
+  });
+
   test("clearing a range also clears the transaction's own versionstamped keys in that range", async () => {
     await append("before");
     await fixture().kv.transact(async (tx) => {
