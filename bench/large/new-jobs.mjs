@@ -11,8 +11,8 @@
  *
  * Another client writes a document every 5 ms.
  *
- * Measured 2026-11-30 on two cores: 1,734 documents per second (of 50,000); 3,000 first runs in 17
- * s, 8.1 ms of CPU time each. 99th percentile of the other client 150 and 235 ms. All of these miss
+ * Measured 2026-11-30 on two cores: 1,390 documents per second (of 20,000); 3,000 first runs in 19
+ * s, 8.7 ms of CPU time each. 99th percentile of the other client 216 and 227 ms. All of these miss
  * their targets.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
