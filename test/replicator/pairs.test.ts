@@ -97,6 +97,25 @@ test("a paused pair copies in neither direction", async () => {
   await onceCopied("a", "later-b");
 });
 
+test("a pair that is paused during a run that would park it is not parked", async () => {
+  await node.stop();
+  const config = { parkAfterSec: 10, jobsMax: 9 };
+  node = openVirtualNode({ world: new World("paused-pairs"), config });
+  await node.start();
+  for (const name of ["a", "_replicator"]) await node.createDatabase(name);
+  await node.put("a", "from-a", { value: 1 });
+  await put("pair", { ...PAIR, continuous: true });
+  await onceCopied("b", "from-a");
+  const { jobId } = await node.document("pair", () => true);
+  expect(await node.world.until(node.replicator.commands.pause(jobId, OPERATOR))).toBe("done");
+  await pass(60_000);
+  const { state, data } = await node.document("pair", () => true);
+  expect([state, data.state]).toEqual(["pending", "pending"]);
+  await node.put("a", "later-a", {});
+  await pass(600_000);
+  expect(await has("b", "later-a")).toBe(false);
+});
+
 test("a pair completes once both directions have copied everything, and returns both results", async () => {
   await node.createDatabase("b");
   await node.put("b", "from-b", {});

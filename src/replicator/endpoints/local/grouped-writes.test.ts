@@ -46,13 +46,15 @@ test("an error of one write does not affect the others", async () => {
   expect(await stored("a")).toBeDefined();
 });
 
-test("an error of the store rejects all writes of the group, and stores none", async () => {
+test("a write that the store refuses does not affect the others", async () => {
   const { writes, write, stored } = open();
-  const reason = { reason: "gone", directory: "" };
-  const failed = writes.write(async () => {
-    throw new KeyValueError("KV_UNAVAILABLE", reason);
+  const refused = writes.write(async (tx) => {
+    tx.set(utf8Encode("b"), utf8Encode("b"));
+    throw new KeyValueError("KV_TOO_LARGE");
   });
-  const outcomes = await Promise.allSettled([write("a"), failed]);
-  expect(outcomes.map(({ status }) => status)).toEqual(["rejected", "rejected"]);
-  expect(await stored("a")).toBeUndefined();
+  const [before, , after] = await Promise.allSettled([write("a"), refused, write("c")]);
+  expect([before.status, after.status]).toEqual(["fulfilled", "fulfilled"]);
+  await expect(refused).rejects.toThrow("too large");
+  expect([await stored("a"), await stored("c")]).not.toContain(undefined);
+  expect(await stored("b")).toBeUndefined();
 });

@@ -2,8 +2,8 @@
  * Writes small records of local databases in groups: the logs of a run's source and target, and
  * those of other runs at the same time, are written in one transaction.
  */
-import { type Clock, errorCode } from "../../../base/index.ts";
-import type { KeyValueStore, Transaction } from "../../../kv/index.ts";
+import type { Clock } from "../../../base/index.ts";
+import { KeyValueError, type KeyValueStore, type Transaction } from "../../../kv/index.ts";
 
 /** Maximum number of writes per transaction. A replication log can have some 20 KB. */
 const GROUP_MAX = 16;
@@ -26,8 +26,9 @@ export class GroupedWrites {
 
   /**
    * Performs `body` in a transaction with the writes of other callers. An error of `body` rejects
-   * only this call, so `body` must throw before its first write. Errors of the store reject all
-   * calls of the group. `body` must be repeatable.
+   * only this call, so `body` must throw before its first write. If the store refuses the group,
+   * for example because one log is too large, each write is repeated alone. `body` must be
+   * repeatable.
    */
   write<T>(body: (tx: Transaction) => Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -35,7 +36,7 @@ export class GroupedWrites {
         body(tx).then(
           (value) => () => resolve(value),
           (error: unknown) => {
-            if (isOfStore(error)) throw error;
+            if (error instanceof KeyValueError) throw error;
             return () => reject(error);
           },
         );
@@ -62,11 +63,9 @@ export class GroupedWrites {
       );
       for (const settle of settling) settle();
     } catch (error) {
-      for (const { reject } of group) reject(error);
+      const [first] = group;
+      if (group.length === 1) first?.reject(error);
+      else for (const each of group) await this.#commit([each]);
     }
   }
-}
-
-function isOfStore(error: unknown): boolean {
-  return errorCode(error)?.startsWith("KV_") === true;
 }
