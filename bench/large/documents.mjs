@@ -81,7 +81,7 @@ async function writeAlone(folder) {
     for (const change of rowsIn(keys.change.range({}))) {
       batch.push(change);
       const { id } = decodeChangeRecord(change.value);
-      for (const row of [keys.document, keys.body, keys.winner]) {
+      for (const row of [keys.document, keys.body]) {
         batch.push(...rowsIn(row.range({ id })));
       }
       count += 1;

@@ -109,6 +109,7 @@ export class DatabaseRegistry {
       instanceStartTime: Math.floor(clock.nowMs()) * 1_000 + random.integer(1_000),
       revisionLimit: REVISION_LIMIT_DEFAULT,
       indexSet: 0,
+      hasWinnerRows: !(await this.#isFormat3(tx)),
     };
     tx.set(key, encodeDatabaseRecord(record));
     const database = this.#database(name, record);

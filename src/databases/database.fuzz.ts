@@ -5,8 +5,10 @@
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { Subspace } from "../kv/index.ts";
+import { type ReadTransaction, Subspace } from "../kv/index.ts";
+import type { Database } from "./database.ts";
 import type { DocumentEdit, Leaf, WriteOutcome } from "./document.ts";
+import type { AllDocumentsOptions } from "./documents/all-documents.ts";
 import { registryKeys } from "./records/database-keys.ts";
 import {
   CONTEXT,
@@ -138,23 +140,50 @@ async function expectConsistent(store: OpenStore): Promise<void> {
   );
 }
 
+/** Opens a store. With winner rows, its database was created when the store had format 2. */
+async function openEither(hasWinnerRows: boolean): Promise<OpenStore> {
+  let isFormat3 = !hasWinnerRows;
+  const store = await openStore({ isFormat3: async () => isFormat3 });
+  isFormat3 = true;
+  await store.write((tx, { conflicts }) => conflicts.search(tx));
+  return store;
+}
+
+const LISTS: readonly AllDocumentsOptions[] = [
+  { withDocument: true },
+  { descending: true },
+  { startId: "_design/", endId: "_design0", inclusiveEnd: false },
+  { startId: "b", limit: 2, skip: 1 },
+  { startId: "b", endId: "a", descending: true, inclusiveEnd: false, limit: 2 },
+];
+
 describe("a database", () => {
-  test("is consistent in all views after any edits", async () => {
+  test("is consistent in all views after any edits, and lists them in their transaction as after it", async () => {
+    const lists = async (tx: ReadTransaction, { allDocuments }: Database) => {
+      const pages = [];
+      for (const options of LISTS) pages.push((await allDocuments.page(tx, options)).entries);
+      return pages;
+    };
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.array(step, { minLength: 1, maxLength: 5 }), { maxLength: 8 }),
-        async (batches) => {
-          const store = await openStore();
+        fc.boolean(),
+        async (batches, hasWinnerRows) => {
+          const store = await openEither(hasWinnerRows);
           for (const batch of batches) {
             const edits: DocumentEdit[] = [];
             for (const drawn of batch) edits.push(await editOf(store, drawn));
-            await store.edit(...edits);
+            const listed = await store.write(async (tx, database) => {
+              await database.writeMany(tx, edits, CONTEXT);
+              return lists(tx, database);
+            });
+            expect(listed).toEqual(await store.read(lists));
             await expectConsistent(store);
           }
           await store.kv.close();
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 100 },
     );
   });
 
@@ -164,8 +193,8 @@ describe("a database", () => {
       purged: fc.uniqueArray(fc.record({ id, leaf: fc.nat(3) }), { selector: (one) => one.id }),
     });
     await fc.assert(
-      fc.asyncProperty(fc.array(round, { maxLength: 6 }), async (rounds) => {
-        const store = await openStore();
+      fc.asyncProperty(fc.array(round, { maxLength: 6 }), fc.boolean(), async (rounds, isOld) => {
+        const store = await openEither(isOld);
         for (const { edits: drawnEdits, purged } of rounds) {
           const edits: DocumentEdit[] = [];
           for (const drawn of drawnEdits) edits.push(await editOf(store, drawn));

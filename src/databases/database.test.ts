@@ -354,6 +354,44 @@ describe("replicated edits", () => {
     expect(stemmed.map(({ revisions }) => revisions.hashes.length)).toEqual(new Array(8).fill(5));
   });
 
+  test("a record of several chunks is one row of the list, and moves as a whole when its document is deleted, re-created or purged", async () => {
+    const store = await openStore();
+    // Foreign hashes, which are stored as text.
+    const branches = "abcdefgh".split("").map((letter) => {
+      return Array.from({ length: 500 }, (_, at) => `${500 - at}-${letter}${at}`.padEnd(60, "x"));
+    });
+    await store.edit(interactive("a"), interactive("z"));
+    for (const branch of branches) await store.edit(replicated("doc", branch));
+    const list = async (options: AllDocumentsOptions) => {
+      const page = await store.read((tx, database) => database.allDocuments.page(tx, options));
+      return page.entries.map(({ id }) => id);
+    };
+    const rowCounts = () =>
+      store.read((tx, { keys }) =>
+        Promise.all(
+          [keys.document, keys.tombstone].map(async (rows) => {
+            return (await tx.getRangePage(rows.range())).entries.length;
+          }),
+        ),
+      );
+    expect(await rowCounts()).toEqual([5, 0]);
+    expect(await list({ limit: 2 })).toEqual(["a", "doc"]);
+    expect(await list({ limit: 3 })).toEqual(["a", "doc", "z"]);
+    expect(await list({ descending: true, limit: 2 })).toEqual(["z", "doc"]);
+    expect(await list({ startId: "doc", endId: "doc" })).toEqual(["doc"]);
+    for (const [tip] of branches) {
+      await store.edit(interactive("doc", tip, { deleted: true }));
+    }
+    expect(await rowCounts()).toEqual([2, 3]);
+    expect(await list({})).toEqual(["a", "z"]);
+    await store.edit(interactive("doc"));
+    expect(await rowCounts()).toEqual([5, 0]);
+    const leaves = await store.read((tx, database) => database.documents.leaves(tx, "doc"));
+    const revisions = leaves.map(({ revision }) => revision);
+    await store.write((tx, database) => database.purge(tx, [{ id: "doc", revisions }], CONTEXT));
+    expect(await rowCounts()).toEqual([2, 0]);
+  });
+
   test("a document with hundreds of conflicts shows all of them in the feed", async () => {
     const store = await openStore();
     const edits = Array.from({ length: 210 }, (_, index) => replicated("a", [`1-${index}`]));

@@ -23,6 +23,7 @@ import { Conflicts, type IsFormat3 } from "./documents/conflicts.ts";
 import { DocumentIndexes } from "./documents/document-indexes.ts";
 import { DocumentPurger, type Purge, type PurgedPage } from "./documents/document-purger.ts";
 import { DocumentReader, type ReadRule } from "./documents/document-reader.ts";
+import { DocumentRows } from "./documents/document-rows.ts";
 import { DocumentWriter } from "./documents/document-writer.ts";
 import { Documents } from "./documents/documents.ts";
 import { LeafWriter } from "./documents/leaf-writer.ts";
@@ -99,7 +100,9 @@ export class Database implements HookedDatabase {
     const seal = hooks.find((hook) => hook.seal !== undefined)?.seal;
     this.isSealed = seal !== undefined;
     const sealOf = bodySeals(seal, record.uuid);
-    const reader = new DocumentReader(keys, record, { readRule: parts.readRule, sealOf });
+    const rows = new DocumentRows(keys, record);
+    const read = { readRule: parts.readRule, sealOf };
+    const reader = new DocumentReader({ keys, rows }, record, read);
     const counts = new ChangeCounts(keys, runtime.random);
     const leaves = new LeafWriter(runtime, this, sealOf);
     const keepMs = seal === undefined ? parts.keepOldBodiesMs : () => 0;
@@ -112,16 +115,16 @@ export class Database implements HookedDatabase {
       reader,
       isFormat3: parts.isFormat3,
     });
-    const indexes = new DocumentIndexes(keys, counts, conflicts);
+    const indexes = new DocumentIndexes(keys, { rows, counts, conflicts });
     const writer = new DocumentWriter(runtime, { keys, reader, leaves, oldBodies, indexes });
     this.documents = new Documents(reader);
-    this.allDocuments = new AllDocuments(keys, reader);
+    this.allDocuments = new AllDocuments(rows, reader);
     this.local = new LocalDocuments(keys, assertExists);
     this.conflicts = conflicts;
     const policyKey = registryKeys.conflictPolicy.key({ name });
     this.resolutions = new Resolutions(runtime.clock, { keys, policyKey, assertExists });
     this.oldBodies = oldBodies;
-    this.bodyRenewal = new BodyRenewal({ keys, reader, sealOf, assertExists });
+    this.bodyRenewal = new BodyRenewal({ keys, rows, reader, sealOf, assertExists });
     this.purges = new DocumentPurger({
       keys,
       reader,

@@ -50,6 +50,7 @@ const DATABASE = {
   instanceStartTime: 1_795_266_938_500_467,
   revisionLimit: 1_000,
   indexSet: 0,
+  hasWinnerRows: true,
 };
 const CHANGE = {
   id: "d",
@@ -96,6 +97,20 @@ const ROWS = [
     encodeDatabaseRecord,
     decodeDatabaseRecord,
     "02a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0f3ea95c192999803e807c5c684f8def92a",
+  ),
+  row(
+    "DatabaseRecord without winner rows",
+    { ...DATABASE, hasWinnerRows: false },
+    encodeDatabaseRecord,
+    decodeDatabaseRecord,
+    "03a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0f3ea95c192999803e80700",
+  ),
+  row(
+    "DatabaseRecord with indexes, without winner rows",
+    { ...DATABASE, indexSet: 0xabcdef012345, hasWinnerRows: false },
+    encodeDatabaseRecord,
+    decodeDatabaseRecord,
+    "03a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0f3ea95c192999803e807c5c684f8def92a",
   ),
   row(
     "BodyRecord",

@@ -15,7 +15,13 @@ import { CounterDeltas } from "./counter-deltas.ts";
 
 const SPACING = 4;
 const EMPTY = new Uint8Array(0);
-const RECORD = { uuid: "00".repeat(16), instanceStartTime: 1, revisionLimit: 1_000, indexSet: 0 };
+const RECORD = {
+  uuid: "00".repeat(16),
+  instanceStartTime: 1,
+  revisionLimit: 1_000,
+  indexSet: 0,
+  hasWinnerRows: false,
+};
 
 const round = fc.array(
   fc.array(

@@ -1,18 +1,14 @@
 /** The all-docs index: documents that are not deleted, by id. */
-import { assert, type Page } from "../../base/index.ts";
-import {
-  firstGreaterOrEqual,
-  firstGreaterThan,
-  type KeyRange,
-  type KeyValue,
-  type ReadTransaction,
-  unpackText,
-} from "../../kv/index.ts";
+import { append, assert, compareBytes, type Page } from "../../base/index.ts";
+import { type Key, type KeyBounds, keyAfter, type ReadTransaction } from "../../kv/index.ts";
 import type { Document, Revision } from "../document.ts";
-import { decodeWinnerRecord } from "../records/change-record.ts";
-import type { DatabaseKeys } from "../records/database-keys.ts";
 import { formatRevision } from "../revisions/revision.ts";
+import type { LoadedDocument } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
+import type { DocumentRows } from "./document-rows.ts";
+
+/** Maximum size of a read. The records of documents with many revisions are large. */
+const READ_BYTES_MAX = 1_000_000;
 
 export interface AllDocumentsOptions {
   /** First id, inclusive; the highest id of the range if descending. */
@@ -35,16 +31,18 @@ export interface DocumentRow {
   readonly document?: Document;
 }
 
+interface Order {
+  readonly reverse: boolean;
+  readonly limit: number;
+}
+
 /** Lists documents that are not deleted, in byte order of their ids. */
 export class AllDocuments {
-  readonly #keys: DatabaseKeys;
-  /** Offset of the id in a key. Keys of a page are not unpacked, because there are many. */
-  readonly #idOffset: number;
+  readonly #rows: DocumentRows;
   readonly #reader: DocumentReader;
 
-  constructor(keys: DatabaseKeys, reader: DocumentReader) {
-    this.#keys = keys;
-    this.#idOffset = keys.winner.prefixKey({}).length;
+  constructor(rows: DocumentRows, reader: DocumentReader) {
+    this.#rows = rows;
     this.#reader = reader;
   }
 
@@ -53,16 +51,13 @@ export class AllDocuments {
     assert(limit === undefined || limit >= 0, "The limit must not be negative");
     assert(skip >= 0, "`skip` must not be negative");
     if (limit === 0) return { entries: [], stoppedBy: "row-limit" };
-    const page = await tx.getRangePage(this.#range(options), {
+    const order = {
       reverse: descending,
-      ...(limit === undefined ? {} : { limit: limit + skip }),
-    });
-    const rows = page.entries.slice(skip);
-    const entries = rows.map((row) => this.#row(row));
-    return {
-      entries: withDocument ? await this.#withDocuments(tx, entries) : entries,
-      stoppedBy: page.stoppedBy,
+      limit: limit === undefined ? Number.POSITIVE_INFINITY : limit + skip,
     };
+    const { entries: rows, stoppedBy } = await this.#read(tx, this.#range(options), order);
+    const entries = rows.slice(skip);
+    return { entries: withDocument ? await this.#withDocuments(tx, entries) : entries, stoppedBy };
   }
 
   #range({
@@ -70,24 +65,86 @@ export class AllDocuments {
     endId,
     inclusiveEnd = true,
     descending = false,
-  }: AllDocumentsOptions): KeyRange {
-    const all = this.#keys.winner.range();
+  }: AllDocumentsOptions): KeyBounds {
+    const all = this.#rows.all();
     const [low, high] = descending ? [endId, startId] : [startId, endId];
-    const lowIsIn = !descending || inclusiveEnd;
-    const highIsIn = descending || inclusiveEnd;
-    const begin = low === undefined ? all.begin : this.#keys.winner.key({ id: low });
-    const end = high === undefined ? all.end : this.#keys.winner.key({ id: high });
-    return {
-      begin: lowIsIn || low === undefined ? begin : firstGreaterThan(begin),
-      end: highIsIn && high !== undefined ? firstGreaterThan(end) : firstGreaterOrEqual(end),
-    };
+    const [lowIsIn, highIsIn] = [!descending || inclusiveEnd, descending || inclusiveEnd];
+    const first = low === undefined ? undefined : this.#rows.rangeOf(low);
+    const last = high === undefined ? undefined : this.#rows.rangeOf(high);
+    const begin = lowIsIn ? first?.begin : first?.end;
+    const end = highIsIn ? last?.end : last?.begin;
+    return { begin: begin ?? all.begin, end: end ?? all.end };
   }
 
-  #row({ key, value }: KeyValue): DocumentRow {
-    return {
-      id: unpackText(key, this.#idOffset),
-      revision: formatRevision(decodeWinnerRecord(value)),
-    };
+  /**
+   * Reads rows. A record that this transaction has written cannot be read before the commit, so the
+   * range is read in pieces around such records.
+   */
+  async #read(
+    tx: ReadTransaction,
+    { begin, end }: KeyBounds,
+    { reverse, limit }: Order,
+  ): Promise<Page<DocumentRow>> {
+    const written = this.#written(tx, { begin, end });
+    if (reverse) written.reverse();
+    const rows: DocumentRow[] = [];
+    let rest: KeyBounds = { begin, end };
+    for (const { id, range, document } of written) {
+      const piece = reverse
+        ? { begin: range.end, end: rest.end }
+        : { begin: rest.begin, end: range.begin };
+      const page = await this.#readStored(tx, piece, { reverse, limit: limit - rows.length });
+      append(rows, page.entries);
+      if (page.stoppedBy !== "exhausted") return { entries: rows, stoppedBy: page.stoppedBy };
+      const { winner } = document.tree;
+      if (winner?.leaf.deleted === false) rows.push({ id, revision: formatRevision(winner) });
+      if (rows.length >= limit) return { entries: rows, stoppedBy: "row-limit" };
+      rest = reverse
+        ? { begin: rest.begin, end: range.begin }
+        : { begin: range.end, end: rest.end };
+    }
+    const page = await this.#readStored(tx, rest, { reverse, limit: limit - rows.length });
+    append(rows, page.entries);
+    return { entries: rows, stoppedBy: page.stoppedBy };
+  }
+
+  /** Returns the documents in the range that this transaction has written, in key order. */
+  #written(tx: ReadTransaction, { begin, end }: KeyBounds) {
+    const written: { id: string; range: KeyBounds; document: LoadedDocument }[] = [];
+    if (this.#rows.hasWinnerRows) return written;
+    for (const [id, document] of this.#reader.written(tx) ?? []) {
+      const range = this.#rows.rangeOf(id);
+      const isIn = compareBytes(range.begin, begin) >= 0 && compareBytes(range.end, end) <= 0;
+      if (isIn) written.push({ id, range, document });
+    }
+    return written.sort((left, right) => compareBytes(left.range.begin, right.range.begin));
+  }
+
+  async #readStored(
+    tx: ReadTransaction,
+    { begin, end }: KeyBounds,
+    { reverse, limit }: Order,
+  ): Promise<Page<DocumentRow>> {
+    const rows: DocumentRow[] = [];
+    let rest: KeyBounds = { begin, end };
+    for (;;) {
+      const page = await tx.getRangePage(rest, {
+        reverse,
+        byteLimit: READ_BYTES_MAX,
+        ...(Number.isFinite(limit) ? { limit: limit - rows.length } : {}),
+      });
+      for (const { key, value } of page.entries) {
+        const winner = this.#rows.winnerOf(key, value);
+        if (winner === undefined) continue;
+        rows.push({ id: this.#rows.idOf(key), revision: formatRevision(winner) });
+      }
+      const last = page.entries.at(-1)?.key;
+      if (page.stoppedBy === "exhausted" || last === undefined) {
+        return { entries: rows, stoppedBy: "exhausted" };
+      }
+      if (rows.length >= limit) return { entries: rows, stoppedBy: "row-limit" };
+      rest = after(rest, last, reverse);
+    }
   }
 
   async #withDocuments(tx: ReadTransaction, rows: readonly DocumentRow[]): Promise<DocumentRow[]> {
@@ -103,4 +160,9 @@ export class AllDocuments {
       return document === undefined ? row : { id: row.id, revision: row.revision, document };
     });
   }
+}
+
+/** Returns the rest of a range after the row with the key `last`. */
+function after({ begin, end }: KeyBounds, last: Key, reverse: boolean): KeyBounds {
+  return reverse ? { begin, end: last } : { begin: keyAfter(last), end };
 }

@@ -12,6 +12,7 @@ import { encodePlacedDocumentRecord } from "../records/document-record.ts";
 import type { LeafNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { AssertExists } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
+import type { DocumentRows } from "./document-rows.ts";
 
 /**
  * Maximum total size of the bodies that one transaction reads and writes. A document can have a
@@ -27,6 +28,7 @@ export interface RenewedBodies {
 
 interface BodyRenewalParts {
   readonly keys: DatabaseKeys;
+  readonly rows: DocumentRows;
   readonly reader: DocumentReader;
   readonly sealOf: BodySealOf;
   readonly assertExists: AssertExists;
@@ -34,12 +36,14 @@ interface BodyRenewalParts {
 
 export class BodyRenewal {
   readonly #keys: DatabaseKeys;
+  readonly #rows: DocumentRows;
   readonly #reader: DocumentReader;
   readonly #sealOf: BodySealOf;
   readonly #assertExists: AssertExists;
 
-  constructor({ keys, reader, sealOf, assertExists }: BodyRenewalParts) {
+  constructor({ keys, rows, reader, sealOf, assertExists }: BodyRenewalParts) {
     this.#keys = keys;
+    this.#rows = rows;
     this.#reader = reader;
     this.#sealOf = sealOf;
     this.#assertExists = assertExists;
@@ -107,10 +111,11 @@ export class BodyRenewal {
     }: { tree: RevisionTree; chunkCount: number; versionstamp: Versionstamp },
   ): void {
     const chunks = encodePlacedDocumentRecord(tree, versionstamp);
+    const deleted = tree.winner?.leaf.deleted === true;
     for (const [chunk, bytes] of chunks.entries())
-      tx.set(this.#keys.document.key({ id, chunk }), bytes);
+      tx.set(this.#rows.key(id, chunk, deleted), bytes);
     for (let chunk = chunks.length; chunk < chunkCount; chunk++) {
-      tx.clear(this.#keys.document.key({ id, chunk }));
+      tx.clear(this.#rows.key(id, chunk, deleted));
     }
   }
 }

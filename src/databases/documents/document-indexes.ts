@@ -1,23 +1,20 @@
 /**
  * Updates the records derived from a document's tree when the tree changes: the tree's own record,
- * the document's position at the end of the update sequence, the all-docs index, the list of
- * conflicts, and the database's counters. A document without leaves has no such records.
+ * the document's position at the end of the update sequence, the list of conflicts, and the
+ * database's counters. A document without leaves has no such records.
  */
 import { assert } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import type { CounterDeltas } from "../counters/counter-deltas.ts";
-import {
-  type ChangedLeaf,
-  encodeChangeRecord,
-  encodeWinnerRecord,
-} from "../records/change-record.ts";
+import { type ChangedLeaf, encodeChangeRecord } from "../records/change-record.ts";
 import { encodeNewVersionstamp } from "../records/counter-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { encodeDocumentRecord } from "../records/document-record.ts";
 import type { LeafNode, LeafState, RevisionTree } from "../revisions/revision-tree.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
 import type { Conflicts } from "./conflicts.ts";
+import type { DocumentRows, StoredRows } from "./document-rows.ts";
 
 /**
  * Context of a change: the counters that it affects, the job that writes it, and how long replaced
@@ -60,13 +57,22 @@ interface ChangedDocument {
 
 export class DocumentIndexes {
   readonly #keys: DatabaseKeys;
+  readonly #rows: DocumentRows;
   readonly #counts: ChangeCounts;
   readonly #conflicts: Conflicts;
 
-  constructor(keys: DatabaseKeys, counts: ChangeCounts, conflicts: Conflicts) {
+  constructor(
+    keys: DatabaseKeys,
+    parts: {
+      readonly rows: DocumentRows;
+      readonly counts: ChangeCounts;
+      readonly conflicts: Conflicts;
+    },
+  ) {
     this.#keys = keys;
-    this.#counts = counts;
-    this.#conflicts = conflicts;
+    this.#rows = parts.rows;
+    this.#counts = parts.counts;
+    this.#conflicts = parts.conflicts;
   }
 
   /**
@@ -79,15 +85,11 @@ export class DocumentIndexes {
     { id, loaded, before }: ChangedDocument,
     counting: Counting,
   ): void {
-    const { tree } = loaded;
+    const { tree, chunkCount } = loaded;
     const { winner } = tree;
-    if (winner === undefined) this.#leave(tx, id, loaded, counting);
-    else this.#move(tx, state, { id, loaded, counting });
-    const isAlive = winner?.leaf.deleted === false;
-    if (isAlive && winner !== before.winner) {
-      tx.set(this.#keys.winner.key({ id }), encodeWinnerRecord(winner));
-    }
-    if (!isAlive && before.wasDeleted === false) tx.clear(this.#keys.winner.key({ id }));
+    const stored = { deleted: before.wasDeleted, winner: before.winner, chunkCount };
+    if (winner === undefined) this.#leave(tx, id, loaded, { stored, counting });
+    else this.#move(tx, state, { id, loaded, winner, stored, counting });
     this.#conflicts.update(tx, { id, loaded, before: before.leaves }, counting);
     count(counting.deltas, tree, before);
   }
@@ -100,7 +102,11 @@ export class DocumentIndexes {
   }
 
   /** Moves the document to the end of the update sequence. */
-  #move(tx: Transaction, state: TransactionState, { id, loaded, counting }: Move): void {
+  #move(
+    tx: Transaction,
+    state: TransactionState,
+    { id, loaded, winner, stored, counting }: Move,
+  ): void {
     const { place, tree } = loaded;
     const { deltas, left } = counting;
     const userVersion = place.kind === "written" ? place.userVersion : tx.nextUserVersion();
@@ -112,13 +118,7 @@ export class DocumentIndexes {
     const change = encodeChangeRecord(id, tree.leaves.map(changedLeaf));
     tx.setVersionstampedKey(this.#keys.change.newKey({}, userVersion), change);
     const record = encodeDocumentRecord(tree, userVersion);
-    tx.setVersionstampedValue(this.#keys.document.key({ id, chunk: 0 }), record.first);
-    for (const [index, bytes] of record.more.entries()) {
-      tx.set(this.#keys.document.key({ id, chunk: index + 1 }), bytes);
-    }
-    for (let chunk = record.chunkCount; chunk < loaded.chunkCount; chunk++) {
-      tx.clear(this.#keys.document.key({ id, chunk }));
-    }
+    this.#rows.write(tx, id, { record, winner }, stored);
     if (state.written.size === 0) {
       tx.setVersionstampedValue(this.#keys.changed.key({}), encodeNewVersionstamp(userVersion));
     }
@@ -129,22 +129,28 @@ export class DocumentIndexes {
   }
 
   /** Removes a document from the update sequence, and its tree from the store. */
-  #leave(tx: Transaction, id: string, loaded: LoadedDocument, { left, deltas }: Counting): void {
-    const { place, chunkCount } = loaded;
+  #leave(
+    tx: Transaction,
+    id: string,
+    { place }: LoadedDocument,
+    { stored, counting }: Pick<Move, "stored" | "counting">,
+  ): void {
+    const { left, deltas } = counting;
     assert(
       place.kind === "stored",
       "A document must not be removed in the transaction that wrote it",
     );
     tx.clear(this.#keys.change.key({ versionstamp: place.versionstamp }));
     this.#counts.leave(left, deltas);
-    for (let chunk = 0; chunk < chunkCount; chunk++)
-      tx.clear(this.#keys.document.key({ id, chunk }));
+    this.#rows.remove(tx, id, stored);
   }
 }
 
 interface Move {
   readonly id: string;
   readonly loaded: LoadedDocument;
+  readonly winner: LeafNode;
+  readonly stored: StoredRows & Pick<TreeBefore, "winner">;
   readonly counting: Counting;
 }
 

@@ -19,7 +19,11 @@ import {
   leafRevision,
 } from "../records/database-keys.ts";
 import type { DatabaseRecord } from "../records/database-record.ts";
-import { decodeDocumentRecord, documentChunkCount } from "../records/document-record.ts";
+import {
+  decodeDocumentRecord,
+  decodeWinner,
+  documentChunkCount,
+} from "../records/document-record.ts";
 import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
 import {
   type LeafNode,
@@ -28,6 +32,7 @@ import {
   RevisionTree,
 } from "../revisions/revision-tree.ts";
 import { type LoadedDocument, type Place, stateOf } from "../transaction-state.ts";
+import type { DocumentRows } from "./document-rows.ts";
 
 /**
  * Filters a document for a reader. Returns `undefined` if the document is hidden from the reader.
@@ -36,6 +41,7 @@ export type ReadRule = (document: Document) => Document | undefined;
 
 export class DocumentReader {
   readonly #keys: DatabaseKeys;
+  readonly #rows: DocumentRows;
   readonly #uuid: string;
   readonly #revisionLimit: number;
   readonly #readRule: ReadRule | undefined;
@@ -47,15 +53,21 @@ export class DocumentReader {
    * truncated by the next write of their document.
    */
   constructor(
-    keys: DatabaseKeys,
+    { keys, rows }: { readonly keys: DatabaseKeys; readonly rows: DocumentRows },
     { uuid, revisionLimit }: Pick<DatabaseRecord, "uuid" | "revisionLimit">,
     { readRule, sealOf = unsealed }: { readRule?: ReadRule | undefined; sealOf?: BodySealOf } = {},
   ) {
     this.#keys = keys;
+    this.#rows = rows;
     this.#uuid = uuid;
     this.#revisionLimit = revisionLimit;
     this.#readRule = readRule;
     this.#sealOf = sealOf;
+  }
+
+  /** Returns the documents that this transaction has written, by id. */
+  written(tx: ReadTransaction): ReadonlyMap<string, LoadedDocument> | undefined {
+    return stateOf(tx, this.#uuid)?.written;
   }
 
   /** Returns the document as this transaction sees it, with an empty tree if the id is unknown. */
@@ -66,19 +78,19 @@ export class DocumentReader {
 
   /** Loads several documents concurrently. */
   async loadMany(tx: ReadTransaction, ids: readonly string[]): Promise<LoadedDocument[]> {
-    const written = stateOf(tx, this.#uuid)?.written;
+    const written = this.written(tx);
     const loaded: LoadedDocument[] = [];
     const askedIndexes: number[] = [];
-    const keys: Key[] = [];
+    const asked: string[] = [];
     for (let index = 0; index < ids.length; index++) {
       const id = ids[index] as string;
       const known = written?.get(id);
       loaded.push(known ?? unknownDocument());
       if (known !== undefined || !isDocumentId(id)) continue;
       askedIndexes.push(index);
-      keys.push(this.#keys.document.key({ id, chunk: 0 }));
+      asked.push(id);
     }
-    const values = await tx.getMany(keys);
+    const values = await this.#rows.firstChunks(tx, asked);
     for (let at = 0; at < values.length; at++) {
       const first = values[at];
       if (first === undefined) continue;
@@ -96,7 +108,8 @@ export class DocumentReader {
   ): readonly Value[] | Promise<readonly Value[]> {
     const chunkCount = documentChunkCount(first);
     if (chunkCount === 1) return [first];
-    return readRest(tx, first, chunkCount, (chunk) => this.#keys.document.key({ id, chunk }));
+    const { deleted } = decodeWinner(first);
+    return readRest(tx, first, chunkCount, (chunk) => this.#rows.key(id, chunk, deleted));
   }
 
   /** Like `loadMany`, but documents hidden from the reader are returned as unknown. */

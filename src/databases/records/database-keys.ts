@@ -113,7 +113,7 @@ const ROWS = {
     5,
     ["id"],
     "WinnerRecord",
-    "one for each document that is not deleted, in byte order of the id",
+    "one for each document that is not deleted, in byte order of the id; only in databases created with format 2",
   ),
   changed: keyRow<NoElements>(
     6,
@@ -227,6 +227,12 @@ const ROWS = {
     ["id"],
     "UnresolvedRecord",
     "reason why the policy did not resolve a document's conflict",
+  ),
+  tombstone: keyRow<{ id: string; chunk: number }>(
+    30,
+    ["id", "chunk"],
+    "DocumentRecord",
+    "a deleted document, in databases without rows (5)",
   ),
 };
 

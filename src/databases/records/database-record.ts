@@ -1,14 +1,18 @@
 /**
  * The stored form of a database in the registry: format, uuid (16), time of creation, revision
- * limit; and in format 2, used only by databases with indexes, their index set. A program without
- * support for indexes refuses format 2. Otherwise it would write documents without updating the
- * index entries.
+ * limit; and in formats 2 and 3 the index set.
+ *
+ *   1   with winner rows, without indexes
+ *   2   with winner rows and indexes. A program without support for indexes refuses this format.
+ *       Otherwise it would write documents without updating the index entries
+ *   3   without winner rows
  */
 import { assert, hexDecode, hexEncode } from "../../base/index.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
 
 const FORMAT = 1;
 const FORMAT_WITH_INDEXES = 2;
+const FORMAT_WITHOUT_WINNERS = 3;
 const UUID_BYTES = 16;
 
 export interface DatabaseRecord {
@@ -22,28 +26,42 @@ export interface DatabaseRecord {
    * whenever the set changes; 0 without indexes.
    */
   readonly indexSet: number;
+  /**
+   * Whether the database has winner rows (`document-rows.ts`): if it was created in a store of
+   * format 2. Never changes.
+   */
+  readonly hasWinnerRows: boolean;
 }
 
 export function encodeDatabaseRecord(record: DatabaseRecord): Uint8Array {
   const { uuid, instanceStartTime, revisionLimit, indexSet } = record;
+  const format = formatOf(record);
   const writer = new RecordWriter()
-    .byte(indexSet === 0 ? FORMAT : FORMAT_WITH_INDEXES)
+    .byte(format)
     .raw(hexDecode(uuid) as Uint8Array)
     .integer(instanceStartTime)
     .integer(revisionLimit);
-  if (indexSet !== 0) writer.integer(indexSet);
+  if (format !== FORMAT) writer.integer(indexSet);
   return writer.finish();
+}
+
+function formatOf({ hasWinnerRows, indexSet }: DatabaseRecord): number {
+  if (!hasWinnerRows) return FORMAT_WITHOUT_WINNERS;
+  return indexSet === 0 ? FORMAT : FORMAT_WITH_INDEXES;
 }
 
 export function decodeDatabaseRecord(value: Uint8Array): DatabaseRecord {
   const reader = new RecordReader(value);
   const format = reader.byte();
-  const isKnown = format === FORMAT || format === FORMAT_WITH_INDEXES;
-  assert(isKnown, "The database record must have a supported format version");
+  assert(
+    format >= FORMAT && format <= FORMAT_WITHOUT_WINNERS,
+    "The database record must have a supported format version",
+  );
   return {
     uuid: hexEncode(reader.raw(UUID_BYTES)),
     instanceStartTime: reader.integer(),
     revisionLimit: reader.integer(),
     indexSet: format === FORMAT ? 0 : reader.integer(),
+    hasWinnerRows: format !== FORMAT_WITHOUT_WINNERS,
   };
 }

@@ -17,7 +17,7 @@
  */
 import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { VERSIONSTAMP_BYTES, Versionstamp, type VersionstampedBytes } from "../../kv/index.ts";
-import { HASH_BYTES_MAX, hashDigest, isDigest } from "../revisions/revision.ts";
+import { HASH_BYTES_MAX, hashDigest, isDigest, type RevisionParts } from "../revisions/revision.ts";
 import {
   type LeafNode,
   type LeafState,
@@ -96,6 +96,20 @@ export function decodeDocumentRecord(chunks: readonly Uint8Array[]): DocumentRec
   const reader = new RecordReader(bytes, VERSIONSTAMP_OFFSET + VERSIONSTAMP_BYTES);
   reader.integer();
   return { versionstamp, tree: decodeTree(reader), chunkCount: chunks.length };
+}
+
+/** Reads the winner from chunk 0. */
+export function decodeWinner(first: Uint8Array): RevisionParts & { readonly deleted: boolean } {
+  assert(first[0] === FORMAT, "The document record must have a supported format version");
+  const reader = new RecordReader(first, 1 + VERSIONSTAMP_BYTES);
+  reader.integer();
+  assert(reader.integer() > 0, "A stored document must have a leaf");
+  const generation = reader.integer();
+  const { deleted } = readLeafState(reader);
+  reader.integer();
+  reader.integer();
+  const hash = reader.byte() === 1 ? reader.hex(DIGEST_BYTES) : readHash(reader);
+  return { generation, hash, deleted };
 }
 
 function writeTree(writer: RecordWriter, tree: RevisionTree): void {
