@@ -80,4 +80,4 @@ export { ServerStoppingError } from "./server-stopping-error.ts";
 export type { SpanAttributes, SpanName, Spans } from "./spans.ts";
 export { inSpan } from "./spans.ts";
 export { type LongText, Utf8Text } from "./utf8-text.ts";
-export { joinYielding, Yielder } from "./yielder.ts";
+export { joinYielding, SLICE_MS, Yielder } from "./yielder.ts";

@@ -23,7 +23,7 @@ test("short requests are committed in groups that hold the lock only briefly", (
 
 test("requests with many bytes or many changes are committed a few at a time", () => {
   expect(sizes(Array(4).fill(request(100, 8_000_000)))).toEqual([2, 2]);
-  expect(sizes(Array(5).fill(request(2_000, 1_000)))).toEqual([2, 2, 1]);
+  expect(sizes(Array(5).fill(request(500, 1_000)))).toEqual([2, 2, 1]);
   expect(sizes([request(300, 10), request(50_000, 1_000), request(300, 10)])).toEqual([2, 1]);
 });
 

@@ -2,9 +2,7 @@
  * Duration of the current event-loop turn. LMDB reads are synchronous, so a reader of many pages
  * must yield to the event loop.
  */
-
-/** Longest time without yielding. Yielding costs little in comparison. */
-const TURN_MS = 10;
+import { SLICE_MS } from "../../base/index.ts";
 
 export class LoopTurn {
   /** Start of the first read in the current event-loop turn, if there was one. */
@@ -13,7 +11,7 @@ export class LoopTurn {
   /** Whether the time slice is used up, so that the caller must yield. Called before each read. */
   get isOver(): boolean {
     const nowMs = performance.now();
-    if (this.#beganMs !== undefined) return nowMs - this.#beganMs >= TURN_MS;
+    if (this.#beganMs !== undefined) return nowMs - this.#beganMs >= SLICE_MS;
     this.#beganMs = nowMs;
     setImmediate(() => {
       this.#beganMs = undefined;
