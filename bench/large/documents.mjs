@@ -11,10 +11,10 @@
  * percentile of the other client, the ratio of the store's size to that of the documents, and the
  * highest anonymous memory.
  *
- * Measured 2026-11-30 with 300,000 documents, two cores: load 12,604 per second (1.03 of the small
- * database, 0.48 of `lmdb` alone), local copy 11,878 (0.65), pull 11,609 (1.29), push 11,361
- * (0.81); 99th percentile of the other client 175, 204, 308 and 140 ms, in the same order; store
- * 3.5 times as large as the documents.
+ * Measured 2026-11-30 with 300,000 documents, two cores: load 11,564 per second (0.97 of the small
+ * database, 0.48 of `lmdb` alone), local copy 12,181 (0.67), pull 11,582 (1.42), push 13,221
+ * (1.05); 99th percentile of the other client 132, 138, 241 and 70 ms, in the same order; store
+ * 2.9 times as large as the documents.
  */
 import { mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";

@@ -1,6 +1,6 @@
 /**
- * The rows of documents' records. The rows of documents that are not deleted are in the order of
- * their ids, and therefore serve as the all-docs index; deleted documents have rows of another kind.
+ * The rows of documents' records. The rows of documents that are not deleted are in byte order of
+ * the ids, and are therefore the all-docs index. Deleted documents have rows of another kind.
  *
  * A database created in a store of format 2 has rows of one kind for both, and winner rows as the
  * all-docs index.
@@ -55,7 +55,7 @@ export class DocumentRows {
     return values;
   }
 
-  /** Writes the record of a document that has the winner `winner`, in place of a stored record. */
+  /** Writes the record of a document with the winner `winner`, in place of the stored record. */
   write(
     tx: Transaction,
     id: string,
@@ -107,7 +107,7 @@ export class DocumentRows {
     return unpackText(key, this.#idOffset);
   }
 
-  /** Returns the winner that a row of the all-docs index has; undefined for chunks after chunk 0. */
+  /** Returns the winner in a row of the all-docs index; undefined for chunks after chunk 0. */
   winnerOf(key: Key, value: Value): RevisionParts | undefined {
     if (this.hasWinnerRows) return decodeWinnerRecord(value);
     return isChunk0(key) ? decodeWinner(value) : undefined;
