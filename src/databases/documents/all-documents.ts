@@ -3,6 +3,7 @@ import { append, assert, compareBytes, type Page } from "../../base/index.ts";
 import { type Key, type KeyBounds, keyAfter, type ReadTransaction } from "../../kv/index.ts";
 import type { Document, Revision } from "../document.ts";
 import { formatRevision } from "../revisions/revision.ts";
+import type { LeafNode } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 import type { DocumentRows } from "./document-rows.ts";
@@ -34,6 +35,12 @@ export interface DocumentRow {
 interface Order {
   readonly reverse: boolean;
   readonly limit: number;
+  readonly withDocument: boolean;
+}
+
+/** A row of the index, with the leaf of the winner if `withDocument` and if the row contains it. */
+interface IndexRow extends DocumentRow {
+  readonly leaf?: LeafNode | undefined;
 }
 
 /** Lists documents that are not deleted, in byte order of their ids. */
@@ -54,6 +61,7 @@ export class AllDocuments {
     const order = {
       reverse: descending,
       limit: limit === undefined ? Number.POSITIVE_INFINITY : limit + skip,
+      withDocument,
     };
     const { entries: rows, stoppedBy } = await this.#read(tx, this.#range(options), order);
     const entries = rows.slice(skip);
@@ -83,17 +91,19 @@ export class AllDocuments {
   async #read(
     tx: ReadTransaction,
     { begin, end }: KeyBounds,
-    { reverse, limit }: Order,
-  ): Promise<Page<DocumentRow>> {
+    { reverse, limit, withDocument }: Order,
+  ): Promise<Page<IndexRow>> {
     const written = this.#written(tx, { begin, end });
     if (reverse) written.reverse();
-    const rows: DocumentRow[] = [];
+    const rows: IndexRow[] = [];
+    const readStored = (range: KeyBounds) =>
+      this.#readStored(tx, range, { reverse, limit: limit - rows.length, withDocument });
     let rest: KeyBounds = { begin, end };
     for (const { id, range, document } of written) {
       const piece = reverse
         ? { begin: range.end, end: rest.end }
         : { begin: rest.begin, end: range.begin };
-      const page = await this.#readStored(tx, piece, { reverse, limit: limit - rows.length });
+      const page = await readStored(piece);
       append(rows, page.entries);
       if (page.stoppedBy !== "exhausted") return { entries: rows, stoppedBy: page.stoppedBy };
       const { winner } = document.tree;
@@ -103,7 +113,7 @@ export class AllDocuments {
         ? { begin: rest.begin, end: range.begin }
         : { begin: range.end, end: rest.end };
     }
-    const page = await this.#readStored(tx, rest, { reverse, limit: limit - rows.length });
+    const page = await readStored(rest);
     append(rows, page.entries);
     return { entries: rows, stoppedBy: page.stoppedBy };
   }
@@ -123,9 +133,9 @@ export class AllDocuments {
   async #readStored(
     tx: ReadTransaction,
     { begin, end }: KeyBounds,
-    { reverse, limit }: Order,
-  ): Promise<Page<DocumentRow>> {
-    const rows: DocumentRow[] = [];
+    { reverse, limit, withDocument }: Order,
+  ): Promise<Page<IndexRow>> {
+    const rows: IndexRow[] = [];
     let rest: KeyBounds = { begin, end };
     for (;;) {
       const page = await tx.getRangePage(rest, {
@@ -136,7 +146,8 @@ export class AllDocuments {
       for (const { key, value } of page.entries) {
         const winner = this.#rows.winnerOf(key, value);
         if (winner === undefined) continue;
-        rows.push({ id: this.#rows.idOf(key), revision: formatRevision(winner) });
+        const row = { id: this.#rows.idOf(key), revision: formatRevision(winner) };
+        rows.push(withDocument ? { ...row, leaf: this.#rows.leafOf(value) } : row);
       }
       const last = page.entries.at(-1)?.key;
       if (page.stoppedBy === "exhausted" || last === undefined) {
@@ -147,17 +158,18 @@ export class AllDocuments {
     }
   }
 
-  async #withDocuments(tx: ReadTransaction, rows: readonly DocumentRow[]): Promise<DocumentRow[]> {
-    const ids = rows.map(({ id }) => id);
-    const loaded = await this.#reader.loadMany(tx, ids);
-    const winners = loaded.map(({ tree: { winner } }, index) => {
-      assert(winner !== undefined, "A document in the index must have a winner");
-      return { id: ids[index] as string, node: winner };
+  async #withDocuments(tx: ReadTransaction, rows: readonly IndexRow[]): Promise<DocumentRow[]> {
+    const missing = rows.flatMap(({ id, leaf }) => (leaf === undefined ? [id] : []));
+    const loaded = (await this.#reader.loadMany(tx, missing)).values();
+    const winners = rows.map(({ id, leaf }) => {
+      const node = leaf ?? loaded.next().value?.tree.winner;
+      assert(node !== undefined, "A document in the index must have a winner");
+      return { id, node };
     });
     const documents = await this.#reader.documents(tx, winners);
-    return rows.map((row, index) => {
+    return rows.map(({ id, revision }, index) => {
       const document = documents[index];
-      return document === undefined ? row : { id: row.id, revision: row.revision, document };
+      return document === undefined ? { id, revision } : { id, revision, document };
     });
   }
 }

@@ -17,7 +17,12 @@ import {
 import { decodeWinnerRecord, encodeWinnerRecord } from "../records/change-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import type { DatabaseRecord } from "../records/database-record.ts";
-import { decodeWinner, type EncodedDocumentRecord } from "../records/document-record.ts";
+import {
+  decodeDocumentRecord,
+  decodeWinner,
+  documentChunkCount,
+  type EncodedDocumentRecord,
+} from "../records/document-record.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
 import type { LeafNode } from "../revisions/revision-tree.ts";
 
@@ -105,6 +110,15 @@ export class DocumentRows {
   /** Returns the id in a key of the all-docs index. Fast, because there are many such keys. */
   idOf(key: Key): string {
     return unpackText(key, this.#idOffset);
+  }
+
+  /**
+   * Returns the winner with its leaf, if a row of the all-docs index contains the whole record;
+   * otherwise undefined.
+   */
+  leafOf(value: Value): LeafNode | undefined {
+    if (this.hasWinnerRows || documentChunkCount(value) > 1) return undefined;
+    return decodeDocumentRecord([value]).tree.winner;
   }
 
   /** Returns the winner in a row of the all-docs index; undefined for chunks after chunk 0. */
