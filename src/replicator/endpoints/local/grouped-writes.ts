@@ -65,7 +65,7 @@ export class GroupedWrites {
     } catch (error) {
       const [first] = group;
       if (group.length === 1) first?.reject(error);
-      else for (const each of group) await this.#commit([each]);
+      else await Promise.all(group.map((each) => this.#commit([each])));
     }
   }
 }
