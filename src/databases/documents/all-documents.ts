@@ -144,10 +144,10 @@ export class AllDocuments {
         ...(Number.isFinite(limit) ? { limit: limit - rows.length } : {}),
       });
       for (const { key, value } of page.entries) {
-        const winner = this.#rows.winnerOf(key, value);
+        const leaf = withDocument ? this.#rows.leafOf(key, value) : undefined;
+        const winner = leaf ?? this.#rows.winnerOf(key, value);
         if (winner === undefined) continue;
-        const row = { id: this.#rows.idOf(key), revision: formatRevision(winner) };
-        rows.push(withDocument ? { ...row, leaf: this.#rows.leafOf(value) } : row);
+        rows.push({ id: this.#rows.idOf(key), revision: formatRevision(winner), leaf });
       }
       const last = page.entries.at(-1)?.key;
       if (page.stoppedBy === "exhausted" || last === undefined) {

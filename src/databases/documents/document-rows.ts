@@ -116,8 +116,8 @@ export class DocumentRows {
    * Returns the winner with its leaf, if a row of the all-docs index contains the whole record;
    * otherwise undefined.
    */
-  leafOf(value: Value): LeafNode | undefined {
-    if (this.hasWinnerRows || documentChunkCount(value) > 1) return undefined;
+  leafOf(key: Key, value: Value): LeafNode | undefined {
+    if (this.hasWinnerRows || !isChunk0(key) || documentChunkCount(value) > 1) return undefined;
     return decodeDocumentRecord([value]).tree.winner;
   }
 
