@@ -231,6 +231,11 @@ export class DatabaseRegistry {
     return new Database(this.#runtime, parts);
   }
 
+  /** Whether a hook can write further rows after each edit of a document in the database. */
+  hasFollowUps(name: string): boolean {
+    return this.#hooksOf(name).some(({ afterWrite }) => afterWrite !== undefined);
+  }
+
   #hooksOf(name: string): readonly DatabaseHook[] {
     return this.#hooks.filter((hook) => hook.appliesTo(name));
   }

@@ -38,11 +38,8 @@ export interface HookedDatabase {
   write(tx: Transaction, edit: DocumentEdit, context: WriteContext): Promise<WriteOutcome>;
 }
 
-/**
- * Called after an edit is written, with the resulting winner. The function is allowed to write
- * documents.
- */
-export type FollowUp = (winner: Document) => Promise<void>;
+/** Called after an edit is written. The function is allowed to write documents. */
+export type FollowUp = () => Promise<void>;
 
 export type EditVerdict =
   | {
@@ -122,8 +119,8 @@ export interface DatabaseHook {
     context: WriteContext,
   ): EditVerdict | Promise<EditVerdict>;
   /**
-   * Called once for each written edit, with the resulting winner. The hook is allowed to write
-   * documents.
+   * Called once for each written edit, with the resulting winner, after the other documents of the
+   * batch are written. The hook is allowed to write documents.
    */
   afterWrite?(
     tx: Transaction,

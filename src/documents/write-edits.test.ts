@@ -15,8 +15,9 @@ class Store {
   /** Reported outcomes in order, as `id: outcome`. */
   readonly reported: string[] = [];
 
-  async write(edits: readonly DocumentEdit[]): Promise<void> {
+  async write(edits: readonly DocumentEdit[], hasFollowUps = false): Promise<void> {
     await writeEdits(edits, {
+      hasFollowUps,
       transact: async (batch): Promise<WriteOutcome[]> => {
         const ids = batch.map(({ id }) => id);
         this.transactions.push(ids);
@@ -67,10 +68,16 @@ test("an error of the store is thrown, and nothing after it is written", async (
   expect(store.reported).toEqual([]);
 });
 
-test("a transaction is limited to 500 edits and a million characters", async () => {
+test("a transaction is limited to 500 edits (50 with follow-ups) and a million characters", async () => {
   const many = new Store();
   await many.write(Array.from({ length: 1_001 }, (_, index) => edit(`${index}`)));
   expect(many.sizes).toEqual([500, 500, 1]);
+  const followed = new Store();
+  await followed.write(
+    Array.from({ length: 101 }, (_, index) => edit(`${index}`)),
+    true,
+  );
+  expect(followed.sizes).toEqual([50, 50, 1]);
   const long = new Store();
   await long.write(["a", "b", "c"].map((id) => edit(id, { bodyLength: 400_000 })));
   expect(long.sizes).toEqual([2, 1]);

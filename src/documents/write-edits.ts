@@ -20,6 +20,12 @@ const TRANSACTION_SIZES: BatchSizes<DocumentEdit> = {
   alike: { keyOf: ({ id }) => id, countMax: 10 },
 };
 
+/**
+ * Maximum number of edits per transaction in a database with follow-ups, where an edit can write
+ * twenty other rows: a replication document writes a job.
+ */
+const EDITS_WITH_FOLLOW_UPS_MAX = 50;
+
 /** Length of a revision hash in `_revisions.ids`, including quotes and comma. */
 const REVISION_CHARACTERS = 35;
 
@@ -31,6 +37,8 @@ export interface EditsWriting {
   settled(edit: DocumentEdit, outcome: WriteOutcome): void;
   /** Called for an edit that is refused even in a transaction of its own. */
   refused(edit: DocumentEdit, error: unknown): void;
+  /** Whether hooks of the database write other rows after each edit. */
+  readonly hasFollowUps?: boolean;
   /** Yields to the event loop between transactions, because some stores commit without yielding. */
   readonly yielder?: Yielder;
 }
@@ -38,7 +46,7 @@ export interface EditsWriting {
 /** Writes edits in order and reports their outcomes in the same order. */
 export async function writeEdits(
   edits: Iterable<DocumentEdit>,
-  { transact, isRefusal, settled, refused, yielder }: EditsWriting,
+  { transact, isRefusal, settled, refused, hasFollowUps = false, yielder }: EditsWriting,
 ): Promise<void> {
   const write = async (
     batch: readonly DocumentEdit[],
@@ -53,7 +61,8 @@ export async function writeEdits(
     for (const [index, edit] of batch.entries()) settled(edit, outcomes[index] as WriteOutcome);
     return [];
   };
-  for (const batch of batchesOf(edits, TRANSACTION_SIZES)) {
+  const countMax = hasFollowUps ? EDITS_WITH_FOLLOW_UPS_MAX : TRANSACTION_SIZES.countMax;
+  for (const batch of batchesOf(edits, { ...TRANSACTION_SIZES, countMax })) {
     await writeInHalves(batch, { write, refuse: refused });
     if (yielder?.isDue === true) await yielder.yield();
   }

@@ -99,6 +99,7 @@ export async function writeAll(
     isRefusal: isInvalidRequest,
     settled: (_, outcome) => results.push(resultOf(outcome)),
     refused: ({ id }, error) => results.push({ kind: "failed", id, answer: errorAnswer(error) }),
+    hasFollowUps: parts.databases.hasFollowUps(existingDatabaseName(call)),
   });
   return results;
 }

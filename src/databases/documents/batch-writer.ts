@@ -10,6 +10,7 @@ import type { Document, DocumentEdit, Revision, WriteOutcome } from "../document
 import type { DatabaseHook, FollowUp, HookedDatabase, WriteContext } from "../hooks.ts";
 import { LOCAL_PREFIX } from "../names.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
+import { formatRevision } from "../revisions/revision.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
 import type { Conflicts } from "./conflicts.ts";
 import {
@@ -99,21 +100,16 @@ export class BatchWriter {
 
   /**
    * Groups edits that are independent of each other: each document occurs at most once per group.
-   * If a hook writes after each edit, each group has one edit.
    */
   #rounds(edits: readonly DocumentEdit[]): { edit: DocumentEdit; index: number }[][] {
-    const indexed = edits.map((edit, index) => ({ edit, index }));
-    if (this.#hooks.some((hook) => hook.afterWrite !== undefined)) {
-      return indexed.map((entry) => [entry]);
-    }
     const rounds: { edit: DocumentEdit; index: number }[][] = [];
     const depths = new Map<string, number>();
-    for (const entry of indexed) {
-      const depth = depths.get(entry.edit.id) ?? 0;
-      depths.set(entry.edit.id, depth + 1);
+    for (const [index, edit] of edits.entries()) {
+      const depth = depths.get(edit.id) ?? 0;
+      depths.set(edit.id, depth + 1);
       const round = rounds[depth];
-      if (round === undefined) rounds.push([entry]);
-      else round.push(entry);
+      if (round === undefined) rounds.push([{ edit, index }]);
+      else round.push({ edit, index });
     }
     return rounds;
   }
@@ -215,17 +211,21 @@ export class BatchWriter {
 }
 
 async function announce(
-  { tx, database, context }: Batch,
+  { tx, state, database, context }: Batch,
   hooks: readonly DatabaseHook[],
   { id, revision }: { readonly id: string; readonly revision: Revision },
   followUps: FollowUps | undefined,
 ): Promise<void> {
   for (const hook of hooks) {
     if (hook.afterWrite === undefined) continue;
-    const winner = (await database.documents.read(tx, id)) as Document;
-    const followUp = winner.revision === revision ? followUps?.get(hook) : undefined;
-    if (followUp === undefined) await hook.afterWrite(tx, database, winner, context);
-    else await followUp(winner);
+    const winner = state.written.get(id)?.tree.winner;
+    const isWinner = winner !== undefined && formatRevision(winner) === revision;
+    const followUp = isWinner ? followUps?.get(hook) : undefined;
+    if (followUp !== undefined) await followUp();
+    else {
+      const document = (await database.documents.read(tx, id)) as Document;
+      await hook.afterWrite(tx, database, document, context);
+    }
   }
 }
 

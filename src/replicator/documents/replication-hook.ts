@@ -147,8 +147,8 @@ export class ReplicationHook implements DatabaseHook {
     const place = { database: database.name, id: edit.id };
     const asked = await this.#parse(tx, members, authority, place);
     if (asked.refusal !== undefined) return { rejected: "forbidden", reason: asked.refusal.reason };
-    const followUp = (winner: Document): Promise<void> =>
-      this.#updateJob(tx, database, winner, context, { members, asked });
+    const followUp = (): Promise<void> =>
+      this.#updateJob(tx, database, accepted, context, { members, asked });
     return { edit: accepted, followUp };
   }
 
@@ -171,7 +171,7 @@ export class ReplicationHook implements DatabaseHook {
   async #updateJob(
     tx: Transaction,
     database: Database,
-    document: Document,
+    document: Pick<DocumentEdit, "id" | "body" | "authority">,
     context: WriteContext,
     parsed?: Parsed,
   ): Promise<void> {
@@ -215,7 +215,7 @@ export class ReplicationHook implements DatabaseHook {
       await replaceJob(this.#parts, tx, existing, wanted);
       return;
     }
-    await this.#remove(tx, id);
+    if (existing !== undefined) await removeJob(this.#parts, tx, existing);
     const isPaused = pausing !== undefined;
     const data = await addJob(this.#parts, tx, id, wanted, { isPaused });
     if (isPaused) this.#notePause(tx, id, data, { ...pausing, userName: context.userName });

@@ -257,8 +257,10 @@ test("another document's job for the same replication starts its run only after 
   const started = () => names.filter((name) => name === "replication.started").length;
   const before = started();
   const { jobId } = await document("job", () => true);
-  // Starts cancelling the job without waiting for the result.
+  // Waits until the job is removed, but not until its run has halted.
   void replicator.commands.cancel(jobId, { userName: "joe" });
+  const isCancelled = () => names.includes("replication.cancelled");
+  expect(await world.time.run(world.time.nowMs + 60_000, isCancelled)).toBe(true);
   void api.ask("PUT /_replicator/twin", { body: BODY });
   await world.time.run(world.time.nowMs + 60_000, () => started() > before);
   const last = names
