@@ -33,6 +33,9 @@ export const binaries = (texts: readonly string[]): Term => ({ binaries: texts }
 export const list = (items: readonly Term[]): Term => ({ list: items });
 
 const VERSION = 131;
+const STRING = 107;
+/** Maximum length of a list of bytes that is encoded as a string. */
+const STRING_BYTES_MAX = 0xffff;
 const LIST = 108;
 const BINARY = 109;
 const NIL = 106;
@@ -148,9 +151,9 @@ function utf8Length(text: string): number {
 
 function appendList(writer: Utf8Writer, items: readonly Term[]): void {
   if (items.length > 0) {
-    if (items.length <= 0xffff && items.every((item) => byteOf(item) !== undefined)) {
+    if (items.length <= STRING_BYTES_MAX && items.every((item) => byteOf(item) !== undefined)) {
       const bytes = items.map((item) => byteOf(item) as number);
-      writer.bytes(tagged(107, 2, Uint8Array.from(bytes)));
+      writer.bytes(tagged(STRING, 2, Uint8Array.from(bytes)));
       return;
     }
     writer.bytes(Uint8Array.of(LIST, ...bigEndian(items.length, 4)));
@@ -173,10 +176,13 @@ function byteOf(term: Term): number | undefined {
  * the list.
  */
 function appendCharlist(writer: Utf8Writer, text: string): void {
-  appendList(
-    writer,
-    Array.from(utf8Encode(text), (byte) => ({ number: byte })),
-  );
+  const bytes = utf8Encode(text);
+  if (bytes.length > 0 && bytes.length <= STRING_BYTES_MAX) writer.bytes(tagged(STRING, 2, bytes));
+  else
+    appendList(
+      writer,
+      Array.from(bytes, (byte) => ({ number: byte })),
+    );
 }
 
 function encodeFloat(number: number): Uint8Array {

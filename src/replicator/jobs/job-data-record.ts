@@ -19,6 +19,7 @@ import {
   type JobProgress,
   type JobRequest,
   jobOutcome,
+  type MembersOfJob,
   NO_RATES,
   type ReplicationJobData,
   type RunOutcome,
@@ -182,7 +183,7 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
   const { state, failure, result } = outcome;
   const { errorCount = 0, stallCount = 0, lastUpdatedMs = 0, lastStartMs = 0 } = progress;
   const { checkpointedSequence = 0, throughSequence = 0, sourceSequence = 0 } = progress;
-  const data: Members = {
+  const data: MembersOfJob = {
     replication,
     refusal,
     document: asked.document,
@@ -218,9 +219,6 @@ function decoded(asked: StoredRequest, progress: StoredProgress): ReplicationJob
   // that those of the outcome are.
   return data as ReplicationJobData;
 }
-
-/** Members of a job in any state. */
-type Members = { readonly [Name in keyof ReplicationJobData]: ReplicationJobData[Name] };
 
 function decodeAsked(
   replication: Replication | undefined,

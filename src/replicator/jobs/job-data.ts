@@ -204,6 +204,11 @@ export type JobProgress = JobOutcome &
 
 export type ReplicationJobData = JobRequest & JobProgress;
 
+/** Members of a job in any state. */
+export type MembersOfJob = {
+  readonly [Name in keyof ReplicationJobData]: ReplicationJobData[Name];
+};
+
 /** Returns a placeholder for a job that this node cannot read, containing the reason. */
 export function unreadableJobData(): ReplicationJobData {
   const error = "unknown_format";
@@ -213,26 +218,48 @@ export function unreadableJobData(): ReplicationJobData {
   return { ...data, state: "crashing", failure, result: undefined };
 }
 
-/** Creates the data of a job that has not run yet. */
+/**
+ * Creates the data of a job that has not run yet. Written as one object literal, because spreading
+ * takes ten times as long in V8.
+ */
 export function newJobData(
   origin: Asked & Authority & Pick<ReplicationJobData, "document" | "rule" | "replicationId">,
   nowMs: number,
 ): ReplicationJobData {
-  return {
-    ...NOTHING_COPIED,
-    ...origin,
-    ...PENDING,
+  const data: MembersOfJob = {
+    replication: origin.replication,
+    refusal: origin.refusal,
+    document: origin.document,
+    rule: origin.rule,
+    userName: origin.userName,
+    vouched: origin.vouched,
+    wasAdmin: origin.wasAdmin,
+    isCopy: origin.isCopy,
+    addedTimeMs: nowMs,
+    state: PENDING.state,
+    failure: PENDING.failure,
+    result: PENDING.result,
+    replicationId: origin.replicationId,
     answeredMs: undefined,
+    hasCreatedTarget: undefined,
     errorCount: 0,
     failing: undefined,
     stallCount: 0,
+    statistics: NO_STATISTICS,
+    checkpointedSequence: 0,
+    throughSequence: 0,
+    sourceSequence: 0,
     changesPending: undefined,
-    ...STANDING_STILL,
+    startTimes: undefined,
+    reverse: undefined,
+    rates: NO_RATES,
+    waitsFor: undefined,
     history: [{ type: "added", timeMs: nowMs }],
-    addedTimeMs: nowMs,
     lastUpdatedMs: nowMs,
     lastStartMs: 0,
   };
+  // TypeScript cannot verify that `replication` and `refusal` are consistent with each other.
+  return data as ReplicationJobData;
 }
 
 const STANDING_STILL = { rates: NO_RATES, waitsFor: undefined } as const;
