@@ -22,6 +22,12 @@ const ID_BYTES = 16;
  */
 const CLEAR_COUNT_MAX = 64;
 
+/**
+ * Maximum number of settled ids that a transaction clears: more than it writes, so that the number
+ * of settled ids falls.
+ */
+const SETTLED_COUNT_MAX = 4;
+
 /** Age after which an id is cleared. The outcome of a commit is always known earlier. */
 const LIFETIME_MS = 24 * 60 * 60 * 1_000;
 
@@ -94,7 +100,7 @@ export class TransactionIds {
   #nextSettled(): Uint8Array[] {
     const next: Uint8Array[] = [];
     for (const settled of this.#settled) {
-      if (next.length === CLEAR_COUNT_MAX) break;
+      if (next.length === SETTLED_COUNT_MAX) break;
       next.push(settled);
     }
     for (const settled of next) {
