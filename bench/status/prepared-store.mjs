@@ -21,14 +21,13 @@ park_after_sec = 0
 `;
 
 /**
- * Adds this many jobs, of which three (or `failingCount`) fail and a hundred are behind. None runs.
- * Returns the end of the store's event log.
+ * Returns the parts of a node on this store.
  *
- * @param {import("./sample-jobs.mjs").FillOptions} [options]
+ * @param {Partial<import("../../dist/server/node-parts.js").NodePartsOptions>} [options]
  */
-export async function prepareStore(directory, count, options = {}) {
-  const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
-  const node = joinNodeParts({
+export function openParts(kv, options) {
+  return joinNodeParts({
+    ...options,
     runtime,
     kv,
     ids,
@@ -36,6 +35,17 @@ export async function prepareStore(directory, count, options = {}) {
     config: REPLICATOR_CONFIG_DEFAULT,
     nodeName: "bench",
   });
+}
+
+/**
+ * Adds this many jobs, of which three (or `failingCount`) fail and a hundred are behind. None runs.
+ * Returns the end of the store's event log.
+ *
+ * @param {import("./sample-jobs.mjs").FillOptions} [options]
+ */
+export async function prepareStore(directory, count, options = {}) {
+  const kv = new KeyValueStore({ runtime, engine: await openLmdbEngine({ runtime, directory }) });
+  const node = openParts(kv);
   await node.replicator.prepare();
   const { uuid } = await kv.transact(async (tx) => {
     await node.databases.create(tx, "_replicator");

@@ -124,12 +124,12 @@ export class JobDataStore {
     return { data, request: await this.#request.takeFrom(this.#nextRequest, tx, job) };
   }
 
-  clear(tx: Transaction, job: JobName, { hasRequest }: Pick<JobFacts, "hasRequest">): void {
+  clear(tx: Transaction, job: JobName, { state, hasRequest }: JobFacts): void {
     this.#data.clear(tx, job);
+    if (hasRequest) this.#request.clear(tx, job);
+    if (state !== "running") return;
     this.#nextData.clear(tx, job);
-    if (!hasRequest) return;
-    this.#request.clear(tx, job);
-    this.#nextRequest.clear(tx, job);
+    if (hasRequest) this.#nextRequest.clear(tx, job);
   }
 }
 

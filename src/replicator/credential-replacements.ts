@@ -18,7 +18,7 @@ import type { Job, Jobs } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
 import type { Chains } from "./chains/chains.ts";
 import { type Entitlement, isDetour, isEntitled } from "./credential-entitlement.ts";
-import { rewrite } from "./documents/replication-document.ts";
+import { rewriteDocuments } from "./documents/replication-document.ts";
 import type { JobFilter } from "./job-lists/job-filter.ts";
 import type { JobLists } from "./job-lists/job-lists.ts";
 import type { JobEntry } from "./job-lists/job-views.ts";
@@ -172,13 +172,41 @@ export class CredentialReplacements {
   ): Promise<FoundReplacement> {
     const selected = filter && (await this.#selected(filter));
     const evidence = new Evidence();
-    for await (const { data } of this.#concerned(replacement)) evidence.add(replacement, data);
+    const unproven = entitlementOf(replacement, caller);
+    let found = await this.#findJobs(replacement, unproven, selected, evidence);
     const entitlement = entitlementOf(replacement, caller, evidence.validPassword);
+    if (found.withheld.count > 0 && evidence.validPassword !== undefined) {
+      found = await this.#findJobs(replacement, entitlement, selected, evidence);
+    }
+    const { ofJobs, ...jobs } = found;
+    const rules: string[] = [];
+    if (filter !== undefined) {
+      for (const name of await this.#failingRules(replacement, entitlement, filter))
+        ofJobs.add(name);
+    }
+    for (const name of filter === undefined ? await this.#rules.names() : ofJobs) {
+      if (await this.replaceInRule(name, replacement, { isDryRun: true, entitlement }))
+        rules.push(name);
+    }
+    return { ...jobs, content: { replacement, entitlement, rules } };
+  }
+
+  /**
+   * Finds the entitled jobs among `selected` (undefined for all), and the rules of these jobs. Adds
+   * the logins of all jobs to the evidence.
+   */
+  async #findJobs(
+    replacement: CredentialReplacement,
+    entitlement: Entitlement,
+    selected: ReadonlySet<string> | undefined,
+    evidence: Evidence,
+  ): Promise<Omit<FoundReplacement, "content"> & { readonly ofJobs: Set<string> }> {
     const jobIds: string[] = [];
     const owners = new Set<string | null>();
     const ofJobs = new Set<string>();
     let [documentCount, withheldCount] = [0, 0];
     for await (const { jobId, data } of this.#concerned(replacement)) {
+      evidence.add(replacement, data);
       if (selected?.has(jobId) === false) continue;
       if (!this.isEntitled(replacement, data, entitlement)) {
         withheldCount++;
@@ -189,17 +217,8 @@ export class CredentialReplacements {
       if (data.document !== undefined) documentCount++;
       if (data.rule !== undefined) ofJobs.add(data.rule);
     }
-    const rules: string[] = [];
-    if (filter !== undefined) {
-      for (const name of await this.#failingRules(replacement, entitlement, filter))
-        ofJobs.add(name);
-    }
-    for (const name of filter === undefined ? await this.#rules.names() : ofJobs) {
-      if (await this.replaceInRule(name, replacement, { isDryRun: true, entitlement }))
-        rules.push(name);
-    }
     const withheld = { count: withheldCount, owners: [...owners] };
-    return { jobIds, documentCount, withheld, content: { replacement, entitlement, rules } };
+    return { jobIds, documentCount, withheld, ofJobs };
   }
 
   /**
@@ -270,43 +289,63 @@ export class CredentialReplacements {
     entitlement?: Entitlement,
   ): Promise<ReplacementOutcome> {
     return this.#parts.kv.transact(async (tx) => {
-      const outcome = await this.replaceIn(tx, jobId, replacement, decider, entitlement);
+      const outcomes = await this.replaceIn(tx, [jobId], replacement, decider, entitlement);
+      const outcome = outcomes.get(jobId) as ReplacementOutcome;
       if (outcome === "replaced") await this.openGate(tx, replacement);
       return outcome;
     });
   }
 
   /**
-   * Like `replace`, but in the caller's transaction, and without opening the login gate: logins of
-   * the account still wait.
+   * Like `replace`, but for several jobs, in the caller's transaction, and without opening the
+   * login gate: logins of the account still wait. Returns the outcome of each job.
    */
   async replaceIn(
     tx: Transaction,
-    jobId: string,
+    jobIds: readonly string[],
     replacement: CredentialReplacement,
     decider: Decider,
     entitlement = entitlementOf(replacement, decider),
-  ): Promise<ReplacementOutcome> {
-    const name = { type: REPLICATION_JOB_TYPE, id: jobId };
+  ): Promise<ReadonlyMap<string, ReplacementOutcome>> {
+    const { databases } = this.#parts;
+    const outcomes = new Map<string, ReplacementOutcome>(jobIds.map((id) => [id, "unmatched"]));
+    const concerned: ConcernedJob[] = [];
+    for (const job of await this.#withRequests(tx, jobIds)) {
+      if (!isReadable(job)) continue;
+      const data = decodeJob(job);
+      const { replication } = data;
+      if (replication === undefined || !this.concerns(replacement, data)) continue;
+      const isEntitledToIt = this.isEntitled(replacement, data, entitlement);
+      outcomes.set(job.id, isEntitledToIt ? "refused" : "withheld");
+      const sides = sidesOf(replacement, replication);
+      if (isEntitledToIt) concerned.push({ job, data, replication, sides });
+    }
+    const sidesIn = new Map(concerned.map(({ data, sides }) => [data.document, sides]));
+    const documents = concerned.flatMap(({ data }) => data.document ?? []);
+    const written = await rewriteDocuments(tx, databases, documents, (document, { body }) =>
+      bodyWithAuth(body.text, sidesIn.get(document) ?? [], replacement.auth),
+    );
+    for (const { job, data, replication, sides } of concerned) {
+      if (data.document !== undefined && !written.has(data.document)) continue;
+      const changed = sides.map((side) => [
+        side,
+        withAuth(side, replication[side] as HttpAddress, replacement.auth),
+      ]);
+      const after: Replication = { ...replication, ...Object.fromEntries(changed) };
+      await this.#schedule(tx, job, { ...data, replication: after, refusal: undefined }, decider);
+      outcomes.set(job.id, "replaced");
+    }
+    return outcomes;
+  }
+
+  /** Returns the jobs. A job of format 1 has no separate request, and is converted first. */
+  async #withRequests(tx: Transaction, jobIds: readonly string[]): Promise<readonly Job[]> {
     const { jobs } = this.#parts;
-    // A job of format 1 has no separate request, so it is converted first.
-    await jobs.renewRequest(tx, name, splitJobData);
-    const job = await jobs.get(tx, name);
-    if (job === undefined || !isReadable(job)) return "unmatched";
-    const data = decodeJob(job);
-    const { replication } = data;
-    if (replication === undefined || !this.concerns(replacement, data)) return "unmatched";
-    if (!this.isEntitled(replacement, data, entitlement)) return "withheld";
-    const sides = sidesOf(replacement, replication);
-    const isWritten = await this.#writeDocument(tx, data, sides, replacement.auth);
-    if (!isWritten) return "refused";
-    const changed = sides.map((side) => [
-      side,
-      withAuth(side, replication[side] as HttpAddress, replacement.auth),
-    ]);
-    const after: Replication = { ...replication, ...Object.fromEntries(changed) };
-    await this.#schedule(tx, job, { ...data, replication: after, refusal: undefined }, decider);
-    return "replaced";
+    const found = await jobs.getMany(tx, REPLICATION_JOB_TYPE, jobIds);
+    const old = found.filter(({ request }) => request === undefined);
+    if (old.length === 0) return found;
+    for (const name of old) await jobs.renewRequest(tx, name, splitJobData);
+    return jobs.getMany(tx, REPLICATION_JOB_TYPE, jobIds);
   }
 
   /**
@@ -335,24 +374,6 @@ export class CredentialReplacements {
     return isDryRun ? concernsRule : isChanged;
   }
 
-  /**
-   * Writes the credentials to the job's document. Returns false if the document no longer exists or
-   * the write is rejected, and true for a job without a document.
-   */
-  async #writeDocument(
-    tx: Transaction,
-    { document }: ReplicationJobData,
-    sides: readonly Side[],
-    auth: Members,
-  ): Promise<boolean> {
-    if (document === undefined) return true;
-    const database = await this.#parts.databases.find(tx, document.database);
-    if (database?.uuid !== document.databaseUuid) return false;
-    const stored = await database.documents.read(tx, document.id);
-    if (stored === undefined || stored.deleted) return false;
-    return rewrite(tx, database, stored, bodyWithAuth(stored.body.text, sides, auth));
-  }
-
   async #schedule(
     tx: Transaction,
     job: Job,
@@ -379,6 +400,14 @@ export class CredentialReplacements {
       trace.event("replication.controlled", { jobId: job.id, action, userName, why, requestId }),
     );
   }
+}
+
+/** A job that is entitled to new credentials, and the sides that log in with them. */
+interface ConcernedJob {
+  readonly job: Job;
+  readonly data: ReplicationJobData;
+  readonly replication: Replication;
+  readonly sides: readonly Side[];
 }
 
 function entitlementOf(

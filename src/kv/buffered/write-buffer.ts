@@ -2,7 +2,7 @@
  * Buffered writes of a transaction, by key. The transaction's own reads take them into account.
  * Cleared ranges are stored separately; an entry is always newer than a clear that covers it.
  */
-import { assert, replaceAll } from "../../base/index.ts";
+import { assert } from "../../base/index.ts";
 import { BEHIND_LAST_KEY, keyText } from "../key-bytes.ts";
 import { type AtomicOperation, applyAtomic, type Mutation } from "../mutation.ts";
 import type { Key, Value } from "../transaction.ts";
@@ -27,16 +27,22 @@ interface StampedKey {
   readonly versionMin: number;
 }
 
+/** The versionstamped keys with the same bytes before the stamp, in the order of their writes. */
+interface StampedKeys {
+  keys: StampedKey[];
+  /** Whether the range that will contain the keys is marked as unreadable. */
+  isMarked: boolean;
+}
+
 type Operation = Mutation & { readonly kind: AtomicOperation };
 
 export class WriteBuffer {
   readonly #writes = new SortedMap<BufferedWrite>();
   readonly #cleared = new RangeSet();
-  readonly #stampedKeys: StampedKey[] = [];
+  /** Versionstamped keys by the bytes before the stamp. */
+  readonly #stampedKeys = new Map<string, StampedKeys>();
   /** Ranges that will contain versionstamped keys, and cannot be read before the commit. */
   readonly #unreadable = new RangeSet();
-  /** The bytes before the stamp in the last versionstamped key. */
-  #lastStampedPrefix: string | undefined;
   #byteCount = 0;
   readonly #arena: ValueArena;
 
@@ -49,7 +55,7 @@ export class WriteBuffer {
   }
 
   get isEmpty(): boolean {
-    return this.#writes.size === 0 && this.#cleared.isEmpty && this.#stampedKeys.length === 0;
+    return this.#writes.size === 0 && this.#cleared.isEmpty && this.#stampedKeys.size === 0;
   }
 
   /** Total size of all requested writes, including overwritten ones. */
@@ -115,16 +121,16 @@ export class WriteBuffer {
     const { offset } = key;
     const text = keyText(key.bytes);
     const ownValue = this.#arena.copy(value);
-    this.#stampedKeys.push({
-      mutation: { kind: "setVersionstampedKey", key: text, offset, value: ownValue },
-      versionMin,
-    });
-    // Most of a transaction's versionstamped keys differ only in the user version, so their range
-    // is usually marked already.
-    const last = this.#lastStampedPrefix;
-    if (last?.length === offset && text.startsWith(last)) return;
     const prefix = text.slice(0, offset);
-    this.#lastStampedPrefix = prefix;
+    let group = this.#stampedKeys.get(prefix);
+    if (group === undefined) {
+      group = { keys: [], isMarked: false };
+      this.#stampedKeys.set(prefix, group);
+    }
+    const mutation = { kind: "setVersionstampedKey", key: text, offset, value: ownValue } as const;
+    group.keys.push({ mutation, versionMin });
+    if (group.isMarked) return;
+    group.isMarked = true;
     this.#unreadable.add(prefix + versionText(versionMin), prefix + BEHIND_STAMPS_TEXT);
   }
 
@@ -133,17 +139,16 @@ export class WriteBuffer {
    * versionstamp is in the range.
    */
   #clearStamped(from: string, to: string): void {
-    if (this.#stampedKeys.length === 0) return;
-    this.#unreadable.remove(from, to);
-    this.#lastStampedPrefix = undefined;
-    const kept = this.#stampedKeys.filter((each) => {
-      // Most cleared ranges cannot contain the key.
-      if (!mayLieWithin(each.mutation, from, to)) return true;
-      const lowest = lowestKey(each);
-      return lowest < from || lowest >= to;
-    });
-    if (kept.length < this.#stampedKeys.length) {
-      replaceAll(this.#stampedKeys, kept);
+    for (const [prefix, group] of this.#stampedKeys) {
+      // Most cleared ranges cannot contain the keys.
+      if (prefix >= to || prefix + BEHIND_STAMPS_TEXT <= from) continue;
+      this.#unreadable.remove(from, to);
+      group.isMarked = false;
+      group.keys = group.keys.filter((each) => {
+        const lowest = lowestKey(each);
+        return lowest < from || lowest >= to;
+      });
+      if (group.keys.length === 0) this.#stampedKeys.delete(prefix);
     }
   }
 
@@ -208,7 +213,9 @@ export class WriteBuffer {
       return true;
     });
     // A versionstamped key is new, so no other write of the transaction can refer to it.
-    for (const { mutation } of this.#stampedKeys) mutations.push(mutation);
+    for (const { keys } of this.#stampedKeys.values()) {
+      for (const { mutation } of keys) mutations.push(mutation);
+    }
     return mutations;
   }
 
@@ -244,12 +251,6 @@ function joined(operations: readonly Operation[], next: Operation): readonly Ope
   }
   const operand = applyAtomic(next.kind, last.operand, next.operand);
   return [...operations.slice(0, -1), { ...next, operand }];
-}
-
-/** Whether the bytes before the stamp permit the key to lie in the range. */
-function mayLieWithin({ key, offset }: StampedKey["mutation"], from: string, to: string): boolean {
-  const prefix = key.slice(0, offset);
-  return prefix < to && prefix + BEHIND_STAMPS_TEXT > from;
 }
 
 function lowestKey({ mutation: { key, offset }, versionMin }: StampedKey): string {

@@ -1,5 +1,5 @@
 /** Starts, continues, cancels and undoes commands for many jobs (`bulk-command.ts`). */
-import { errorCode, forEachConcurrent, type Runtime, randomHex } from "../../base/index.ts";
+import { errorCode, type Runtime, randomHex } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import {
   type KeyValueStore,
@@ -26,7 +26,7 @@ import {
   OPPOSITES,
   REPLACE_CREDENTIALS,
 } from "./bulk-command.ts";
-import type { CommandOutcome, JobCommands } from "./job-commands.ts";
+import type { CommandOutcome, CommandOutcomes, JobCommands } from "./job-commands.ts";
 import type { ReplacementCommands } from "./replacement-commands.ts";
 
 /**
@@ -41,12 +41,6 @@ const BATCH = { min: 1, first: 20, max: 100 };
  * embedded store have to wait for the transaction.
  */
 const BATCH_MS_MAX = 25;
-/**
- * Actions that change several jobs of a transaction concurrently. Other actions also change
- * documents, or records that jobs share.
- */
-const CONCURRENT: ReadonlySet<BulkAction> = new Set(["pause", "resume", "retry", "reset"]);
-const CONCURRENT_MAX = 16;
 /** Limits for the part of a command that is performed before its request is answered with 202. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
 /** Delay after which another node continues a command that its request has not completed. */
@@ -78,7 +72,11 @@ export type UndoRefusal = "missing" | "running" | "final" | "not-kept";
 
 type OnChanged = (jobIds: readonly string[]) => void;
 
-type Apply = (tx: Transaction, jobId: string, command: BulkCommand) => Promise<CommandOutcome>;
+type Apply = (
+  tx: Transaction,
+  jobIds: readonly string[],
+  command: BulkCommand,
+) => Promise<CommandOutcomes>;
 
 /** A command after one transaction, and the jobs that it has changed. */
 interface Advanced {
@@ -328,7 +326,11 @@ export class BulkCommands {
         if (isOfStore(error)) throw error;
       }
     }
-    return this.#advance(id, BATCH.min, async () => "ended");
+    return this.#advance(
+      id,
+      BATCH.min,
+      async (_, jobIds) => new Map(jobIds.map((jobId) => [jobId, "ended"])),
+    );
   }
 
   /**
@@ -348,11 +350,7 @@ export class BulkCommands {
       const jobIds = stored === undefined ? [] : decodeJobIds(stored);
       const left = command.matched - command.done;
       const batch = jobIds.slice(index, index + Math.min(limit, left));
-      const outcomes = new Map<string, CommandOutcome>();
-      const countMax = CONCURRENT.has(command.action) ? CONCURRENT_MAX : 1;
-      await forEachConcurrent([...new Set(batch)], countMax, async (jobId) => {
-        outcomes.set(jobId, await apply(tx, jobId, command));
-      });
+      const outcomes = await apply(tx, [...new Set(batch)], command);
       const changedIds = [...outcomes.keys()].filter((jobId) => outcomes.get(jobId) === "done");
       const isFailed = (outcome: CommandOutcome) => outcome === "ended" || outcome === "paused";
       const failed = command.failed + [...outcomes.values()].filter(isFailed).length;
@@ -375,20 +373,46 @@ export class BulkCommands {
     });
   }
 
-  async #apply(tx: Transaction, jobId: string, command: BulkCommand): Promise<CommandOutcome> {
-    const { commands, controls, failures, replacements } = this.#parts;
-    const { id, action, decider, undoes } = command;
-    if (undoes !== undefined) {
-      const { events } = await controls.get(tx, jobId);
-      if (events[0]?.command !== undoes) return "no-need";
-    }
-    if (action === "retry_failures") {
+  async #apply(
+    tx: Transaction,
+    jobIds: readonly string[],
+    command: BulkCommand,
+  ): Promise<CommandOutcomes> {
+    const { commands, replacements } = this.#parts;
+    const { id, action, decider } = command;
+    if (action === "retry_failures") return this.#retryFailures(tx, jobIds, command);
+    if (action === REPLACE_CREDENTIALS) return replacements.apply(tx, jobIds, command);
+    const undoable = await this.#undoable(tx, jobIds, command);
+    return commands.applyToAll(tx, undoable, action, { ...decider, command: id });
+  }
+
+  async #retryFailures(
+    tx: Transaction,
+    jobIds: readonly string[],
+    { id, action, decider }: BulkCommand,
+  ): Promise<CommandOutcomes> {
+    const { commands, failures } = this.#parts;
+    const outcomes = new Map<string, CommandOutcome>();
+    for (const jobId of jobIds) {
       const outcome = await failures.askRetryIn(tx, jobId);
       if (outcome === "done") commands.announce(tx, jobId, { ...decider, action, command: id });
-      return outcome;
+      outcomes.set(jobId, outcome);
     }
-    if (action === REPLACE_CREDENTIALS) return replacements.apply(tx, jobId, command);
-    return commands.apply(tx, jobId, action, { ...decider, command: id });
+    return outcomes;
+  }
+
+  /**
+   * Returns the jobs to change: all, or for an undo, those about which no operator has made another
+   * decision since.
+   */
+  async #undoable(
+    tx: Transaction,
+    jobIds: readonly string[],
+    { undoes }: BulkCommand,
+  ): Promise<readonly string[]> {
+    if (undoes === undefined) return jobIds;
+    const controls = await this.#parts.controls.getMany(tx, jobIds);
+    return jobIds.filter((_, index) => controls[index]?.events[0]?.command === undoes);
   }
 
   async #end(tx: Transaction, ended: BulkCommand): Promise<BulkCommand> {

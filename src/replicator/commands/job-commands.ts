@@ -1,9 +1,9 @@
 /** Operator commands for jobs on any node. Each command is one transaction and is recorded. */
-import { append, type Runtime } from "../../base/index.ts";
+import { append, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
-import { removeReplicationDocument } from "../documents/replication-document.ts";
+import { removeReplicationDocuments } from "../documents/replication-document.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import { type RemoveJobParts, removeJob } from "../job-changes/remove-job.ts";
 import { decideInput, type JobInput, type JobStep, NEVER_SEC, phaseOf } from "../jobs/decide.ts";
@@ -19,6 +19,8 @@ import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 
 /** Number of jobs per transaction when reading operators' decisions. */
 const PAGE_ROWS_MAX = 200;
+/** Maximum number of jobs of a transaction that are changed concurrently. */
+const CONCURRENT_MAX = 16;
 
 export interface JobCommandsParts extends RemoveJobParts {
   readonly runtime: Runtime;
@@ -34,6 +36,9 @@ export interface JobCommandsParts extends RemoveJobParts {
  * - missing: there is no such job
  */
 export type CommandOutcome = "done" | "no-need" | "ended" | "paused" | "missing";
+
+/** Outcomes of a command, by job id. */
+export type CommandOutcomes = ReadonlyMap<string, CommandOutcome>;
 
 export class JobCommands {
   readonly #parts: JobCommandsParts;
@@ -83,17 +88,28 @@ export class JobCommands {
   }
 
   /**
-   * Applies a command in the caller's transaction. After `reset`, the job starts from the beginning
-   * of its source.
+   * Applies a command to several jobs in the caller's transaction. Returns the outcome of each job.
+   * After `reset`, the jobs start from the beginning of their sources.
    */
-  apply(
+  async applyToAll(
     tx: Transaction,
-    jobId: string,
+    jobIds: readonly string[],
     action: "pause" | "resume" | "retry" | "reset" | "cancel",
     decider: Decider,
-  ): Promise<CommandOutcome> {
+  ): Promise<CommandOutcomes> {
     const start = action === "reset" ? { since: 0 } : {};
-    return this.#apply(tx, jobId, { ...decider, ...start, action });
+    const command = { ...decider, ...start, action };
+    const outcomes = new Map<string, CommandOutcome>(jobIds.map((id) => [id, "missing"]));
+    if (action === "cancel") {
+      const found = await this.#parts.jobs.getMany(tx, REPLICATION_JOB_TYPE, jobIds);
+      await this.#remove(tx, found, command);
+      for (const { id } of found) outcomes.set(id, "done");
+      return outcomes;
+    }
+    await forEachConcurrent(jobIds, CONCURRENT_MAX, async (jobId) => {
+      outcomes.set(jobId, await this.#apply(tx, jobId, command));
+    });
+    return outcomes;
   }
 
   #command(jobId: string, command: Command): Promise<CommandOutcome> {
@@ -153,7 +169,8 @@ export class JobCommands {
         return scheduleAs(NEVER_SEC, begunAnew(decodeJob(job)));
       case "replace":
       case "remove":
-        return this.#remove(tx, job, command);
+        await this.#remove(tx, [job], command);
+        return "done";
     }
   }
 
@@ -181,22 +198,25 @@ export class JobCommands {
     tx.afterCommit(() => described.event("replication.controlled", fields));
   }
 
+  /** Removes jobs with their documents. Emits events after the commit. */
   async #remove(
     tx: Transaction,
-    job: Job,
+    jobs: readonly Job[],
     { userName, why, requestId, command }: Decider,
-  ): Promise<CommandOutcome> {
+  ): Promise<void> {
     const { databases, runtime } = this.#parts;
-    const data = decodeJob(job);
-    const { document } = data;
-    const trace = jobTrace(runtime.trace, describeJob(job.id, data));
-    const fields = { jobId: job.id, userName, why, requestId, command };
-    tx.afterCommit(() => trace.event("replication.cancelled", fields));
-    // Deleting the document makes the database's hook remove the job.
-    const isRemoved =
-      document !== undefined && (await removeReplicationDocument(tx, databases, document));
-    if (!isRemoved) await removeJob(this.#parts, tx, job);
-    return "done";
+    const entries = jobs.map((job) => ({ job, data: decodeJob(job) }));
+    tx.afterCommit(() => {
+      for (const { job, data } of entries) {
+        const trace = jobTrace(runtime.trace, describeJob(job.id, data));
+        const fields = { jobId: job.id, userName, why, requestId, command };
+        trace.event("replication.cancelled", fields);
+      }
+    });
+    // The hook of the documents' database would have to read the jobs again.
+    for (const job of jobs) await removeJob(this.#parts, tx, job);
+    const documents = entries.flatMap(({ data }) => data.document ?? []);
+    await removeReplicationDocuments(tx, databases, documents);
   }
 
   #nowSec(): number {

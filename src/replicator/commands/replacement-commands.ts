@@ -4,10 +4,14 @@
  */
 import { errorCode, type Seal, utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace, Transaction } from "../../kv/index.ts";
-import type { CredentialReplacements, ReplacementContent } from "../credential-replacements.ts";
+import type {
+  CredentialReplacements,
+  ReplacementContent,
+  ReplacementOutcome,
+} from "../credential-replacements.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { BulkCommand } from "./bulk-command.ts";
-import type { CommandOutcome } from "./job-commands.ts";
+import type { CommandOutcome, CommandOutcomes } from "./job-commands.ts";
 
 export interface ReplacementCommandsParts {
   readonly kv: KeyValueStore;
@@ -34,16 +38,19 @@ export class ReplacementCommands {
     await credentials.openGate(tx, content.replacement);
   }
 
-  /** Replaces the credentials of a job. */
-  async apply(tx: Transaction, jobId: string, command: BulkCommand): Promise<CommandOutcome> {
+  /** Replaces the credentials of several jobs. Returns the outcome of each job. */
+  async apply(
+    tx: Transaction,
+    jobIds: readonly string[],
+    command: BulkCommand,
+  ): Promise<CommandOutcomes> {
     const content = await this.#content(tx, command.id);
-    if (content === undefined) return "ended";
+    if (content === undefined) return new Map(jobIds.map((id) => [id, "ended"]));
     const { replacement, entitlement } = content;
     const decider = { ...command.decider, command: command.id };
     const { credentials } = this.#parts;
-    const outcome = await credentials.replaceIn(tx, jobId, replacement, decider, entitlement);
-    if (outcome === "replaced") return "done";
-    return outcome === "refused" ? "ended" : "no-need";
+    const outcomes = await credentials.replaceIn(tx, jobIds, replacement, decider, entitlement);
+    return new Map(jobIds.map((id) => [id, outcomeOf(outcomes.get(id))]));
   }
 
   /**
@@ -80,6 +87,11 @@ export class ReplacementCommands {
       throw error;
     }
   }
+}
+
+function outcomeOf(outcome: ReplacementOutcome | undefined): CommandOutcome {
+  if (outcome === "replaced") return "done";
+  return outcome === "refused" ? "ended" : "no-need";
 }
 
 function placeOf(id: string): string {

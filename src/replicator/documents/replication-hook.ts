@@ -125,7 +125,9 @@ export class ReplicationHook implements DatabaseHook {
     edit: DocumentEdit,
     context: WriteContext,
   ): Promise<EditVerdict> {
-    if (context.replicator === REPLICATOR || edit.id.startsWith("_design/")) return { edit };
+    if (context.replicator === REPLICATOR || edit.id.startsWith("_design/")) {
+      return { edit, followUp: async () => {} };
+    }
     if (isTooLong(edit.body)) {
       const reason = `A replication document must not have more than ${DOCUMENT_LENGTH_MAX} characters`;
       return { rejected: "forbidden", reason };
@@ -137,7 +139,11 @@ export class ReplicationHook implements DatabaseHook {
     const authority = await authorityOfEdit(tx, database, edit, context, () =>
       this.#job(tx, database, edit.id),
     );
-    if (edit.mode === "replicated" || edit.deleted) return { edit: { ...edit, authority } };
+    if (edit.deleted) {
+      const id = persistentJobId(database.uuid, edit.id);
+      return { edit: { ...edit, authority }, followUp: () => this.#remove(tx, id) };
+    }
+    if (edit.mode === "replicated") return { edit: { ...edit, authority } };
     const unmasked = withStoredSecrets(edit.body, await parentBody(tx, database, edit));
     if (unmasked.kind === "refused") return { rejected: "forbidden", reason: unmasked.reason };
     const members = replicationMembers(unmasked.body.text);

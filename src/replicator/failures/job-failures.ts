@@ -1,15 +1,15 @@
 /** A job's list of failures, which operators can read, count and retry. */
 import { append, type Runtime, randomHex, waitAtMost } from "../../base/index.ts";
-import type { Jobs } from "../../jobs/index.ts";
+import type { Job, Jobs } from "../../jobs/index.ts";
 import type { Key, KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { Chains } from "../chains/chains.ts";
 import type { ReplicationOwnership } from "../job-changes/replication-ownership.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
 import type { JobEntry } from "../job-lists/job-views.ts";
+import { decideInput, phaseOf } from "../jobs/decide.ts";
 import type { JobControls } from "../jobs/job-controls.ts";
 import { baseIdsOf, REPLICATION_JOB_TYPE } from "../jobs/job-data.ts";
-import { decodeProgress, isReadable } from "../jobs/job-data-record.ts";
-import { stepFor } from "../jobs/job-input.ts";
+import { decodeJob, decodeProgress, isReadable } from "../jobs/job-data-record.ts";
 import {
   type FailureCount,
   type FailureLists,
@@ -125,7 +125,7 @@ export class JobFailures {
     if (job === undefined || !isReadable(job)) return "no-need";
     const baseIds = baseIdsOf(decodeProgress(job));
     const request = randomHex(runtime.random);
-    await this.#askIn(tx, { jobId, baseIds, request, ids: undefined });
+    await this.#askIn(tx, job, { baseIds, request, ids: undefined });
     return "done";
   }
 
@@ -146,40 +146,40 @@ export class JobFailures {
     baseIds: readonly string[],
     ids: readonly string[] | undefined,
   ): Promise<boolean> {
-    const { runtime, kv } = this.#parts;
+    const { runtime, kv, jobs } = this.#parts;
     const request = randomHex(runtime.random);
-    return kv.transact((tx) => this.#askIn(tx, { jobId, baseIds, request, ids }), {
-      whenUnknown: "retry",
-    });
+    return kv.transact(
+      async (tx) => {
+        const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
+        return job !== undefined && this.#askIn(tx, job, { baseIds, request, ids });
+      },
+      { whenUnknown: "retry" },
+    );
   }
 
   /** Stores a retry request in the caller's transaction. Returns whether the job is paused. */
   async #askIn(
     tx: Transaction,
+    job: Job,
     asked: {
-      readonly jobId: string;
       readonly baseIds: readonly string[];
       readonly request: string;
       readonly ids: readonly string[] | undefined;
     },
   ): Promise<boolean> {
     const { jobs, ownership, failureLists, controls, chains } = this.#parts;
-    const { jobId, baseIds, request, ids } = asked;
-    const type = REPLICATION_JOB_TYPE;
-    const name = { type, id: jobId };
+    const { baseIds, request, ids } = asked;
     for (const baseId of baseIds) {
       await failureLists.askRetry(tx, baseId, { request, ids });
       // A list of failures belongs to a replication, so notify all jobs for this replication. The
       // job that is running processes the retry request.
       for (const id of await ownership.jobsOfBase(tx, baseId)) {
-        await jobs.callHolder(tx, { type, id });
+        await jobs.callHolder(tx, { type: REPLICATION_JOB_TYPE, id });
       }
     }
-    const { isPaused } = await controls.get(tx, jobId);
-    const job = await jobs.get(tx, name);
-    if (job === undefined) return false;
-    if ((await stepFor(tx, controls, job, "try-list")) === "due") {
-      await jobs.resubmit(tx, name, await chains.dueSec(tx, jobId));
+    const { isPaused } = await controls.get(tx, job.id);
+    if (decideInput("try-list", phaseOf(job, decodeJob(job)), isPaused) === "due") {
+      await jobs.resubmit(tx, job, await chains.dueSec(tx, job.id));
     }
     return isPaused;
   }

@@ -43,7 +43,7 @@ export async function removeJob(
   const status = jobStatus(job.id, job, data, askedStatus(data, true), NOTHING_PENDING);
   events.noteFormer(tx, job.id, { name: jobName(job.id, data), rule, status });
   await ownership.release(tx, replicationIds, { jobId: job.id, userName, vouched });
-  const run = await jobs.runOf(tx, job);
+  const run = job.state === "running" ? await jobs.runOf(tx, job) : undefined;
   if (run !== undefined) halted.note(tx, { ...run, jobId: job.id }, replicationIds);
   await jobs.remove(tx, job);
   controls.remove(tx, job.id);

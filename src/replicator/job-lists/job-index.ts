@@ -192,7 +192,9 @@ export class JobIndex implements JobObserver {
     // For a pair, assume that an id has changed: the status does not contain the id of the reverse
     // direction.
     const isMoved =
-      before?.replicationId !== job.replicationId || job.reverse !== undefined || isAsked;
+      before === undefined ||
+      before.replicationId !== job.replicationId ||
+      job.reverse !== undefined;
     const hasLeftBehind = isMoved ? await this.#hasLeftBehind(tx, job) : before.hasLeftBehind;
     // The lag of a new job is unknown: the backlog of an earlier job with the same id was removed
     // with that job.

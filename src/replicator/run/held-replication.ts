@@ -18,7 +18,7 @@ import type { Chains } from "../chains/chains.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import {
   clearDocumentState,
-  removeReplicationDocument,
+  removeReplicationDocuments,
   writeDocumentState,
 } from "../documents/replication-document.ts";
 import type { FailureLists } from "../failures/failure-lists.ts";
@@ -608,7 +608,9 @@ export class HeldReplication {
         if ((await failureLists.retryRequest(tx, baseId)) !== undefined) return false;
         if ((await failureLists.counts(tx, baseId)).length > 0) return false;
       }
-      if (document !== undefined) return removeReplicationDocument(tx, databases, document);
+      if (document !== undefined) {
+        return (await removeReplicationDocuments(tx, databases, [document])).size > 0;
+      }
       const job = await jobs.get(tx, this.held);
       if (job !== undefined) await removeJob(this.parts, tx, job);
       return true;
