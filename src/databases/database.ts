@@ -157,15 +157,16 @@ export class Database implements HookedDatabase {
   }
 
   async info(tx: ReadTransaction): Promise<DatabaseInfo> {
-    const [documentCount, deletedDocumentCount, external, active, updateSequence, purgeCount] =
-      await Promise.all([
-        readCounter(tx, this.keys, "documents"),
-        readCounter(tx, this.keys, "deletedDocuments"),
-        readCounter(tx, this.keys, "externalBytes"),
-        readCounter(tx, this.keys, "activeBytes"),
-        this.changes.lastSequence(tx),
-        this.purges.count(tx),
-      ]);
+    const [updateSequence, purgeCount, ...counts] = await Promise.all([
+      this.changes.lastSequence(tx),
+      this.purges.count(tx),
+      readCounter(tx, this.keys, "documents"),
+      readCounter(tx, this.keys, "deletedDocuments"),
+      readCounter(tx, this.keys, "externalBytes"),
+      readCounter(tx, this.keys, "activeBytes"),
+      readCounter(tx, this.keys, "supersededBytes"),
+    ]);
+    const [documentCount, deletedDocumentCount, external, active, superseded] = counts;
     return {
       name: this.name,
       documentCount,
@@ -174,7 +175,7 @@ export class Database implements HookedDatabase {
       purgeCount,
       instanceStartTime: this.instanceStartTime,
       uuid: this.uuid,
-      sizes: { file: active, external, active },
+      sizes: { file: active + superseded, external, active },
     };
   }
 

@@ -168,5 +168,11 @@ export interface DatabaseInfo {
   readonly instanceStartTime: string;
   /** 32 hex digits; differs for a re-created database. */
   readonly uuid: string;
+  /**
+   * Sizes in bytes, without the store's keys and pages. `external` and `active` are the sizes of
+   * the bodies and attachments of all leaves, attachments uncompressed or as stored. `file` is
+   * `active` plus the kept bodies and attachments of superseded revisions, which a compaction
+   * clears.
+   */
   readonly sizes: { readonly file: number; readonly external: number; readonly active: number };
 }

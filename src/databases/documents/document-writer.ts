@@ -183,7 +183,7 @@ export class DocumentWriter {
         ? resolved
         : resolved.map((attachment) => sharedInTransaction(state, attachment));
     const { loaded } = judged;
-    const { tree } = loaded;
+    const { tree, isFormat3 } = loaded;
     const before = treeBefore(tree);
     const revision = this.#growTree(tx, { edit, judged, attachments, late });
     tree.stem(state.database.revisionLimit);
@@ -192,8 +192,9 @@ export class DocumentWriter {
     for (const [leaf, leafState] of before.leaves) {
       if (after?.has(leaf)) continue;
       const left = leafAttachments.get(leaf) ?? [];
-      const old = { revision: leaf, leaf: leafState, attachments: left };
-      if (this.#oldBodies.keep(tx, edit.id, old, counting.keepUntilMs)) continue;
+      const old = { revision: leaf, leaf: leafState, attachments: left, isFormat3 };
+      const superseded = { ...old, nextAttachments: attachments };
+      if (this.#oldBodies.keep(tx, edit.id, superseded, counting)) continue;
       this.#leaves.drop(tx, edit.id, leaf, leafState, { attachments: left, kept: attachments });
       state.droppedKeyCount +=
         leafState.bodyChunkCount + leafState.attachmentChunkCount + left.length;

@@ -11,6 +11,7 @@ import { AttachmentStore } from "../attachments/attachment-store.ts";
 import type { Database } from "../database.ts";
 import type { Attachment, AttachmentEdit, Document, DocumentEdit } from "../document.ts";
 import { decodeDocumentRecord } from "../records/document-record.ts";
+import { decodeOldBody } from "../records/old-body-record.ts";
 import { CONTEXT, interactive, type OpenStore, openStore, replicated } from "../store.fixture.ts";
 
 const IDS = ["d", "e"];
@@ -231,6 +232,19 @@ async function expectAsModelled({ store, attachments, database, model }: Tried):
   }
 }
 
+/** Checks the counted size of superseded bodies. Returns it. */
+async function supersededBytes(store: OpenStore): Promise<number> {
+  return store.read(async (tx, database) => {
+    const { sizes } = await database.info(tx);
+    let bytes = 0;
+    for await (const { value } of tx.getRange(database.keys.oldBody.range())) {
+      bytes += decodeOldBody(value).bytes ?? Number.NaN;
+    }
+    expect(sizes.file - sizes.active).toBe(bytes);
+    return bytes;
+  });
+}
+
 async function textOf(
   attachments: AttachmentStore,
   database: Database,
@@ -273,8 +287,10 @@ test("bodies of earlier revisions are readable while they are kept, and are then
       for (const [number, drawn] of steps.entries()) {
         await carryOut(tried, drawn, number);
         await expectAsModelled(tried);
+        await supersededBytes(store);
       }
       await sweepAll(store, clock.tick());
+      expect(await supersededBytes(store)).toBe(0);
       clock.tick();
       await attachments.reclaim(database, { ageMs: 0 });
       const leaves = (await Promise.all(IDS.map((name) => leavesOf(store, name)))).flat();

@@ -90,3 +90,37 @@ describe("a sweep of old bodies", () => {
     expect(await store.readLeaf("b")).toMatchObject({ files: { file: "poster" } });
   });
 });
+
+test("the file size includes superseded bodies and their attachments until a sweep", async () => {
+  const store = await openKeeping();
+  const sizes = async () => (await store.read((tx, opened) => opened.info(tx))).sizes;
+  await store.writeFirst("a");
+  const length = JSON.stringify({ text: LONG }).length;
+  const first = await sizes();
+  expect(first.file).toBe(first.active);
+  const file = { kind: "stub", name: "file" } as const;
+  await store.edit({ ...replicated("a", ["2-y", "1-x"]), attachments: [file] });
+  const second = await sizes();
+  // Revision 2 has the attachment, too.
+  expect(second.file).toBe(second.active + length);
+  await store.edit(replicated("a", ["3-z", "2-y"]));
+  const third = await sizes();
+  expect(third.file).toBe(third.active + length + "{}".length + "poster".length);
+  expect(await store.sweepAndReclaim()).toBe(2);
+  expect(await sizes()).toEqual({ ...third, file: third.active });
+});
+
+test("a store of format 2 neither stores nor counts the size of superseded bodies", async () => {
+  const store = await openStore({ keepOldBodiesMs: () => 1, isFormat3: async () => false });
+  await store.edit(replicated("a", ["1-x"]), replicated("a", ["2-y", "1-x"]));
+  await store.read(async (tx, opened) => {
+    const { file, active } = (await opened.info(tx)).sizes;
+    expect(file).toBe(active);
+    const { entries } = await tx.getRangePage(opened.keys.oldBody.range());
+    expect(entries.map(({ value }) => value[0])).toEqual([1]);
+  });
+  const endMs = store.runtime.clock.nowMs() + 1;
+  await store.write((tx, opened) => opened.oldBodies.sweep(tx, endMs));
+  const { sizes } = await store.read((tx, opened) => opened.info(tx));
+  expect(sizes.file).toBe(sizes.active);
+});

@@ -13,6 +13,7 @@ import type { Attachment } from "../document.ts";
 import { CHUNK_BYTES } from "../records/chunks.ts";
 import {
   contentElement,
+  counterElement,
   type DatabaseKeys,
   leafElements,
   leafKey,
@@ -22,6 +23,7 @@ import { decodeOldBody, encodeOldBody } from "../records/old-body-record.ts";
 import { formatRevision, type RevisionParts } from "../revisions/revision.ts";
 import type { LeafState, RevisionNode, RevisionTree } from "../revisions/revision-tree.ts";
 import type { AssertExists } from "../transaction-state.ts";
+import type { Counting } from "./document-indexes.ts";
 import type { DocumentReader } from "./document-reader.ts";
 
 /** Number of documents whose trees one transaction of a sweep reads. */
@@ -63,6 +65,17 @@ export interface SweptOldBodies {
   readonly isLast: boolean;
 }
 
+/** A leaf that a write replaces. */
+export interface SupersededLeaf {
+  readonly revision: RevisionParts;
+  readonly leaf: LeafState;
+  readonly attachments: readonly Attachment[];
+  /** Attachments of the revision that replaces the leaf. */
+  readonly nextAttachments: readonly Attachment[];
+  /** Whether the store has format 3 or a later one. */
+  readonly isFormat3: boolean;
+}
+
 interface OldBodiesParts {
   readonly keys: DatabaseKeys;
   readonly reader: DocumentReader;
@@ -86,34 +99,28 @@ export class OldBodies {
   }
 
   /**
-   * Keeps the records of a superseded leaf at least until `untilMs`, even if the database is
+   * Keeps the records of a superseded leaf at least until `keepUntilMs`, even if the database is
    * compacted. Returns false if they are not kept; the caller then clears them.
    */
   keep(
     tx: Transaction,
     id: string,
-    {
-      revision,
-      leaf,
-      attachments,
-    }: {
-      readonly revision: RevisionParts;
-      readonly leaf: LeafState;
-      readonly attachments: readonly Attachment[];
-    },
-    untilMs?: number,
+    { revision, leaf, attachments, nextAttachments, isFormat3 }: SupersededLeaf,
+    { deltas, keepUntilMs }: Pick<Counting, "deltas" | "keepUntilMs">,
   ): boolean {
-    if (leaf.deleted || (untilMs === undefined && this.#keepMs() === 0)) return false;
+    if (leaf.deleted || (keepUntilMs === undefined && this.#keepMs() === 0)) return false;
     const bodyChunkCount = Math.max(leaf.bodyChunkCount, 1);
-    const record = encodeOldBody({ ...leaf, bodyChunkCount, attachments });
+    const bytes = isFormat3 ? leaf.bodyBytes + bytesLeft(attachments, nextAttachments) : undefined;
+    const record = encodeOldBody({ ...leaf, bodyChunkCount, attachments, bytes });
     // A list that exceeds a chunk is not kept. Only lists of thousands of attachments are so long.
     if (record.length > CHUNK_BYTES) return false;
+    if (bytes !== undefined) deltas.add("supersededBytes", bytes);
     if (leaf.inlineBody !== undefined) {
       tx.set(leafKey(this.#keys.body, id, revision, 0), leaf.inlineBody);
     }
     tx.set(
       this.#keys.oldBody.key({
-        sinceMs: Math.floor(untilMs ?? this.#runtime.clock.nowMs()),
+        sinceMs: Math.floor(keepUntilMs ?? this.#runtime.clock.nowMs()),
         ...leafElements(id, revision),
       }),
       record,
@@ -164,23 +171,27 @@ export class OldBodies {
     const cleared = firstKept < 0 ? page.entries : page.entries.slice(0, firstKept);
     const ids = cleared.map(({ key }) => this.#keys.oldBody.unpack(key).id);
     const loaded = await this.#reader.loadMany(tx, ids);
+    let bytes = 0;
     for (const [index, entry] of cleared.entries()) {
-      await this.#clear(tx, entry, loaded[index]?.tree);
+      bytes += await this.#clear(tx, entry, loaded[index]?.tree);
     }
+    const counter = this.#keys.counter.key(counterElement("supersededBytes"));
+    if (bytes > 0) tx.add(counter, BigInt(-bytes));
     const isLast = firstKept < 0 && page.stoppedBy === "exhausted";
     return { bodyCount: cleared.length, isLast };
   }
 
+  /** Clears a body. Returns its number of bytes in the counter of superseded bytes. */
   async #clear(
     tx: Transaction,
     { key, value }: KeyValue,
     tree: RevisionTree | undefined,
-  ): Promise<void> {
+  ): Promise<number> {
     const keys = this.#keys;
     const elements = keys.oldBody.unpack(key);
     const { id } = elements;
     const revision = leafRevision(elements);
-    const { bodyChunkCount, attachmentChunkCount, attachments } = decodeOldBody(value);
+    const { bodyChunkCount, attachmentChunkCount, attachments, bytes = 0 } = decodeOldBody(value);
     // A purged revision can have become a leaf again. Then the leaf uses some of these rows.
     const leaf = tree?.findLeaf(revision);
     const kept = leaf === undefined ? [] : await this.#reader.attachments(tx, id, leaf);
@@ -199,7 +210,18 @@ export class OldBodies {
       );
       tx.set(keys.unreferenced.key({ sinceMs: nowMs, ...contentElement(contentId) }), NOTHING);
     }
+    return bytes;
   }
+}
+
+/** Returns the stored size of the attachments that are not among the next ones. */
+function bytesLeft(attachments: readonly Attachment[], next: readonly Attachment[]): number {
+  const kept = new Set(next.map(({ contentId }) => contentId));
+  let bytes = 0;
+  for (const { contentId, encodedLength } of attachments) {
+    if (!kept.has(contentId)) bytes += encodedLength;
+  }
+  return bytes;
 }
 
 const NOTHING = new Uint8Array(0);

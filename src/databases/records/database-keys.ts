@@ -125,7 +125,7 @@ const ROWS = {
     7,
     ["counter"],
     "counter",
-    "1: documents, 2: deleted documents, 3: external bytes, 4: active bytes",
+    "1: documents, 2: deleted documents, 3: external bytes, 4: active bytes, 5: superseded bytes",
   ),
   local: keyRow<{ id: string; chunk: number }>(
     8,
@@ -265,6 +265,7 @@ const COUNTER_NUMBERS = {
   deletedDocuments: 2,
   externalBytes: 3,
   activeBytes: 4,
+  supersededBytes: 5,
 } as const;
 export type Counter = keyof typeof COUNTER_NUMBERS;
 
