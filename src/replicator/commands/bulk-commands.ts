@@ -41,6 +41,11 @@ const BATCH = { min: 1, first: 20, max: 100 };
  * embedded store have to wait for the transaction.
  */
 const BATCH_MS_MAX = 25;
+/**
+ * Maximum number of jobs of a transaction that are read at once, because the request and the
+ * document of a job can have megabytes.
+ */
+const READ_MAX = 16;
 /** Limits for the part of a command that is performed before its request is answered with 202. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
 /** Delay after which another node continues a command that its request has not completed. */
@@ -350,7 +355,12 @@ export class BulkCommands {
       const jobIds = stored === undefined ? [] : decodeJobIds(stored);
       const left = command.matched - command.done;
       const batch = jobIds.slice(index, index + Math.min(limit, left));
-      const outcomes = await apply(tx, [...new Set(batch)], command);
+      const distinct = [...new Set(batch)];
+      const outcomes = new Map<string, CommandOutcome>();
+      for (let from = 0; from < distinct.length; from += READ_MAX) {
+        const part = await apply(tx, distinct.slice(from, from + READ_MAX), command);
+        for (const [jobId, outcome] of part) outcomes.set(jobId, outcome);
+      }
       const changedIds = [...outcomes.keys()].filter((jobId) => outcomes.get(jobId) === "done");
       const isFailed = (outcome: CommandOutcome) => outcome === "ended" || outcome === "paused";
       const failed = command.failed + [...outcomes.values()].filter(isFailed).length;
