@@ -83,6 +83,12 @@ const one = (chunks: readonly Uint8Array[]): Uint8Array => {
   return chunks[0] as Uint8Array;
 };
 
+const OLD_BODY = {
+  bodyChunkCount: 2,
+  attachmentChunkCount: 1,
+  attachments: [{ contentId: "0f".repeat(16), name: "é.txt" }],
+};
+
 const ROWS = [
   row(
     "DatabaseRecord",
@@ -178,11 +184,14 @@ const ROWS = [
   ),
   row(
     "OldBodyRecord",
-    {
-      bodyChunkCount: 2,
-      attachmentChunkCount: 1,
-      attachments: [{ contentId: "0f".repeat(16), name: "é.txt" }],
-    },
+    { ...OLD_BODY, bytes: 300 },
+    encodeOldBody,
+    decodeOldBody,
+    "020201010f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f06c3a92e747874ac02",
+  ),
+  row(
+    "OldBodyRecord without bytes",
+    { ...OLD_BODY, bytes: undefined },
     encodeOldBody,
     decodeOldBody,
     "010201010f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f06c3a92e747874",
