@@ -8,6 +8,10 @@
  * document every 5 ms. Prints for each command its duration, its jobs per second, their ratio to
  * the target rate (100,000 jobs in 30 s), and the median, 99th percentile and longest wait of the
  * other client.
+ *
+ * Measured 2026-11-30 with 100,000 jobs, two cores: pause 21.6 s, undo 22.8 s, retry 18.5 s, retry
+ * of failures 21.6 s, reset 20.0 s, replacement of credentials 35.5 s, cancel 29.9 s; 99th
+ * percentile of the other client 32 to 73 ms. The replacement misses its target.
  */
 import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";

@@ -45,7 +45,7 @@ const BATCH_MS_MAX = 25;
  * Maximum number of jobs of a transaction that are read at once, because the request and the
  * document of a job can have megabytes.
  */
-const READ_MAX = 16;
+const READ_MAX = 50;
 /** Limits for the part of a command that is performed before its request is answered with 202. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
 /** Delay after which another node continues a command that its request has not completed. */
