@@ -1,5 +1,6 @@
 /** An operator's commands for a job on any node. */
 import { afterEach, expect, test } from "vitest";
+import { Utf8Text } from "../../../src/base/index.ts";
 import { MemoryStorage } from "../../../src/kv/index.ts";
 import {
   type JobControl,
@@ -9,7 +10,7 @@ import {
 import { failingAfter, NO_PLACE } from "../../../src/replicator/jobs/failing.ts";
 import { jobOutcome } from "../../../src/replicator/jobs/job-data.ts";
 import { decodeJob, encodeProgress } from "../../../src/replicator/jobs/job-data-record.ts";
-import { type Node, openNode } from "../../support/open-node.ts";
+import { ADMIN, type Node, openNode } from "../../support/open-node.ts";
 
 const USER = { userName: null, isAdmin: true };
 const OPERATOR = "ops";
@@ -168,6 +169,32 @@ test("cancelling a persistent job deletes its document, and cancelling a transie
   expect((await node.read("_replicator", "doc"))?.deleted).toBe(true);
   expect(await node.replicator.find(jobId)).toBeUndefined();
   for await (const entry of node.replicator.entries()) expect(entry).toBeUndefined();
+});
+
+test("if a cancelled job's document has another revision, that revision gets a job, as after a deletion", async () => {
+  const node = await open();
+  const { kv, databases, replicator } = node;
+  await node.createDatabase("_replicator");
+  await kv.transact(async (tx) => {
+    const database = await databases.open(tx, "_replicator");
+    for (const [hash, target] of Object.entries({ loser: "b", winner: "c" })) {
+      const body = Utf8Text.of(`{"source":"a","target":"${target}","continuous":true}`);
+      const revisions = { start: 1, hashes: [hash] };
+      const edit = { mode: "replicated", id: "doc", deleted: false, body, revisions } as const;
+      await database.write(tx, { ...edit, attachments: [] }, ADMIN);
+    }
+  });
+  const targets = async () => {
+    const found: unknown[] = [];
+    for await (const { data } of replicator.entries()) found.push(data.replication?.target);
+    return found;
+  };
+  expect(await targets()).toEqual([{ kind: "local", database: "c" }]);
+  await replicator.bulk.start("cancel", {}, { userName: OPERATOR });
+  expect(await targets()).toEqual([{ kind: "local", database: "b" }]);
+  await replicator.bulk.start("cancel", {}, { userName: OPERATOR });
+  expect(await targets()).toEqual([]);
+  expect((await node.read("_replicator", "doc"))?.deleted).toBe(true);
 });
 
 test("deleting a _replicator database ends all of its jobs, including running jobs, and no other jobs", async () => {
