@@ -234,6 +234,14 @@ describe("hooks", () => {
       // Edit 3 added a losing leaf.
       "after: 3",
     ]);
+    const [first] = await store.edit(interactive("b", undefined, { body: "{}" }));
+    const [second] = await store.edit(interactive("b", revisionOf(first), { body: '"6"' }));
+    await store.edit(interactive("c", undefined, { body: "{}" }));
+    await store.edit(replicated("c", [revisionOf(second)], { body: '"6"' }));
+    seen.length = 0;
+    // The revision has been written by a replication. The edit only adds its parent.
+    await store.edit(interactive("c", revisionOf(first), { body: '"6"' }));
+    expect(seen).toEqual(['after: "6"']);
   });
 
   test("a hook is called once for all writes of a batch, and receives the index set", async () => {

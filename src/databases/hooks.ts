@@ -45,8 +45,8 @@ export type EditVerdict =
   | {
       readonly edit: DocumentEdit;
       /**
-       * Called instead of the hook's `afterWrite` if the edit becomes the winner. The hook must
-       * have an `afterWrite`.
+       * Called instead of the hook's `afterWrite` if the edit adds a revision that becomes the
+       * winner. The hook must have an `afterWrite`.
        */
       readonly followUp?: FollowUp;
     }

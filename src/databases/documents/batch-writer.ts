@@ -138,10 +138,17 @@ export class BatchWriter {
     const deltas = new CounterDeltas(this.#keys);
     const { jobId, keepUntilMs } = batch.context;
     const late: LateWrites = [];
+    const followUps = new Map<WriteOutcome, FollowUps>();
     const outcomes = prepared.map((entry, index) => {
       if ("kind" in entry) return entry;
       const counting = { deltas, jobId, keepUntilMs, left: lefts[index] };
-      return this.#writer.carryOut(tx, state, entry, counting, late);
+      const { tree } = entry.judged.loaded;
+      const known = entry.followUps && new Set(tree.leaves);
+      const outcome = this.#writer.carryOut(tx, state, entry, counting, late);
+      // If the revision already existed, its leaf was written by someone else.
+      const isNewWinner = tree.winner !== undefined && known?.has(tree.winner) === false;
+      if (isNewWinner && entry.followUps !== undefined) followUps.set(outcome, entry.followUps);
+      return outcome;
     });
     deltas.apply(tx);
     this.#counts.finish(tx, state);
@@ -153,7 +160,7 @@ export class BatchWriter {
     for (const [index, outcome] of outcomes.entries()) {
       const entry = prepared[index];
       if (outcome.kind !== "written" || entry === undefined || "kind" in entry) continue;
-      await announce(batch, this.#hooks, outcome, entry.followUps);
+      await announce(batch, this.#hooks, outcome, followUps.get(outcome));
     }
     return outcomes;
   }
