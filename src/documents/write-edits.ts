@@ -38,7 +38,7 @@ export interface EditsWriting {
   /** Called for an edit that is refused even in a transaction of its own. */
   refused(edit: DocumentEdit, error: unknown): void;
   /** Whether hooks of the database write other rows after each edit. */
-  readonly hasFollowUps?: boolean;
+  readonly hasFollowUps: boolean;
   /** Yields to the event loop between transactions, because some stores commit without yielding. */
   readonly yielder?: Yielder;
 }
@@ -46,7 +46,7 @@ export interface EditsWriting {
 /** Writes edits in order and reports their outcomes in the same order. */
 export async function writeEdits(
   edits: Iterable<DocumentEdit>,
-  { transact, isRefusal, settled, refused, hasFollowUps = false, yielder }: EditsWriting,
+  { transact, isRefusal, settled, refused, hasFollowUps, yielder }: EditsWriting,
 ): Promise<void> {
   const write = async (
     batch: readonly DocumentEdit[],

@@ -64,6 +64,7 @@ export class LocalDocumentWriter {
         if (failure !== undefined) failures.push(failure);
       },
       refused: (edit, error) => failures.push(refusal(edit, error)),
+      hasFollowUps: this.#access.parts.databases.hasFollowUps(this.#access.name),
     });
     return failures;
   }
