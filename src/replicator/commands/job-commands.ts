@@ -1,5 +1,5 @@
 /** Operator commands for jobs on any node. Each command is one transaction and is recorded. */
-import { append, type Runtime } from "../../base/index.ts";
+import { append, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
@@ -19,6 +19,8 @@ import { describeJob, jobTrace } from "../jobs/job-trace.ts";
 
 /** Number of jobs per transaction when reading operators' decisions. */
 const PAGE_ROWS_MAX = 200;
+/** Maximum number of jobs of a transaction that are changed concurrently. */
+const CONCURRENT_MAX = 16;
 
 export interface JobCommandsParts extends RemoveJobParts {
   readonly runtime: Runtime;
@@ -104,9 +106,9 @@ export class JobCommands {
       for (const { id } of found) outcomes.set(id, "done");
       return outcomes;
     }
-    await Promise.all(
-      jobIds.map(async (jobId) => outcomes.set(jobId, await this.#apply(tx, jobId, command))),
-    );
+    await forEachConcurrent(jobIds, CONCURRENT_MAX, async (jobId) => {
+      outcomes.set(jobId, await this.#apply(tx, jobId, command));
+    });
     return outcomes;
   }
 
