@@ -6,9 +6,9 @@
 import { setMaxListeners } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
 import {
+  boundGarbage,
   type ConnectTo,
   collectBetweenTurns,
-  leaveSomeGarbage,
   parseConnectTo,
 } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
@@ -225,6 +225,6 @@ addUpgradeCommand(program);
 // All concurrent parts of a job listen to one signal. By default, Node.js reports more than ten
 // listeners as a leak.
 setMaxListeners(LISTENERS_MAX);
+boundGarbage();
 collectBetweenTurns();
-leaveSomeGarbage();
 await program.parseAsync();

@@ -1,6 +1,5 @@
 /** `tandem serve`: runs a node until SIGTERM, SIGINT or SIGHUP. */
 import {
-  boundHeap,
   createLogWriter,
   logFormat,
   notifierOf,
@@ -37,7 +36,6 @@ export async function serve(flags: ServeFlags): Promise<void> {
   try {
     const notify = notifierOf(process.env);
     const config = readConfig(options, process.env);
-    if (!config.nodeTypes.has("api_frontend")) boundHeap();
     const collected = await openSpans(process.env, VERSION);
     const server = await openServer(
       config,

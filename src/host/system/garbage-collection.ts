@@ -14,26 +14,12 @@ export const YOUNG_FLAG = "--minor-gc-task-trigger";
 export const HELPERS_FLAG = "--no-parallel-scavenge";
 
 /**
- * Growth of a large heap that is allowed before a collection, in percent of its live objects; 0 for
- * V8's default. A heap is large if it has at least `GARBAGE_BYTES_MIN` of live objects.
+ * Bounds the garbage in the old generation. The old generation is collected when it has doubled,
+ * but not before it has grown by `GARBAGE_BYTES_MIN`. V8 counts external memory, such as documents
+ * and attachments in transit, as growth, so that a small heap would be collected completely every
+ * ten megabytes. Applies to the heaps of all threads.
  */
-let garbagePercent = 0;
-
-/**
- * Bounds the heap of a process that must stay small: the old generation is collected when it has
- * doubled.
- */
-export function boundHeap(): void {
-  garbagePercent = GARBAGE_PERCENT_MAX;
-  setGrowth();
-}
-
-/**
- * Lets V8 keep some garbage before it collects the old generation. V8 counts external memory, such
- * as documents and attachments in transit, as growth of the heap. In a small heap this would
- * trigger a full collection every ten megabytes.
- */
-export function leaveSomeGarbage(): void {
+export function boundGarbage(): void {
   setGrowth();
   const observer = new PerformanceObserver((list) => {
     if (list.getEntries().some(isMajor)) setGrowth();
@@ -48,14 +34,15 @@ function isMajor(entry: PerformanceEntry): boolean {
 
 /** Sets the limit for the next collection, based on the live size after the last collection. */
 function setGrowth(): void {
-  const percent = growthPercent(getHeapStatistics().used_heap_size, garbagePercent);
-  setFlagsFromString(`${HEAP_FLAG}=${percent}`);
+  setFlagsFromString(`${HEAP_FLAG}=${growthPercent(getHeapStatistics().used_heap_size)}`);
 }
 
 /** Returns the allowed growth of the old generation, in percent of the live size. */
-export function growthPercent(aliveBytes: number, percentOfMany: number): number {
-  if (aliveBytes >= GARBAGE_BYTES_MIN) return percentOfMany;
-  return Math.ceil((100 * GARBAGE_BYTES_MIN) / Math.max(aliveBytes, 1));
+export function growthPercent(aliveBytes: number): number {
+  return Math.max(
+    GARBAGE_PERCENT_MAX,
+    Math.ceil((100 * GARBAGE_BYTES_MIN) / Math.max(aliveBytes, 1)),
+  );
 }
 
 /**
