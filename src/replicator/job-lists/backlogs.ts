@@ -32,10 +32,11 @@ export class Backlogs {
     tx: ReadTransaction,
     jobIds: readonly string[],
   ): Promise<readonly (Backlog | undefined)[]> {
-    const [values, unwatched] = await Promise.all([
-      tx.getMany(jobIds.map((jobId) => this.#keys.backlog.key({ jobId }))),
-      this.unwatched(tx, jobIds),
-    ]);
+    const values = await tx.getMany(jobIds.map((jobId) => this.#keys.backlog.key({ jobId })));
+    const unwatched = await this.unwatched(
+      tx,
+      jobIds.filter((_, index) => values[index] !== undefined),
+    );
     return values.map((value, index) =>
       value === undefined || unwatched.has(jobIds[index] ?? "") ? undefined : decodeBacklog(value),
     );
@@ -65,6 +66,7 @@ export class Backlogs {
    * Returns the ids of the jobs among `jobIds` that are parked and whose source does not respond.
    */
   async unwatched(tx: ReadTransaction, jobIds: readonly string[]): Promise<ReadonlySet<string>> {
+    if (jobIds.length === 0) return new Set();
     const silent = await this.silentSources(tx);
     if (silent.size === 0) return silent;
     const rows = await tx.getMany(jobIds.map((jobId) => this.#keys.parkedJob.key({ jobId })));

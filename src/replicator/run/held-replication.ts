@@ -281,7 +281,9 @@ export class HeldReplication {
     const isSame = idsBefore.join() === ids.join();
     const { userName, vouched } = before;
     const job = { jobId: this.held.id, userName, vouched };
-    if (isShort && before.state !== "parked" && isSame) {
+    // A job owns no replication before its first start.
+    const mayOwn = before.lastStartMs > 0 && isSame;
+    if (isShort && before.state !== "parked" && mayOwn) {
       const isOwner = await kv.read(async (tx) => {
         await this.verify(tx);
         if (await halted.isUnderWay(tx, ids)) return false;
