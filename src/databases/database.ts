@@ -179,12 +179,6 @@ export class Database implements HookedDatabase {
     };
   }
 
-  /** Whether the database contains no documents, not even deleted ones. */
-  async isEmpty(tx: ReadTransaction): Promise<boolean> {
-    if ((await readCounter(tx, this.keys, "documents")) > 0) return false;
-    return (await readCounter(tx, this.keys, "deletedDocuments")) === 0;
-  }
-
   // Reading
 
   /**

@@ -42,7 +42,12 @@ export { awaitedNames, CHAIN_TYPE, Chains } from "./chains/chains.ts";
 export { isMissing } from "./checkpoints/open-sides.ts";
 export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./checkpoints/own-checkpoint.ts";
 export type { ReplicationLog } from "./checkpoints/replication-log.ts";
-export { continuedLog, isOfOneRun, parseReplicationLog } from "./checkpoints/replication-log.ts";
+export { isOfOneRun, parseReplicationLog } from "./checkpoints/replication-log.ts";
+export {
+  type ContinuedOutcome,
+  continueStoredLog,
+  LOG_BYTES_MAX,
+} from "./checkpoints/stored-continuation.ts";
 export { CleanUp } from "./clean-up.ts";
 export type { BulkAction, BulkCommand } from "./commands/bulk-command.ts";
 export { BULK_ACTIONS } from "./commands/bulk-command.ts";

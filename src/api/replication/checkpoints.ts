@@ -2,9 +2,14 @@
  * `/{db}/_local/{name}/_continue`: extends the stored checkpoint without reading it first (decision
  * 297). CouchDB has no counterpart.
  */
-import { Utf8Text } from "../../base/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
-import { continuedLog, isOfOneRun, parseReplicationLog } from "../../replicator/index.ts";
+import {
+  type ContinuedOutcome,
+  continueStoredLog,
+  isOfOneRun,
+  LOG_BYTES_MAX,
+  parseReplicationLog,
+} from "../../replicator/index.ts";
 import { locationOf, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { notFound } from "../documents/document-request.ts";
@@ -14,12 +19,6 @@ import { readJsonBody, requireJsonType } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { DOCUMENT } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
-
-/**
- * Maximum size of a replication log, which is parsed without yielding. Fifty runs in a cluster with
- * hundreds of shards take half as much.
- */
-const LOG_BYTES_MAX = 1024 * 1024;
 
 const NO_LOG =
   "The body must be a replication log with `session_id`, `source_last_seq`, and a `history` with one entry, whose `session_id` is the same and whose `recorded_seq` equals `source_last_seq`.";
@@ -41,31 +40,32 @@ export function checkpointRoutes(parts: CheckpointsParts): readonly Route[] {
 }
 
 async function continueLog(parts: CheckpointsParts, call: Call): Promise<ApiResponse> {
-  const id = `_local/${parameter(call, "name")}`;
+  const name = parameter(call, "name");
   requireJsonType(call);
   const log = parseReplicationLog(await readJsonBody(call, LOG_BYTES_MAX));
   if (log === undefined || !isOfOneRun(log)) throw badRequest(NO_LOG);
-  const madeAt = call.request.query.get("instance_start_time");
+  const madeAt = call.request.query.get("instance_start_time") ?? undefined;
   const outcome = await writeDatabase(
     parts,
     call,
-    async (tx, database) => {
-      if (madeAt !== undefined && madeAt !== database.instanceStartTime) {
-        throw new ProtocolError(409, "conflict", MADE_ANEW);
-      }
-      const stored = await database.local.read(tx, id);
-      if (stored === undefined && madeAt === undefined) return undefined;
-      if (stored !== undefined && stored.body.bytes.length > LOG_BYTES_MAX) {
-        throw new ProtocolError(413, "too_large", TOO_LONG);
-      }
-      const next = stored === undefined ? log : continuedLog(stored.body.text, log);
-      if (next === undefined) throw new ProtocolError(409, "conflict", ENDS_ELSEWHERE);
-      const body = Utf8Text.of(JSON.stringify(next));
-      return database.local.write(tx, { id, parent: stored?.revision, body });
-    },
+    (tx, database) => continueStoredLog(tx, database, { name, log, madeAt }),
     { whenUnknown: "retry" },
   );
-  if (outcome?.kind !== "written") throw notFound("missing");
+  if (outcome.kind !== "written") throw refusalOf(outcome);
+  const id = `_local/${name}`;
   const headers = { Location: locationOf(call, id) };
   return json(201, { ok: true, id, rev: outcome.revision }, headers);
+}
+
+function refusalOf({ kind }: Exclude<ContinuedOutcome, { kind: "written" }>): ProtocolError {
+  switch (kind) {
+    case "missing":
+      return notFound("missing");
+    case "too-long":
+      return new ProtocolError(413, "too_large", TOO_LONG);
+    case "ends-elsewhere":
+      return new ProtocolError(409, "conflict", ENDS_ELSEWHERE);
+    case "re-created":
+      return new ProtocolError(409, "conflict", MADE_ANEW);
+  }
 }

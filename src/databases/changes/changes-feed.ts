@@ -168,13 +168,24 @@ export class ChangesFeed {
    * change or purge, returns the first sequence. Never decreases.
    */
   async lastSequence(tx: ReadTransaction): Promise<string> {
+    return (await this.end(tx)).lastSequence;
+  }
+
+  /**
+   * Returns `lastSequence`, and whether the feed is empty: the database then contains no documents,
+   * not even deleted ones.
+   */
+  async end(
+    tx: ReadTransaction,
+  ): Promise<{ readonly lastSequence: string; readonly isEmpty: boolean }> {
     const [last, purged] = await Promise.all([
       this.#lastVersionstamp(tx),
       this.#parts.purges.lastVersionstamp(tx),
     ]);
     const later =
       last === undefined || (purged !== undefined && purged.compare(last) > 0) ? purged : last;
-    return later === undefined ? FIRST_SEQUENCE : formatSequence(later);
+    const lastSequence = later === undefined ? FIRST_SEQUENCE : formatSequence(later);
+    return { lastSequence, isEmpty: last === undefined };
   }
 
   /**

@@ -2,7 +2,7 @@
  * A local database, accessed without a socket. It reads and writes the text that would be sent over
  * HTTP, so that both kinds of endpoints can be combined, and the bytes of a body do not change.
  */
-import { errorCode, type JsonText, Utf8Text } from "../../../base/index.ts";
+import { assert, errorCode, type JsonText, Utf8Text } from "../../../base/index.ts";
 import {
   type Authority,
   isDatabaseAdmin,
@@ -12,6 +12,8 @@ import {
 import { renderStoredDocument } from "../../../documents/index.ts";
 import type { Transaction } from "../../../kv/index.ts";
 import { checkCreation, ProtocolError } from "../../../protocol/index.ts";
+import { parseReplicationLog } from "../../checkpoints/replication-log.ts";
+import { type ContinuedOutcome, continueStoredLog } from "../../checkpoints/stored-continuation.ts";
 import type {
   ChangesItem,
   ChangesRequest,
@@ -27,17 +29,19 @@ import { LocalDocumentReader } from "./document-reader.ts";
 import { LocalDocumentWriter } from "./document-writer.ts";
 import type { GroupedWrites } from "./grouped-writes.ts";
 
+/** Error codes of a database that is missing, or that the job's owner has no access to. */
+const INACCESSIBLE: ReadonlySet<string | undefined> = new Set([
+  "STORE_DATABASE_NOT_FOUND",
+  "REPLICATOR_ENDPOINT_FAILED",
+]);
+
 export class LocalEndpoint implements Endpoint {
   readonly shownUrl: string;
   readonly reader: LocalDocumentReader;
   readonly writer: LocalDocumentWriter;
-  /**
-   * False, so that `commit` is called. For a local database, the call sends no request, and it
-   * detects whether the database was re-created.
-   */
-  readonly writesDurably = false;
-  /** False, because `continueLog` would save no request: reading the stored log takes none. */
-  readonly continuesLogs = false;
+  /** A transaction is durable once it is acknowledged. */
+  readonly writesDurably = true;
+  readonly continuesLogs = true;
   readonly roundTripMs = undefined;
   readonly #access: LocalAccess;
   readonly #logWrites: GroupedWrites;
@@ -88,10 +92,7 @@ export class LocalEndpoint implements Endpoint {
   info(): Promise<EndpointInfo> {
     return this.#access.read(async (tx, database) => {
       const { instanceStartTime } = database;
-      const [updateSequence, isEmpty] = await Promise.all([
-        database.changes.lastSequence(tx),
-        database.isEmpty(tx),
-      ]);
+      const { lastSequence: updateSequence, isEmpty } = await database.changes.end(tx);
       return { updateSequence, instanceStartTime, isEmpty };
     });
   }
@@ -175,12 +176,38 @@ export class LocalEndpoint implements Endpoint {
     return outcome.kind === "written" ? outcome.revision : undefined;
   }
 
-  async continueLog(): Promise<undefined> {
-    return undefined;
+  async continueLog(
+    id: string,
+    text: JsonText,
+    _signal: AbortSignal,
+    { madeAt }: { readonly madeAt?: string } = {},
+  ): Promise<string | false | undefined> {
+    const log = parseReplicationLog(text);
+    assert(log !== undefined, "A run must write replication logs");
+    let outcome: ContinuedOutcome;
+    try {
+      const user = await this.#access.user();
+      outcome = await this.#logWrites.write(async (tx) =>
+        continueStoredLog(tx, await this.#access.open(tx, user), { name: id, log, madeAt }),
+      );
+    } catch (error) {
+      // If the database is missing or inaccessible, separate requests report it as for any server.
+      if (!INACCESSIBLE.has(errorCode(error))) throw error;
+      return undefined;
+    }
+    switch (outcome.kind) {
+      case "written":
+        return outcome.revision;
+      case "ends-elsewhere":
+      case "re-created":
+        return false;
+      case "missing":
+      case "too-long":
+        return undefined;
+    }
   }
 
   commit(): Promise<string> {
-    // Nothing has to be flushed: a transaction is durable once it is acknowledged.
     return this.#access.read(async (_tx, { instanceStartTime }) => instanceStartTime);
   }
 }
