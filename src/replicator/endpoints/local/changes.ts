@@ -31,21 +31,18 @@ export async function* readLocalChanges(
 ): AsyncIterable<readonly ChangesItem[]> {
   let changed = request.showsEnd === true;
   const select = await openSelection(access, request, signal);
-  const begun = await access.read(async (tx, database) => ({
-    since: await startOf(tx, database, request.since),
-    last: await database.changes.lastSequence(tx),
-  }));
-  let { since } = begun;
-  // A one-shot job copies only the changes that exist when it starts.
-  const until = request.continuous ? {} : { until: begun.last };
+  let range: AskedRange | undefined;
   // If few ids are selected, look up their existing changes by id. Later changes are found by
   // scanning the feed, which contains few of them.
   let few = fewIds(request);
   for (;;) {
     signal.throwIfAborted();
-    const page = await access.read((tx, database) =>
-      readPage(tx, database, few, { since, ...until }),
-    );
+    const left = range;
+    const { asked, page } = await access.read(async (tx, database) => {
+      const asked = left ?? (await wholeRange(tx, database, request));
+      return { asked, page: await readPage(tx, database, few, asked) };
+    });
+    let { since } = asked;
     few = undefined;
     const revisions = await select(page.entries).catch((error: unknown) => {
       throw access.shown(error);
@@ -61,11 +58,26 @@ export async function* readLocalChanges(
       const isPassed = items.at(-1)?.sequence !== since;
       if (isPassed && (changed || request.continuous)) items.push({ sequence: since });
     }
+    range = { ...asked, since };
     if (items.length > 0) yield items;
     if (page.stoppedBy !== "exhausted") continue;
     if (!request.continuous) return;
     await nextChange(access, since, signal);
   }
+}
+
+/** The range of the feed that is left to read. Without `until`, it has no end. */
+type AskedRange = Required<Pick<ChangesOptions, "since">> & Pick<ChangesOptions, "until">;
+
+async function wholeRange(
+  tx: ReadTransaction,
+  database: Database,
+  { since, continuous }: ChangesRequest,
+): Promise<AskedRange> {
+  const begin = await startOf(tx, database, since);
+  if (continuous) return { since: begin };
+  // A one-shot job copies only the changes that exist when it starts.
+  return { since: begin, until: await database.changes.lastSequence(tx) };
 }
 
 /** Returns the selected ids; undefined if there are too many to look up individually. */
@@ -79,7 +91,7 @@ async function readPage(
   tx: ReadTransaction,
   database: Database,
   few: readonly string[] | undefined,
-  range: Pick<ChangesOptions, "since" | "until">,
+  range: AskedRange,
 ): Promise<ChangesOfDocuments> {
   if (few !== undefined) return database.changes.pageOf(tx, few, range);
   const page = await database.changes.page(tx, { ...range, limit: CHANGES_ROWS_MAX });
