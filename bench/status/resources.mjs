@@ -13,7 +13,7 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import { collectBetweenTurns } from "../../dist/host/index.js";
+import { boundGarbage } from "../../dist/host/index.js";
 import { openServer, readConfig } from "../../dist/server/index.js";
 import { print, withDirectory } from "../kv/bench-store.mjs";
 import { CONFIGURATION, prepareStore } from "./prepared-store.mjs";
@@ -100,7 +100,7 @@ function percentiles(times) {
 }
 
 // The server does the same at startup.
-collectBetweenTurns();
+boundGarbage();
 for (const count of SIZES.length > 0 ? SIZES : [100, 10_000, 100_000]) {
   await withDirectory(async (directory) => {
     const dataDirectory = join(directory, "data");

@@ -5,12 +5,7 @@
  */
 import { setMaxListeners } from "node:events";
 import { Command, InvalidArgumentError } from "commander";
-import {
-  boundGarbage,
-  type ConnectTo,
-  collectBetweenTurns,
-  parseConnectTo,
-} from "../host/index.ts";
+import { boundGarbage, type ConnectTo, parseConnectTo } from "../host/index.ts";
 import { VERSION } from "../server/index.ts";
 import { addCompletionCommand } from "./completion.ts";
 import { addManualCommand } from "./manual.ts";
@@ -226,5 +221,4 @@ addUpgradeCommand(program);
 // listeners as a leak.
 setMaxListeners(LISTENERS_MAX);
 boundGarbage();
-collectBetweenTurns();
 await program.parseAsync();

@@ -54,7 +54,7 @@ export { SandboxPool } from "./sandbox/pool.ts";
 export { onParentGone, parentListener, startChildProgram } from "./system/child-program.ts";
 export { systemClock } from "./system/clock.ts";
 export { systemCompression } from "./system/compression.ts";
-export { boundGarbage, collectBetweenTurns } from "./system/garbage-collection.ts";
+export { boundGarbage } from "./system/garbage-collection.ts";
 export { createLogWriter, logFormat } from "./system/log-writer.ts";
 export { openSpans } from "./system/open-telemetry.ts";
 export { processMeter } from "./system/process-meter.ts";

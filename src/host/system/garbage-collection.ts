@@ -1,4 +1,4 @@
-/** Tunes V8's garbage collection for the whole process. V8 ignores unknown flags. */
+/** Bounds the garbage in V8's heaps. */
 import { constants, type PerformanceEntry, PerformanceObserver } from "node:perf_hooks";
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
 
@@ -6,12 +6,9 @@ import { getHeapStatistics, setFlagsFromString } from "node:v8";
 const GARBAGE_PERCENT_MAX = 100;
 /** Amount of garbage that is always tolerated. */
 const GARBAGE_BYTES_MIN = 32 * 1024 * 1024;
-/** Fill level (%) of the young generation that triggers collection between turns (V8: 80). */
-const YOUNG_PERCENT = 30;
 
+/** V8 ignores an unknown flag. */
 export const HEAP_FLAG = "--heap-growing-percent";
-export const YOUNG_FLAG = "--minor-gc-task-trigger";
-export const HELPERS_FLAG = "--no-parallel-scavenge";
 
 /**
  * Bounds the garbage in the old generation. The old generation is collected when it has doubled,
@@ -43,15 +40,4 @@ export function growthPercent(aliveBytes: number): number {
     GARBAGE_PERCENT_MAX,
     Math.ceil((100 * GARBAGE_BYTES_MIN) / Math.max(aliveBytes, 1)),
   );
-}
-
-/**
- * Makes V8 collect the young generation mostly between event-loop turns, and without helper
- * threads. The cost of a collection depends on the number of live objects. Within a turn, a whole
- * batch of documents is live. Between turns, few objects are live, and waking helper threads would
- * cost more than the collection itself.
- */
-export function collectBetweenTurns(): void {
-  setFlagsFromString(`${YOUNG_FLAG}=${YOUNG_PERCENT}`);
-  setFlagsFromString(HELPERS_FLAG);
 }
