@@ -8,7 +8,7 @@ import {
   keyAfter,
   keyRow,
   keyShapes,
-  keysIn,
+  keyTable,
   prefixEnd,
   type Subspace,
   type Versionstamp,
@@ -178,9 +178,7 @@ export const JOB_KEY_SHAPES: readonly KeyShape[] = keyShapes(ROWS);
 
 export type JobKeys = KeysOf<typeof ROWS>;
 
-export function jobKeys(jobs: Subspace): JobKeys {
-  return keysIn(jobs, ROWS);
-}
+export const jobKeys: (jobs: Subspace) => JobKeys = keyTable(ROWS);
 
 /** Returns the range of the jobs of a type whose ids have this prefix. */
 export function jobsBelow({ job }: JobKeys, type: JobType, prefix: string): KeyBounds {

@@ -21,7 +21,14 @@ export {
   lastLessThan,
 } from "./key-selector.ts";
 export type { KeyShape } from "./key-shape.ts";
-export { type KeyBounds, type Keys, type KeysOf, keyRow, keyShapes, keysIn } from "./key-table.ts";
+export {
+  type KeyBounds,
+  type Keys,
+  type KeysOf,
+  keyRow,
+  keyShapes,
+  keyTable,
+} from "./key-table.ts";
 export type { Fence, ReadOptions, RetryPolicy, TransactOptions } from "./key-value-store.ts";
 export { KeyValueStore } from "./key-value-store.ts";
 export type { KeyValueErrorCode } from "./kv-error.ts";

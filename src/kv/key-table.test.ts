@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { keyRow, keyShapes, keysIn } from "./key-table.ts";
+import { keyRow, keyShapes, keyTable } from "./key-table.ts";
 import { Subspace } from "./subspace.ts";
 import { Versionstamp } from "./versionstamp.ts";
 
@@ -15,7 +15,7 @@ const ROWS = {
   changed: keyRow<Record<never, never>>(8, [], "counter", "watched"),
 };
 const SUBSPACE = Subspace.fromTuple(["tandem", 1]);
-const keys = keysIn(SUBSPACE, ROWS);
+const keys = keyTable(ROWS)(SUBSPACE);
 
 describe("a table of keys", () => {
   test("packs the number of the row, then the elements in the order of the row", () => {

@@ -5,7 +5,7 @@
  *     const ROWS = {
  *       job: keyRow<{ type: string; id: string }>(2, ["type", "id"], "JobFacts", "lock, schedule"),
  *     };
- *     const keys = keysIn(subspace, ROWS);
+ *     const keys = keyTable(ROWS)(subspace);
  *     keys.job.key({ type: "a", id: "b" });   // the tuple (2, "a", "b") below the subspace
  *     keys.job.range({ type: "a" });          // all jobs of the type
  *     keys.job.unpack(key).id;
@@ -132,13 +132,26 @@ type ElementsOf<Row> = Row extends KeyRow<infer Of> ? (Of extends Elements ? Of 
 /** The keys of each row of a table. */
 export type KeysOf<Table> = { readonly [Name in keyof Table]: Keys<ElementsOf<Table[Name]>> };
 
-/** The keys of a table within a subspace. */
-export function keysIn<Table extends Rows>(subspace: Subspace, table: Table): KeysOf<Table> {
-  // A loop, because this is called each time a database is opened.
-  const keys: Record<string, unknown> = {};
-  for (const name of Object.keys(table))
-    keys[name] = new Keys(subspace, table[name] as KeyRow<never>);
-  return keys as KeysOf<Table>;
+/**
+ * Returns a function that returns the keys of a table within a subspace. Each row's keys are
+ * created when used, because every transaction opens a database, and uses few of its rows.
+ */
+export function keyTable<Table extends Rows>(table: Table): (subspace: Subspace) => KeysOf<Table> {
+  class TableKeys {
+    readonly subspace: Subspace;
+
+    constructor(subspace: Subspace) {
+      this.subspace = subspace;
+    }
+  }
+  for (const [name, row] of Object.entries(table)) {
+    Object.defineProperty(TableKeys.prototype, name, {
+      get(this: TableKeys) {
+        return new Keys(this.subspace, row);
+      },
+    });
+  }
+  return (subspace) => new TableKeys(subspace) as unknown as KeysOf<Table>;
 }
 
 /** The rows of `docs/keyspace.md`, in the order of the table. */

@@ -7,7 +7,7 @@ import {
   type KeysOf,
   keyRow,
   keyShapes,
-  keysIn,
+  keyTable,
   type Subspace,
   type Versionstamp,
 } from "../kv/index.ts";
@@ -370,9 +370,7 @@ export const REPLICATOR_KEY_SHAPES: readonly KeyShape[] = [
 
 export type ReplicatorKeys = KeysOf<typeof ROWS>;
 
-export function replicatorKeys(replicator: Subspace): ReplicatorKeys {
-  return keysIn(replicator, ROWS);
-}
+export const replicatorKeys: (replicator: Subspace) => ReplicatorKeys = keyTable(ROWS);
 
 /** Returns the range of all keys of older job indexes. */
 export function olderIndex(replicator: Subspace): KeyBounds {
