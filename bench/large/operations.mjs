@@ -35,6 +35,13 @@ const PAGE_ROWS = 100;
 /** Number of documents written sequentially to the source of the continuous copy. */
 const ARRIVALS = 100;
 
+const draw = drawsOf(1);
+/** Returns the first digits of a random id. */
+const position = () =>
+  Math.floor(draw() * 2 ** 32)
+    .toString(16)
+    .padStart(8, "0");
+
 const directory = mkdtempSync(join(tmpdir(), "tandem-bench-"));
 const dataFolder = join(directory, "data");
 let node = await openProcess(directory);
@@ -79,16 +86,22 @@ async function reopen() {
   console.log(`restart: ${seconds.toFixed(2)} s until a response`);
 }
 
-/** Returns the update sequences of `count` random changes. */
-async function randomSequences(draw, count) {
-  const { results } = await succeed("GET", `/source/_changes?limit=${DOCUMENTS}`);
-  return Array.from({ length: count }, () => results[Math.floor(draw() * results.length)].seq);
+/** Returns the update sequences of the first documents from random ids. */
+async function randomSequences(count) {
+  const ids = new Set();
+  while (ids.size < count) {
+    const { rows } = await succeed("GET", `/source/_all_docs?limit=1&startkey="${position()}"`);
+    for (const { id } of rows) ids.add(id);
+  }
+  const asked = { doc_ids: [...ids] };
+  const { results } = await succeed("POST", "/source/_changes?filter=_doc_ids", asked);
+  return results.map(({ seq }) => seq);
 }
 
 async function arrival(at) {
   const id = `arrival-${at}`;
   await succeed("PUT", `/source/${id}`, { at });
-  const feed = `/followed/_changes?filter=_doc_ids&doc_ids=${JSON.stringify([id])}&feed=longpoll`;
+  const feed = `/followed/_changes?filter=_doc_ids&doc_ids=${JSON.stringify([id])}&feed=longpoll&heartbeat=10000`;
   await succeed("GET", encodeURI(feed));
 }
 
@@ -99,13 +112,8 @@ function fileMiB() {
 try {
   await succeed("PUT", "/other");
   await measure(`load of ${DOCUMENTS} documents`, () => load(node, "source", DOCUMENTS));
-  const draw = drawsOf(1);
-  const sequences = await randomSequences(draw, PAGES);
+  const sequences = await randomSequences(PAGES);
   await reopen();
-  const position = () =>
-    Math.floor(draw() * 2 ** 32)
-      .toString(16)
-      .padStart(8, "0");
   const page = `limit=${PAGE_ROWS}`;
   await measureEach("_all_docs", PAGES, () =>
     succeed("GET", `/source/_all_docs?${page}&startkey="${position()}"`),
