@@ -51,7 +51,10 @@ async function openPairs(pairCount: number) {
 }
 
 /** Counts a node's requests to its store, and its timers. */
-function countCalls({ kv, simulated }: Awaited<ReturnType<typeof openPairs>>) {
+function countCalls({
+  kv,
+  simulated,
+}: Pick<ReturnType<typeof openVirtualNode>, "kv" | "simulated">) {
   const counts = { transactions: 0, reads: 0, timers: 0 };
   const count = (method: "transact" | "read", kind: "transactions" | "reads"): void => {
     const called = KeyValueStore.prototype[method] as (...args: unknown[]) => unknown;
@@ -101,5 +104,33 @@ test("adding, accepting, starting and ending a job with ten documents take one t
   // Timers per job: two of the run, two of the scheduler, which is notified of the job's start and
   // end, and four of batched requests.
   expect(ofEach(counts.timers)).toBeLessThanOrEqual(9);
+  await node.stop();
+});
+
+test("a continuous job between local databases takes seven transactions and eleven reads until it is parked", async () => {
+  const jobCount = 80;
+  const node = openVirtualNode({ config: { parkAfterSec: 10, jobsMax: 20 } });
+  const { world, replicator, names } = node;
+  await node.start();
+  for (let number = 0; number < jobCount; number++) {
+    await node.createDatabase(`a-${number}`);
+    await node.createDatabase(`b-${number}`);
+    await node.put(`a-${number}`, "doc", { number });
+  }
+  const counts = countCalls(node);
+  for (let number = 0; number < jobCount; number++) {
+    const asked = { source: `a-${number}`, target: `b-${number}`, continuous: true };
+    await world.until(replicator.start(parseReplication(asked), ADMINISTRATOR));
+  }
+  const isParked = (): boolean =>
+    names.filter((name) => name === "replication.parked").length === jobCount;
+  await world.time.run(world.time.nowMs + 60_000, isParked);
+  expect(isParked()).toBe(true);
+  // Transactions per job: its addition, acceptance, start and end, and the writes of its documents
+  // and of both logs. Two jobs share two more of the watcher and of the job index.
+  expect(counts.transactions / jobCount).toBeLessThanOrEqual(7);
+  // Reads per job: the operator's decision, the information and the logs of both databases, the own
+  // checkpoint, the failure list, the changes, the documents, and the lock before the new logs.
+  expect(counts.reads / jobCount).toBeLessThanOrEqual(11);
   await node.stop();
 });
