@@ -21,7 +21,6 @@ import { type Entitlement, isDetour, isEntitled } from "./credential-entitlement
 import { rewriteDocuments } from "./documents/replication-document.ts";
 import type { JobFilter } from "./job-lists/job-filter.ts";
 import type { JobLists } from "./job-lists/job-lists.ts";
-import type { JobEntry } from "./job-lists/job-views.ts";
 import { classOfError } from "./jobs/failing.ts";
 import { matchesCause } from "./jobs/failure-cause.ts";
 import type { Decider } from "./jobs/job-control.ts";
@@ -256,18 +255,22 @@ export class CredentialReplacements {
   }
 
   /** Yields the jobs that log in as the user. Reads the lists of jobs by host. */
-  async *#concerned(replacement: CredentialReplacement): AsyncIterable<JobEntry> {
+  async *#concerned(replacement: CredentialReplacement): AsyncIterable<FoundJob> {
+    const { kv, jobs, lists } = this.#parts;
     const { host } = new URL(replacement.origin);
     const sides = SIDES.filter(
       (side) => replacement.side === undefined || side === replacement.side,
     );
     for (const side of sides) {
-      for await (const entry of this.#parts.lists.all({ [side]: host })) {
-        const { data } = entry;
-        if (!this.concerns(replacement, data)) continue;
-        // A job that logs in as this user on both sides is in both lists: yield it only once.
-        const isListed = sidesOf(replacement, data.replication)[0] === side;
-        if (isListed) yield entry;
+      for await (const ids of lists.ids({ [side]: host })) {
+        const found = await kv.read((tx) => jobs.getMany(tx.snapshot, REPLICATION_JOB_TYPE, ids));
+        for (const job of found.filter(isReadable)) {
+          const data = decodeJob(job);
+          if (!this.concerns(replacement, data)) continue;
+          // A job that logs in as this user on both sides is in both lists: yield it only once.
+          const isListed = sidesOf(replacement, data.replication)[0] === side;
+          if (isListed) yield { jobId: job.id, data };
+        }
       }
     }
   }
@@ -400,6 +403,11 @@ export class CredentialReplacements {
       trace.event("replication.controlled", { jobId: job.id, action, userName, why, requestId }),
     );
   }
+}
+
+interface FoundJob {
+  readonly jobId: string;
+  readonly data: ReplicationJobData;
 }
 
 /** A job that is entitled to new credentials, and the sides that log in with them. */
