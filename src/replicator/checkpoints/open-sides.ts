@@ -70,7 +70,7 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
   ]);
   if (there?.log === undefined) await parts.expectNoLog();
   const target = await settleTarget(parts, there, signal);
-  const source = await withOlderLog(asked, target, ids.olderBaseIds, signal);
+  const source = await withOlderLog(asked, target, ids, signal);
   const checkpoints = Checkpoints.of(ids.baseId, { source, target }, ownCopy, ownCheckpoint);
   return { checkpoints, isTargetEmpty: target.info.isEmpty };
 }
@@ -160,11 +160,11 @@ async function settleTarget(
 async function withOlderLog(
   source: AskedSide,
   target: AskedSide,
-  olderIds: readonly string[],
+  ids: Pick<ReplicationId, "olderBaseIds">,
   signal: AbortSignal,
 ): Promise<AskedSide> {
   if (source.log !== undefined || target.log === undefined) return source;
-  const log = await readOlderLog(source.endpoint, olderIds, signal).catch(noneIfReadOnly);
+  const log = await readOlderLog(source.endpoint, ids.olderBaseIds, signal).catch(noneIfReadOnly);
   return { ...source, log };
 }
 
