@@ -44,7 +44,7 @@ export { NO_OWN_CHECKPOINT, OwnCheckpoints } from "./checkpoints/own-checkpoint.
 export type { ReplicationLog } from "./checkpoints/replication-log.ts";
 export { isOfOneRun, parseReplicationLog } from "./checkpoints/replication-log.ts";
 export {
-  type ContinuedOutcome,
+  continueLog,
   continueStoredLog,
   LOG_BYTES_MAX,
 } from "./checkpoints/stored-continuation.ts";
@@ -80,6 +80,7 @@ export type { EndpointsParts, SecretDestination, SecretLookup } from "./endpoint
 export { Endpoints } from "./endpoints/endpoints.ts";
 export { HttpEndpoint } from "./endpoints/http/http-endpoint.ts";
 export { HttpServer } from "./endpoints/http/http-server.ts";
+export type { ContinuedOutcome } from "./endpoints/local/access.ts";
 export { describeFailure, statusOfFailure } from "./failures/failure.ts";
 export { FailureLists, fitsRetryRequest, RETRY_IDS_MAX } from "./failures/failure-lists.ts";
 export type { DocumentFailure } from "./failures/run-failures.ts";

@@ -33,6 +33,7 @@ import {
   ClockSteps,
   COMMAND_TYPE,
   CommandJobs,
+  continueLog,
   Endpoints,
   type EndpointsParts,
   FailureLists,
@@ -230,6 +231,7 @@ export function joinEndpoints(parts: NodeParts, reach: Reach): Endpoints {
   return new Endpoints({
     ...parts,
     ...reach,
+    continueLog,
     // The URL can change until the node listens.
     get serverUrl() {
       return reach.serverUrl;

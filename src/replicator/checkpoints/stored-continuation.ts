@@ -2,27 +2,17 @@
  * Continues a replication log in a database of this store, in the caller's transaction (decision
  * 297). Used for local endpoints, and for other servers that write checkpoints here.
  */
-import { Utf8Text } from "../../base/index.ts";
+import { assert, Utf8Text } from "../../base/index.ts";
 import type { Database } from "../../databases/index.ts";
 import type { Transaction } from "../../kv/index.ts";
-import { continuedLog, type ReplicationLog } from "./replication-log.ts";
+import type { ContinuedOutcome, LogContinuation } from "../endpoints/local/access.ts";
+import { continuedLog, parseReplicationLog, type ReplicationLog } from "./replication-log.ts";
 
 /**
  * Maximum size of a replication log, which is parsed without yielding. Fifty runs in a cluster with
  * hundreds of shards take half as much.
  */
 export const LOG_BYTES_MAX = 1024 * 1024;
-
-/**
- * - written: the log has a new revision
- * - missing: there is no log to continue
- * - too-long: the stored log has more than `LOG_BYTES_MAX` bytes
- * - ends-elsewhere: the stored log does not end where `log` begins
- * - re-created: the database's instance start time differs
- */
-export type ContinuedOutcome =
-  | { readonly kind: "written"; readonly revision: string }
-  | { readonly kind: "missing" | "too-long" | "ends-elsewhere" | "re-created" };
 
 /**
  * Appends the stored history to `log`, which has the entry of one run, and stores the result. With
@@ -35,12 +25,7 @@ export async function continueStoredLog(
     name,
     log,
     madeAt,
-  }: {
-    /** Id of the `_local` document without its prefix. */
-    readonly name: string;
-    readonly log: ReplicationLog;
-    readonly madeAt?: string | undefined;
-  },
+  }: Pick<LogContinuation, "name" | "madeAt"> & { readonly log: ReplicationLog },
 ): Promise<ContinuedOutcome> {
   if (madeAt !== undefined && madeAt !== database.instanceStartTime) return { kind: "re-created" };
   const id = `_local/${name}`;
@@ -52,4 +37,15 @@ export async function continueStoredLog(
   const body = Utf8Text.of(JSON.stringify(next));
   const outcome = await database.local.write(tx, { id, parent: stored?.revision, body });
   return outcome.kind === "written" ? outcome : { kind: "missing" };
+}
+
+/** Like `continueStoredLog`, for a log that this node has written as JSON. */
+export function continueLog(
+  tx: Transaction,
+  database: Database,
+  { text, ...continuation }: LogContinuation,
+): Promise<ContinuedOutcome> {
+  const log = parseReplicationLog(text);
+  assert(log !== undefined, "A run must write replication logs");
+  return continueStoredLog(tx, database, { ...continuation, log });
 }

@@ -13,6 +13,7 @@ import { type KeyValueStore, Subspace } from "../../../src/kv/index.ts";
 import {
   BatchCopier,
   Budgets,
+  continueLog,
   type Endpoint,
   Endpoints,
   MemoryRunFailures,
@@ -51,6 +52,7 @@ export async function openEndpoint(
     resolveUser: async (userName) => ({ userName, roles: ["_admin"], isAdmin: true }),
     documentLimits: { documentBytesMax: 8 * 1024 * 1024 },
     serverUrl: "http://127.0.0.1:5984/",
+    continueLog,
     fetch: http.fetch,
     parseMultipart,
     userAgent: "Tandem",

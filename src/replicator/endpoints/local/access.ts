@@ -1,6 +1,6 @@
 /** A replication's access to a local database, with the current rights of the job's owner. */
 
-import { errorCode, type Runtime } from "../../../base/index.ts";
+import { errorCode, type JsonText, type Runtime } from "../../../base/index.ts";
 import {
   type AttachmentStore,
   type Authority,
@@ -13,7 +13,7 @@ import {
   vouchedSubject,
 } from "../../../databases/index.ts";
 import type { DesignFunctions } from "../../../documents/index.ts";
-import type { KeyValueStore, ReadTransaction } from "../../../kv/index.ts";
+import type { KeyValueStore, ReadTransaction, Transaction } from "../../../kv/index.ts";
 import { percentEncode } from "../../../protocol/index.ts";
 import { EndpointError } from "../endpoint.ts";
 
@@ -25,6 +25,27 @@ const SYSTEM_DATABASE = /^_users$|^_global_changes$|(^|\/)_replicator$/;
 
 const COPIED =
   "The document of this job arrived by replication; only a document saved on this server may name a system database";
+
+/**
+ * - written: the log has a new revision
+ * - missing: there is no log to continue
+ * - too-long: the stored log is too long to be parsed
+ * - ends-elsewhere: the stored log does not end where the new one begins
+ * - re-created: the database's instance start time differs
+ */
+export type ContinuedOutcome =
+  | { readonly kind: "written"; readonly revision: string }
+  | { readonly kind: "missing" | "too-long" | "ends-elsewhere" | "re-created" };
+
+/** A log to be written. */
+export interface LogContinuation {
+  /** Id of the `_local` document without its prefix. */
+  readonly name: string;
+  /** A replication log with the entry of one run. */
+  readonly text: JsonText;
+  /** Instance start time of the database. If defined, the log is written even if none is stored. */
+  readonly madeAt?: string | undefined;
+}
 
 export interface LocalEndpointParts {
   readonly runtime: Runtime;
@@ -45,6 +66,12 @@ export interface LocalEndpointParts {
   };
   /** The external URL of local databases, with a trailing slash. */
   readonly serverUrl: string;
+  /** Appends the stored history to a log, and stores the log. */
+  readonly continueLog: (
+    tx: Transaction,
+    database: Database,
+    continuation: LogContinuation,
+  ) => Promise<ContinuedOutcome>;
 }
 
 export class LocalAccess {

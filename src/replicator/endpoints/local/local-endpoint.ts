@@ -2,7 +2,7 @@
  * A local database, accessed without a socket. It reads and writes the text that would be sent over
  * HTTP, so that both kinds of endpoints can be combined, and the bytes of a body do not change.
  */
-import { assert, errorCode, type JsonText, Utf8Text } from "../../../base/index.ts";
+import { errorCode, type JsonText, Utf8Text } from "../../../base/index.ts";
 import {
   type Authority,
   isDatabaseAdmin,
@@ -12,8 +12,6 @@ import {
 import { renderStoredDocument } from "../../../documents/index.ts";
 import type { Transaction } from "../../../kv/index.ts";
 import { checkCreation, ProtocolError } from "../../../protocol/index.ts";
-import { parseReplicationLog } from "../../checkpoints/replication-log.ts";
-import { type ContinuedOutcome, continueStoredLog } from "../../checkpoints/stored-continuation.ts";
 import type {
   ChangesItem,
   ChangesRequest,
@@ -23,7 +21,7 @@ import type {
   SourceSequence,
 } from "../endpoint.ts";
 import { EndpointError } from "../endpoint.ts";
-import { LocalAccess, type LocalEndpointParts } from "./access.ts";
+import { type ContinuedOutcome, LocalAccess, type LocalEndpointParts } from "./access.ts";
 import { readLocalChanges, startOf } from "./changes.ts";
 import { LocalDocumentReader } from "./document-reader.ts";
 import { LocalDocumentWriter } from "./document-writer.ts";
@@ -177,18 +175,17 @@ export class LocalEndpoint implements Endpoint {
   }
 
   async continueLog(
-    id: string,
+    name: string,
     text: JsonText,
     _signal: AbortSignal,
     { madeAt }: { readonly madeAt?: string } = {},
   ): Promise<string | false | undefined> {
-    const log = parseReplicationLog(text);
-    assert(log !== undefined, "A run must write replication logs");
+    const { continueLog } = this.#access.parts;
     let outcome: ContinuedOutcome;
     try {
       const user = await this.#access.user();
       outcome = await this.#logWrites.write(async (tx) =>
-        continueStoredLog(tx, await this.#access.open(tx, user), { name: id, log, madeAt }),
+        continueLog(tx, await this.#access.open(tx, user), { name, text, madeAt }),
       );
     } catch (error) {
       // If the database is missing or inaccessible, separate requests report it as for any server.
