@@ -437,4 +437,38 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(found?.revision).toBe(second);
     expect(JSON.parse(found?.body ?? "")).toMatchObject({ n: 2 });
   });
+
+  test("a log is continued only in the database and at the sequence where its run started", async () => {
+    const endpoint = await created();
+    const { instanceStartTime: madeAt } = await endpoint.info(FOREVER);
+    const next = (body: string, options?: { readonly madeAt?: string }) =>
+      endpoint.continueLog("checkpoint", body, FOREVER, options);
+    if (!endpoint.continuesLogs) {
+      expect(await next(logOf("s1", 0, 1), { madeAt })).toBeUndefined();
+      return;
+    }
+    expect(await next(logOf("s1", 0, 1))).toBeUndefined();
+    expect(await next(logOf("s1", 0, 1), { madeAt: "1" })).toBe(false);
+    expect(await endpoint.readLocal("checkpoint", FOREVER)).toBeUndefined();
+    expect(await next(logOf("s1", 0, 1), { madeAt })).toBe("0-1");
+    expect(await next(logOf("s2", 2, 3))).toBe(false);
+    expect(await next(logOf("s2", 1, 3))).toBe("0-2");
+    const found = await endpoint.readLocal("checkpoint", FOREVER);
+    expect(JSON.parse(found?.body ?? "")).toMatchObject({
+      session_id: "s2",
+      source_last_seq: 3,
+      history: [{ session_id: "s2" }, { session_id: "s1" }],
+    });
+  });
+}
+
+/** A replication log with the entry of one run. */
+function logOf(session: string, start: number, end: number): string {
+  const entry = {
+    session_id: session,
+    start_last_seq: start,
+    end_last_seq: end,
+    recorded_seq: end,
+  };
+  return JSON.stringify({ session_id: session, source_last_seq: end, history: [entry] });
 }
