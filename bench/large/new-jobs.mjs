@@ -12,8 +12,8 @@
  *
  * Another client writes a document every 5 ms.
  *
- * Measured 2026-11-30 on two cores: 3,384 documents per second; 3,000 first runs in 12.5 s, 6.0 ms
- * of CPU time each. 99th percentile of the other client 75 and 130 ms. The documents per second and
+ * Measured 2026-11-30 on two cores: 3,627 documents per second; 3,000 first runs in 10.0 s, 5.3 ms
+ * of CPU time each. 99th percentile of the other client 76 and 114 ms. The documents per second and
  * the CPU time miss their targets.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
