@@ -62,10 +62,8 @@ async function writeAlone(folder) {
   const target = open(environmentOptions(file));
   const registry = registryKeys(Subspace.fromTuple(["tandem", 2]));
   const stored = (key) => Buffer.concat([DATA, key]);
-  const { uuid } = decodeDatabaseRecord(
-    source.get(stored(registry.database.key({ name: "source" }))),
-  );
-  const keys = registry.databaseKeys(uuid);
+  const key = registry.database.key({ name: "source" });
+  const keys = registry.databaseKeys(decodeDatabaseRecord(source.get(stored(key))));
   const rowsIn = ({ begin, end }) => source.getRange({ start: stored(begin), end: stored(end) });
   try {
     let [seconds, count] = [0, 0];

@@ -62,6 +62,30 @@ describe("the registry", () => {
     await expect(write).rejects.toMatchObject({ code: "STORE_DATABASE_NOT_FOUND" });
   });
 
+  test("databases that are created concurrently, or re-created, have no keys in common", async () => {
+    const { kv, registry } = await openStore();
+    const begins = new Set<string>();
+    const names = Array.from({ length: 40 }, (_, index) => `d${index}`);
+    for (let round = 0; round < 2; round++) {
+      await Promise.all(
+        names.map(async (name) => {
+          const { keys } = await kv.transact((tx) => registry.create(tx, name));
+          begins.add(keys.everything.begin.join());
+        }),
+      );
+      for (const name of names) await kv.transact((tx) => registry.remove(tx, name));
+    }
+    expect(begins.size).toBe(80);
+  });
+
+  test("the keys of a database contain a short number, and in a store of format 2 its uuid", async () => {
+    const lengthIn = async (isFormat3: boolean) => {
+      const { read } = await openStore({ isFormat3: async () => isFormat3 });
+      return read(async (_tx, { keys }) => keys.changed.key({}).length);
+    };
+    expect(await lengthIn(true)).toBeLessThanOrEqual((await lengthIn(false)) - 15);
+  });
+
   test("a watcher of an empty database is notified of its removal", async () => {
     const store = await openStore();
     const watch = await store.write(async (tx, database) => database.changes.watch(tx));

@@ -21,7 +21,7 @@ import type { IsFormat3 } from "./documents/conflicts.ts";
 import type { KeepOldBodies } from "./documents/old-bodies.ts";
 import type { DatabaseHook } from "./hooks.ts";
 import { isDatabaseName, rangeBound } from "./names.ts";
-import { decodeCounter } from "./records/counter-record.ts";
+import { decodeCounter, encodeCounter } from "./records/counter-record.ts";
 import { type RegistryKeys, registryKeys } from "./records/database-keys.ts";
 import {
   type DatabaseRecord,
@@ -33,6 +33,9 @@ import { forgetState } from "./transaction-state.ts";
 
 /** Default revision limit, as in CouchDB. */
 const REVISION_LIMIT_DEFAULT = 1_000;
+
+/** Maximum difference between the numbers of two databases created in succession. */
+const NUMBER_STEPS = 16;
 
 export interface NamesOptions {
   /** First name in reading order, inclusive: the highest one if `descending`. */
@@ -102,6 +105,7 @@ export class DatabaseRegistry {
       throw new OperationalError("STORE_DATABASE_EXISTS", "Database exists", { database: name });
     }
     const { clock, random } = this.#runtime;
+    const isFormat3 = await this.#isFormat3(tx);
     const record: DatabaseRecord = {
       uuid: randomHex(random),
       // Microseconds. The part below the clock's resolution is random, so that a database
@@ -109,7 +113,8 @@ export class DatabaseRegistry {
       instanceStartTime: Math.floor(clock.nowMs()) * 1_000 + random.integer(1_000),
       revisionLimit: REVISION_LIMIT_DEFAULT,
       indexSet: 0,
-      hasWinnerRows: !(await this.#isFormat3(tx)),
+      hasWinnerRows: !isFormat3,
+      number: isFormat3 ? await this.#newNumber(tx) : undefined,
     };
     tx.set(key, encodeDatabaseRecord(record));
     const database = this.#database(name, record);
@@ -120,6 +125,21 @@ export class DatabaseRegistry {
     await this.updates.note(tx, name, "created");
     for (const hook of this.#hooksOf(name)) await hook.databaseCreated?.(tx, database);
     return database;
+  }
+
+  /**
+   * Returns a number that no database has had. Reads the last number without a conflict, and adds a
+   * random step, so that concurrent creations rarely choose the same number.
+   */
+  async #newNumber(tx: Transaction): Promise<number> {
+    const lastKey = this.#keys.lastNumber.key({});
+    const last = decodeCounter(await tx.snapshot.get(lastKey));
+    const number = last + 1 + this.#runtime.random.integer(NUMBER_STEPS);
+    const key = this.#keys.number.key({ number });
+    tx.addReadConflictKey(key);
+    tx.addWriteConflictKey(key);
+    tx.max(lastKey, encodeCounter(number));
+    return number;
   }
 
   /**

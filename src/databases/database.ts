@@ -92,7 +92,7 @@ export class Database implements HookedDatabase {
     this.name = name;
     this.uuid = record.uuid;
     this.instanceStartTime = record.instanceStartTime.toString();
-    this.keys = registryKeys.databaseKeys(record.uuid);
+    this.keys = registryKeys.databaseKeys(record);
     this.#registryKeys = registryKeys;
     this.#updates = parts.updates;
     this.#securityDefault = securityDefault;

@@ -51,6 +51,7 @@ const DATABASE = {
   revisionLimit: 1_000,
   indexSet: 0,
   hasWinnerRows: true,
+  number: undefined,
 };
 const CHANGE = {
   id: "d",
@@ -119,6 +120,13 @@ const ROWS = [
     "03a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0f3ea95c192999803e807c5c684f8def92a",
   ),
   row(
+    "DatabaseRecord with a number",
+    { ...DATABASE, hasWinnerRows: false, number: 300 },
+    encodeDatabaseRecord,
+    decodeDatabaseRecord,
+    "04a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0f3ea95c192999803e80700ac02",
+  ),
+  row(
     "BodyRecord",
     '{"é":1}',
     (body) => one(encodeBody(utf8Encode(body))),
@@ -167,6 +175,13 @@ const ROWS = [
     ({ id, leaves }) => encodeChangeRecord(id, leaves),
     decodeChangeRecord,
     "0101640102030000917fa2381192822767f010b95b45325b02010178",
+  ),
+  row(
+    "ChangeRecord of a document whose id is 32 hexadecimal digits",
+    { ...CHANGE, id: "d7".repeat(16) },
+    ({ id, leaves }) => encodeChangeRecord(id, leaves),
+    decodeChangeRecord,
+    "02d7d7d7d7d7d7d7d7d7d7d7d7d7d7d7d70102030000917fa2381192822767f010b95b45325b02010178",
   ),
   row(
     "WinnerRecord",

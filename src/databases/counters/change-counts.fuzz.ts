@@ -21,6 +21,7 @@ const RECORD = {
   revisionLimit: 1_000,
   indexSet: 0,
   hasWinnerRows: false,
+  number: 1,
 };
 
 const round = fc.array(

@@ -3,11 +3,14 @@
  * everything that a row of its feed needs, so no other record is read.
  */
 import { assert } from "../../base/index.ts";
-import type { RevisionParts } from "../revisions/revision.ts";
+import { isDigest, type RevisionParts } from "../revisions/revision.ts";
 import { readHash, writeHash } from "./document-record.ts";
 import { RecordReader, RecordWriter } from "./record-bytes.ts";
 
 const FORMAT = 1;
+/** Format of changes whose document id is 32 hexadecimal digits, stored as 16 bytes. */
+const FORMAT_HEX_ID = 2;
+const ID_BYTES = 16;
 const DELETED = 1;
 
 /**
@@ -34,7 +37,9 @@ export interface ChangeRecord {
  */
 export function encodeChangeRecord(id: string, leaves: readonly ChangedLeaf[]): Uint8Array {
   const listed = leaves.slice(0, LEAVES_MAX);
-  const writer = new RecordWriter().byte(FORMAT).text(id);
+  const writer = new RecordWriter();
+  if (isDigest(id)) writer.byte(FORMAT_HEX_ID).hex(id);
+  else writer.byte(FORMAT).text(id);
   writer.byte(listed.length === leaves.length ? 1 : 0).integer(listed.length);
   for (const { generation, hash, deleted } of listed) {
     writer.integer(generation).byte(deleted ? DELETED : 0);
@@ -45,8 +50,12 @@ export function encodeChangeRecord(id: string, leaves: readonly ChangedLeaf[]): 
 
 export function decodeChangeRecord(value: Uint8Array): ChangeRecord {
   const reader = new RecordReader(value);
-  assert(reader.byte() === FORMAT, "The change record must have a supported format version");
-  const id = reader.text();
+  const format = reader.byte();
+  assert(
+    format === FORMAT || format === FORMAT_HEX_ID,
+    "The change record must have a supported format version",
+  );
+  const id = format === FORMAT ? reader.text() : reader.hex(ID_BYTES);
   const complete = reader.byte() === 1;
   const leafCount = reader.integer();
   assert(leafCount > 0, "A changed document must have a leaf");

@@ -13,6 +13,7 @@ import {
   type Versionstamp,
 } from "../../kv/index.ts";
 import { hashDigest, type RevisionParts } from "../revisions/revision.ts";
+import type { DatabaseRecord } from "./database-record.ts";
 
 type NoElements = Record<never, never>;
 
@@ -59,24 +60,31 @@ const REGISTRY_ROWS = {
     "PolicyRecord",
     "how conflicts are resolved, by database; absent until set",
   ),
+  lastNumber: keyRow<NoElements>(9, [], "counter", "the highest number of a database so far"),
+  number: keyRow<{ number: number }>(
+    10,
+    ["number"],
+    "",
+    "never stored: transactions that give a database the same number conflict here",
+  ),
 };
 
 /** Key shapes of the registry, below the layer's subspace. */
 export const REGISTRY_KEY_SHAPES: readonly KeyShape[] = withGap(keyShapes(REGISTRY_ROWS), 1, {
-  key: "(2, uuid, …)",
+  key: "(2, number, …)",
   value: "",
-  note: "all keys of one database",
+  note: "all keys of one database; the uuid, as 16 bytes, instead of the number in databases that have none",
 });
 
 const registryTable = keyTable(REGISTRY_ROWS);
 
 export interface RegistryKeys extends KeysOf<typeof REGISTRY_ROWS> {
-  databaseKeys(uuid: string): DatabaseKeys;
+  databaseKeys(record: Pick<DatabaseRecord, "uuid" | "number">): DatabaseKeys;
 }
 
 export function registryKeys(root: Subspace): RegistryKeys {
-  const databaseKeys = (uuid: string) =>
-    databaseKeysIn(root.subspace(DATABASE, hexDecode(uuid) as Uint8Array));
+  const databaseKeys: RegistryKeys["databaseKeys"] = ({ uuid, number }) =>
+    databaseKeysIn(root.subspace(DATABASE, number ?? (hexDecode(uuid) as Uint8Array)));
   return Object.assign(registryTable(root), { databaseKeys });
 }
 
@@ -239,7 +247,7 @@ const ROWS = {
 };
 
 /**
- * Shapes below `(2, uuid)` of the layer's subspace. A hash is 16 bytes, or a string if it is
+ * Shapes below `(2, number)` of the layer's subspace. A hash is 16 bytes, or a string if it is
  * foreign.
  */
 export const DATABASE_KEY_SHAPES: readonly KeyShape[] = withGap(keyShapes(ROWS), 19, {
