@@ -47,8 +47,9 @@ test("a transaction conflicts if and only if a key that it read was written afte
       fc.nat(24),
       fc.nat(12),
       fc.constantFrom(0, 100, 1_000),
-      (commits, reads, readVersion, windowMs, searchCount) => {
-        const resolver = new Resolver(0);
+      fc.integer({ min: 1, max: 12 }),
+      (commits, reads, readVersion, windowMs, searchCount, generationMs) => {
+        const resolver = new Resolver(0, generationMs);
         // One millisecond per version, so that times and versions are the same numbers.
         for (const [index, writes] of commits.entries()) {
           const version = index + 1;
@@ -73,15 +74,15 @@ test("a transaction conflicts if and only if a key that it read was written afte
 });
 
 test("old commits are dropped, and a transaction with an earlier read version is too old", () => {
-  const resolver = new Resolver(0);
+  const resolver = new Resolver(0, 3);
   const key = { begin: "a", end: undefined };
   for (let version = 1; version <= 100; version++) {
     resolver.forgetBefore(version - 10);
     resolver.record(version, version, written([key]));
   }
   expect(resolver.judge(100 - 10, [key])).toBe("conflict");
-  // The resolver keeps two generations of ten commits each, the two commits that began them, and
-  // the commit that can be dropped next.
-  expect(resolver.judge(100 - 2 * 10 - 3, [key])).toBe("too-old");
+  // At the last commit, the generation of the commits 88 to 90 still had to be kept.
+  expect(resolver.judge(87, [key])).toBe("conflict");
+  expect(resolver.judge(86, [key])).toBe("too-old");
   expect(resolver.judge(0, [])).toBe("free");
 });

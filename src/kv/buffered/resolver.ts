@@ -3,16 +3,15 @@
  * it read was written after its read version. The resolver knows the writes of the last seconds by
  * key. It has forgotten older writes, so a transaction with an older read version is too old.
  *
- * Writes are kept in two generations. New writes are added to the younger generation. When the
- * whole elder generation can be forgotten, it is dropped, and the younger generation becomes the
- * elder. Writes are therefore never scanned for expiry, and are kept for at most twice the
- * requested time.
+ * Writes are kept in generations, each for the commits of a short time. A generation is dropped as a
+ * whole, when all its commits can be forgotten, so writes are never scanned for expiry.
  *
  * Sorting the keys of a large transaction costs as much as writing them, and usually no reader
  * needs the sorted keys, because the next committer has a later read version. The keys therefore
  * stay unsorted, possibly packed. A reader searches them transaction by transaction, and the keys
  * are sorted once the searches have cost as much as sorting.
  */
+import { READ_VERSION_AGE_MS_MAX } from "../limits.ts";
 import type { TextInterval } from "../mutation.ts";
 import { lowerBound, SortedMap } from "./sorted-map.ts";
 
@@ -27,12 +26,15 @@ export interface Writes {
 }
 
 export class Resolver {
-  #elder = new Generation();
-  #younger = new Generation();
+  readonly #generationMs: number;
+  /** Oldest first. */
+  readonly #generations: Generation[] = [];
   #knownAfter: number;
 
-  constructor(knownAfter: number) {
+  /** `generationMs` is the time between the first commits of two generations. */
+  constructor(knownAfter: number, generationMs = READ_VERSION_AGE_MS_MAX / 4) {
     this.#knownAfter = knownAfter;
+    this.#generationMs = generationMs;
   }
 
   /** All writes after this version are known. Earlier writes might have been forgotten. */
@@ -43,8 +45,9 @@ export class Resolver {
   judge(readVersion: number, reads: readonly TextInterval[]): CommitVerdict {
     if (reads.length === 0) return "free";
     if (readVersion < this.#knownAfter) return "too-old";
-    for (const generation of [this.#younger, this.#elder]) {
-      if (generation.lastVersion <= readVersion) continue;
+    for (let index = this.#generations.length - 1; index >= 0; index--) {
+      const generation = this.#generations[index] as Generation;
+      if (generation.lastVersion <= readVersion) break;
       for (const read of reads) {
         if (generation.isWrittenAfter(readVersion, read)) return "conflict";
       }
@@ -54,15 +57,21 @@ export class Resolver {
 
   /** Records a commit. Versions never decrease; several transactions can share a version. */
   record(version: number, committedAtMs: number, writes: Writes): void {
-    this.#younger.record(version, committedAtMs, writes);
+    let latest = this.#generations.at(-1);
+    if (latest === undefined || committedAtMs - latest.firstCommitMs >= this.#generationMs) {
+      latest = new Generation(committedAtMs);
+      this.#generations.push(latest);
+    }
+    latest.record(version, committedAtMs, writes);
   }
 
   /** Permits forgetting commits before `timeMs`. Later commits stay known. */
   forgetBefore(timeMs: number): void {
-    if (this.#elder.lastCommitMs >= timeMs || this.#younger.isEmpty) return;
-    this.#knownAfter = Math.max(this.#knownAfter, this.#elder.lastVersion);
-    this.#elder = this.#younger;
-    this.#younger = new Generation();
+    for (let oldest = this.#generations[0]; oldest !== undefined; oldest = this.#generations[0]) {
+      if (oldest.lastCommitMs >= timeMs) return;
+      this.#knownAfter = Math.max(this.#knownAfter, oldest.lastVersion);
+      this.#generations.shift();
+    }
   }
 }
 
@@ -72,8 +81,17 @@ export class Resolver {
  */
 const WAITING_COUNT_MIN = 64;
 
-/** Generation of writes that are forgotten together. */
+/**
+ * Number of the latest large transactions whose keys stay unpacked for the next searches. Few
+ * readers are older, and unpacked keys take five times the memory of packed ones.
+ */
+const UNPACKED_COUNT = 4;
+
+/** Writes that are forgotten together. */
 class Generation {
+  readonly firstCommitMs: number;
+  lastCommitMs: number;
+  lastVersion = -Infinity;
   readonly #versionOfKey = new SortedMap<number>();
   /** Writes that are not in the map or the ranges yet, in order of version. */
   #waiting: WaitingWrites[] = [];
@@ -82,11 +100,10 @@ class Generation {
   #searchCount = 0;
   /** Written ranges in order of version. */
   #ranges: WrittenRange[] = [];
-  lastVersion = -Infinity;
-  lastCommitMs = -Infinity;
 
-  get isEmpty(): boolean {
-    return this.lastVersion === -Infinity;
+  constructor(firstCommitMs: number) {
+    this.firstCommitMs = firstCommitMs;
+    this.lastCommitMs = firstCommitMs;
   }
 
   record(version: number, committedAtMs: number, writes: Writes): void {
@@ -97,6 +114,7 @@ class Generation {
       return;
     }
     this.#waiting.push(new WaitingWrites(version, writes));
+    this.#waiting.at(-1 - UNPACKED_COUNT)?.forgetUnpacked();
     this.#waitingCount += writes.count;
   }
 
@@ -167,10 +185,10 @@ interface WrittenRange {
 class WaitingWrites {
   readonly version: number;
   readonly #writes: Writes;
-  /** The written keys. Created by the first search for a key. */
+  /** The written keys. Created by the next search. */
   #keys: ReadonlySet<string> | undefined;
   #ranges: readonly WrittenRange[] = [];
-  /** The sorted keys. Created by the first search for a range. */
+  /** The sorted keys. Created by the next search for a range. */
   #sortedKeys: readonly string[] | undefined;
 
   constructor(version: number, writes: Writes) {
@@ -180,6 +198,12 @@ class WaitingWrites {
 
   read(): readonly TextInterval[] {
     return this.#writes.read();
+  }
+
+  forgetUnpacked(): void {
+    this.#keys = undefined;
+    this.#sortedKeys = undefined;
+    this.#ranges = [];
   }
 
   includes(read: TextInterval): boolean {
