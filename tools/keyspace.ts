@@ -27,13 +27,13 @@ const SECTIONS: readonly Section[] = [
   },
   {
     title: "Databases: one database",
-    where: 'Below `("tandem", 2, 2, uuid)`.',
+    where: 'Below `("tandem", 2, 2, number)`.',
     shapes: DATABASE_KEY_SHAPES,
   },
   {
     title: "Indexes of one database",
     where:
-      'Below `("tandem", 2, 2, uuid, 20)`. Keys of entries continue with plain bytes after the tuple.',
+      'Below `("tandem", 2, 2, number, 20)`. Keys of entries continue with plain bytes after the tuple.',
     shapes: INDEX_KEY_SHAPES,
   },
   { title: "Replicator", where: 'Below `("tandem", 3)`.', shapes: REPLICATOR_KEY_SHAPES },
