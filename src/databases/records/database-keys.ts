@@ -65,7 +65,7 @@ const REGISTRY_ROWS = {
     10,
     ["number"],
     "",
-    "never stored: transactions that give a database the same number conflict here",
+    "never stored; creations with the same number conflict here",
   ),
 };
 
@@ -73,7 +73,7 @@ const REGISTRY_ROWS = {
 export const REGISTRY_KEY_SHAPES: readonly KeyShape[] = withGap(keyShapes(REGISTRY_ROWS), 1, {
   key: "(2, number, …)",
   value: "",
-  note: "all keys of one database; the uuid, as 16 bytes, instead of the number in databases that have none",
+  note: "all keys of a database; in a database without a number, the uuid (16 bytes)",
 });
 
 const registryTable = keyTable(REGISTRY_ROWS);
