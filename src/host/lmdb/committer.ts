@@ -37,7 +37,7 @@ const HISTORY_MS = READ_VERSION_AGE_MS_MAX + 1_000;
  * Time for which the log is kept. Exceeds `HISTORY_MS`, because processes that lag behind read the
  * log to fire watches.
  */
-const LOG_MS = 4 * READ_VERSION_AGE_MS_MAX;
+const LOG_MS = 2 * READ_VERSION_AGE_MS_MAX;
 
 /**
  * Old records are deleted once per this number of commits. Deleting on every commit would write

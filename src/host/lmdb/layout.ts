@@ -23,7 +23,7 @@ export const LMDB_KEY_SHAPES: readonly KeyShape[] = [
     key: '00 "l" version',
     value:
       "time, a random number chosen by the committer, and the keys and ranges that the version wrote",
-    note: "the commit log: conflicts and watches of all processes; cleared after some 20 s",
+    note: "the commit log: conflicts and watches of all processes; cleared after some 10 s",
   },
   {
     key: '00 "v"',
