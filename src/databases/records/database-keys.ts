@@ -65,7 +65,7 @@ const REGISTRY_ROWS = {
     10,
     ["number"],
     "",
-    "never stored; creations with the same number conflict here",
+    "never stored; conflict key of creations",
   ),
 };
 
@@ -73,7 +73,7 @@ const REGISTRY_ROWS = {
 export const REGISTRY_KEY_SHAPES: readonly KeyShape[] = withGap(keyShapes(REGISTRY_ROWS), 1, {
   key: "(2, number, …)",
   value: "",
-  note: "all keys of a database; in a database without a number, the uuid (16 bytes)",
+  note: "the keys of a database; the uuid instead, if it has no number",
 });
 
 const registryTable = keyTable(REGISTRY_ROWS);
