@@ -61,12 +61,7 @@ const REGISTRY_ROWS = {
     "how conflicts are resolved, by database; absent until set",
   ),
   lastNumber: keyRow<NoElements>(9, [], "counter", "the highest number of a database so far"),
-  number: keyRow<{ number: number }>(
-    10,
-    ["number"],
-    "",
-    "never stored; conflict key of creations",
-  ),
+  number: keyRow<{ number: number }>(10, ["number"], "", "never stored; conflict key of creations"),
 };
 
 /** Key shapes of the registry, below the layer's subspace. */

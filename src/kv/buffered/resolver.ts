@@ -3,8 +3,8 @@
  * it read was written after its read version. The resolver knows the writes of the last seconds by
  * key. It has forgotten older writes, so a transaction with an older read version is too old.
  *
- * Writes are kept in generations, each for the commits of a short time. A generation is dropped as a
- * whole, when all its commits can be forgotten, so writes are never scanned for expiry.
+ * Writes are kept in generations, each for the commits of a short time. A whole generation is
+ * dropped when all its commits can be forgotten, so writes are never scanned for expiry.
  *
  * Sorting the keys of a large transaction costs as much as writing them, and usually no reader
  * needs the sorted keys, because the next committer has a later read version. The keys therefore
