@@ -119,7 +119,10 @@ describe.skipIf(CHROMIUM === undefined)("of 100,000 jobs", () => {
     })`);
     await scroll;
     await last.waitFor();
-    expect(new Set(bookmarks).size).toBe(bookmarks.length);
+    // If the feed of events was interrupted, the list has been read again from its first page.
+    const pages = bookmarks.slice(bookmarks.lastIndexOf(null));
+    expect(new Set(pages).size).toBe(pages.length);
+    expect(pages.length).toBeGreaterThan(100);
     expect(await page.locator("tbody tr").count()).toBeLessThan(80);
     expect(await heapBytes(page)).toBeLessThan(HEAP_BYTES_MAX);
 
