@@ -48,6 +48,12 @@ export async function during(node, work) {
   }
 }
 
+/** Performs `work` next to the other client, and prints its duration. */
+export async function printDuring(node, name, work) {
+  const measured = await during(node, work);
+  console.log(`${name}: ${measured.seconds.toFixed(1)} s; ${describeOther(measured)}`);
+}
+
 /** The figures of the other client as a line of text. */
 export function describeOther({ waits, mostMiB }) {
   const [median, p99] = [0.5, 0.99].map((part) => quantile(waits, part).toFixed(1));

@@ -25,20 +25,20 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ask, endProcess, openProcess } from "../load/node-process.mjs";
 import { load } from "./load.mjs";
-import { describeOther, during, writeUntil } from "./other-client.mjs";
+import { describeOther, printDuring, writeUntil } from "./other-client.mjs";
 
 const [DOCUMENTS = 200_000, JOBS = 10_000] = process.argv.slice(2, 4).map(Number);
 const QUIET_MS = 30_000;
 const JOBS_PER_REQUEST = 1_000;
 
 async function fill(node) {
-  await measure(node, `${DOCUMENTS} documents`, () => load(node, "large", DOCUMENTS));
-  await measure(node, "index", async () => {
+  await printDuring(node, `${DOCUMENTS} documents`, () => load(node, "large", DOCUMENTS));
+  await printDuring(node, "index", async () => {
     const index = { index: { fields: ["n"] }, ddoc: "n", name: "n" };
     await succeed(node, "POST", "/large/_index", index);
     await succeed(node, "POST", "/large/_find", { selector: { n: 1 }, use_index: "n" });
   });
-  await measure(node, `${JOBS} jobs`, async () => {
+  await printDuring(node, `${JOBS} jobs`, async () => {
     for (let first = 0; first < JOBS; first += JOBS_PER_REQUEST) {
       const docs = Array.from({ length: Math.min(JOBS_PER_REQUEST, JOBS - first) }, (_, at) => ({
         _id: `job-${first + at}`,
@@ -50,12 +50,6 @@ async function fill(node) {
       await succeed(node, "POST", "/_replicator/_bulk_docs", { docs });
     }
   });
-}
-
-/** Measures `work` next to the other client, and prints its duration. */
-async function measure(node, name, work) {
-  const measured = await during(node, work);
-  console.log(`${name}: ${measured.seconds.toFixed(1)} s; ${describeOther(measured)}`);
 }
 
 async function succeed({ url }, method, path, body) {
