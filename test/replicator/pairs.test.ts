@@ -145,7 +145,9 @@ test("a pair lists, counts and retries the documents that either database refuse
   expect((await node.world.until(failures.list(entry, { skip: 1, limit: 1 })))[0]?.id).toBe(
     "from-b",
   );
-  expect(await node.world.until(failures.counts(entry))).toMatchObject([{ count: 2 }]);
+  expect(await node.world.until(failures.counts(entry))).toMatchObject([
+    { count: 2, error: "forbidden" },
+  ]);
   const isLeftBehind = async () => {
     const { total } = await node.world.until(
       node.replicator.lists.page({ filter: { left_behind: true }, limit: 1 }),

@@ -5,6 +5,7 @@ import { ActivityMonitor } from "../../src/jobs/index.ts";
 import { JOB_TYPES } from "../../src/replicator/index.ts";
 import type { NodeTraits } from "../simulation/kernel/simulated-node.ts";
 import { World } from "../simulation/kernel/world.ts";
+import { SYNCHRONOUS_SANDBOX } from "../simulation/network/synchronous-sandbox.ts";
 import { composeNode, type NodeParts } from "./compose-node.ts";
 import { ADMIN } from "./open-node.ts";
 
@@ -24,7 +25,7 @@ export function openVirtualNode({
   world.listeners.push((name) => names.push(name));
   const simulated = world.openNode(traits);
   const { runtime, kv } = simulated;
-  const node = composeNode({ ...options, runtime, kv });
+  const node = composeNode({ sandbox: SYNCHRONOUS_SANDBOX, ...options, runtime, kv });
   const { databases, jobs, replicator, scheduler, cleanUp, indexFolder } = node;
   const stopping = new AbortController();
   // Allows any number of listeners, as in a server: every service listens to this signal.
