@@ -12,7 +12,10 @@ export interface Clock {
   nowMs(): number;
   /** Milliseconds since an arbitrary instant, never decreasing; for durations. */
   monotonicMs(): number;
-  /** Resolves after `durationMs`; rejects with `signal.reason` if aborted first. */
+  /**
+   * Resolves after `durationMs`; rejects with `signal.reason` if aborted first. With 0, resolves in
+   * a later turn of the event loop: other tasks, requests and timers run first.
+   */
   sleep(durationMs: number, signal?: AbortSignal): Promise<void>;
 }
 

@@ -2,7 +2,7 @@
  * Writes a batch of edits in one transaction. The result is the same as for individual writes in
  * order, but the reads are concurrent.
  */
-import { assert, mapAtOnce, type Runtime } from "../../base/index.ts";
+import { assert, mapAtOnce, type Runtime, Yielder } from "../../base/index.ts";
 import { type Key, KeyValueError, type Transaction, type Versionstamp } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
@@ -28,6 +28,9 @@ import type { LocalDocuments } from "./local-documents.ts";
  * attachment each stays below the limit.
  */
 const DROPPED_KEYS_MAX = 2_000;
+
+/** Maximum number of edits processed without yielding to the event loop; some 3 ms. */
+const ROUND_EDITS_MAX = 100;
 
 export interface BatchWriterParts {
   readonly runtime: Runtime;
@@ -86,7 +89,9 @@ export class BatchWriter {
     await this.#counts.begin(batch.tx, batch.state, edits.length);
     const outcomes: WriteOutcome[] = new Array(edits.length);
     const unchanged: UnchangedDocuments = new Map();
+    const yielder = new Yielder(this.#runtime.clock);
     for (const round of this.#rounds(edits)) {
+      if (yielder.isDue) await yielder.yield();
       const written = await this.#writeRound(batch, round, unchanged);
       const { droppedKeyCount } = batch.state;
       if (edits.length > 1 && droppedKeyCount > DROPPED_KEYS_MAX) {
@@ -100,6 +105,7 @@ export class BatchWriter {
 
   /**
    * Groups edits that are independent of each other: each document occurs at most once per group.
+   * Each group is processed without yielding to the event loop, so its size is limited.
    */
   #rounds(edits: readonly DocumentEdit[]): { edit: DocumentEdit; index: number }[][] {
     const rounds: { edit: DocumentEdit; index: number }[][] = [];
@@ -111,7 +117,12 @@ export class BatchWriter {
       if (round === undefined) rounds.push([{ edit, index }]);
       else round.push({ edit, index });
     }
-    return rounds;
+    return rounds.flatMap((round) => {
+      const count = Math.ceil(round.length / ROUND_EDITS_MAX);
+      return Array.from({ length: count }, (_, piece) =>
+        round.slice(piece * ROUND_EDITS_MAX, (piece + 1) * ROUND_EDITS_MAX),
+      );
+    });
   }
 
   async #writeRound(

@@ -3,6 +3,7 @@
  * must yield to the event loop.
  */
 import { SLICE_MS } from "../../base/index.ts";
+import { nextTurn } from "../system/loop-turns.ts";
 
 export class LoopTurn {
   /** Start of the first read in the current event-loop turn, if there was one. */
@@ -21,8 +22,6 @@ export class LoopTurn {
 
   /** Resolves in the next turn of the event loop. */
   next(): Promise<void> {
-    return new Promise((resolve) => {
-      setImmediate(resolve);
-    });
+    return nextTurn();
   }
 }

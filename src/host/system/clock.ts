@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/index.ts";
+import { nextTurn } from "./loop-turns.ts";
 
 /** Longer timers overflow in Node.js and fire immediately. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
@@ -10,6 +11,13 @@ export const systemClock: Clock = {
 };
 
 async function sleep(durationMs: number, signal?: AbortSignal): Promise<void> {
+  if (durationMs <= 0) {
+    // A timer would wait for a millisecond even if the event loop has nothing else to do.
+    signal?.throwIfAborted();
+    await nextTurn();
+    signal?.throwIfAborted();
+    return;
+  }
   let leftMs = durationMs;
   while (leftMs > TIMER_MS_MAX) {
     await sleepOnce(TIMER_MS_MAX, signal);
