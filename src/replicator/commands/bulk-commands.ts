@@ -36,16 +36,13 @@ import type { ReplacementCommands } from "./replacement-commands.ts";
 const PAGE_MAX = { jobs: 500, characters: 25_000 };
 /** Number of jobs changed per transaction. */
 const BATCH = { min: 1, first: 20, max: 100 };
+/** Duration of a transaction above which the next batch has half the size. */
+const BATCH_MS_MAX = 100;
 /**
- * Duration of a transaction above which the next batch has half the size. Other writers of an
- * embedded store have to wait for the transaction.
+ * Number of jobs of a transaction that are changed between two turns of the event loop; some 6 ms.
+ * They are read at once, although the request and the document of a job can have megabytes.
  */
-const BATCH_MS_MAX = 25;
-/**
- * Maximum number of jobs of a transaction that are read at once, because the request and the
- * document of a job can have megabytes.
- */
-const READ_MAX = 50;
+const TURN_MAX = 20;
 /** Limits for the part of a command that is performed before its request is answered with 202. */
 const WITHIN_REQUEST = { ms: 2_000, jobs: 1_000 };
 /** Delay after which another node continues a command that its request has not completed. */
@@ -357,8 +354,9 @@ export class BulkCommands {
       const batch = jobIds.slice(index, index + Math.min(limit, left));
       const distinct = [...new Set(batch)];
       const outcomes = new Map<string, CommandOutcome>();
-      for (let from = 0; from < distinct.length; from += READ_MAX) {
-        const part = await apply(tx, distinct.slice(from, from + READ_MAX), command);
+      for (let from = 0; from < distinct.length; from += TURN_MAX) {
+        if (from > 0) await this.#parts.runtime.clock.sleep(0);
+        const part = await apply(tx, distinct.slice(from, from + TURN_MAX), command);
         for (const [jobId, outcome] of part) outcomes.set(jobId, outcome);
       }
       const changedIds = [...outcomes.keys()].filter((jobId) => outcomes.get(jobId) === "done");
