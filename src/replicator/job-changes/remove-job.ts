@@ -11,7 +11,6 @@ import type { JobControls } from "../jobs/job-controls.ts";
 import { replicationIdsOf } from "../jobs/job-data.ts";
 import { decodeJob } from "../jobs/job-data-record.ts";
 import { jobName } from "../jobs/job-name.ts";
-import { askedStatus, jobStatus } from "../jobs/job-status.ts";
 import type { ReplicationOwnership } from "./replication-ownership.ts";
 
 export interface RemoveJobParts {
@@ -26,12 +25,6 @@ export interface RemoveJobParts {
   readonly chains: Chains;
 }
 
-const NOTHING_PENDING = {
-  hasLeftBehind: false,
-  behindSinceMs: undefined,
-  isUnread: false,
-} as const;
-
 export async function removeJob(
   { jobs, ownership, controls, backlogs, runs, parked, halted, events, chains }: RemoveJobParts,
   tx: Transaction,
@@ -40,7 +33,7 @@ export async function removeJob(
   const data = decodeJob(job);
   const { userName, vouched, rule, replication } = data;
   const replicationIds = replicationIdsOf(data);
-  const status = jobStatus(job.id, job, data, askedStatus(data, true), NOTHING_PENDING);
+  const status = await jobs.notes.get(tx, job);
   events.noteFormer(tx, job.id, { name: jobName(job.id, data), rule, status });
   await ownership.release(tx, replicationIds, { jobId: job.id, userName, vouched });
   const run = job.state === "running" ? await jobs.runOf(tx, job) : undefined;

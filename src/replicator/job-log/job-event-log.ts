@@ -11,7 +11,6 @@
  * the status before and after.
  */
 import {
-  assert,
   type Clock,
   compareBytes,
   hexDecode,
@@ -36,7 +35,7 @@ import {
   type Watch,
 } from "../../kv/index.ts";
 import type { JobEvent } from "../jobs/job-data.ts";
-import { decodeStatus, encodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
+import { decodeStatus, hasFlag, type JobStatus } from "../jobs/job-status.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 
 /** Kinds of routine events: changes of healthy jobs. Each wake-up of a parked job logs several. */
@@ -88,7 +87,8 @@ export interface StatusEvent {
 export interface FormerJob {
   readonly name: string;
   readonly rule: string | undefined;
-  readonly status: JobStatus;
+  /** Undefined if the job was removed before an older store was indexed. */
+  readonly status: JobStatus | undefined;
 }
 
 export interface EventPage {
@@ -113,6 +113,13 @@ const FORGOTTEN_COUNT_MAX = 1000;
 const FORMAT = 1;
 /** Id that precedes the ids of all events. */
 const BEFORE_ALL = new Uint8Array(VERSIONSTAMP_BYTES);
+
+/** Members of a removed job's status that no longer apply. */
+const NOTHING_PENDING = {
+  hasLeftBehind: false,
+  behindSinceMs: undefined,
+  isUnread: false,
+} as const;
 
 /** Number of events written by this process after which `written` is notified. */
 const ANNOUNCED_EVENTS = 100;
@@ -151,10 +158,14 @@ export class JobEventLog {
     this.#append(tx, jobId, ["lost"]);
   }
 
-  /** Records the name of a job that is being removed. */
-  noteFormer(tx: Transaction, jobId: string, { name, rule, status }: FormerJob): void {
+  /** Records the name of a job that is being removed. `status` is the job's encoded status. */
+  noteFormer(
+    tx: Transaction,
+    jobId: string,
+    { name, rule, status }: Omit<FormerJob, "status"> & { readonly status: Uint8Array | undefined },
+  ): void {
     const timeMs = Math.floor(this.#clock.nowMs());
-    const value = packTuple([FORMAT, timeMs, name, rule ?? null, encodeStatus(status)]);
+    const value = packTuple([FORMAT, timeMs, name, rule ?? null, status ?? null]);
     tx.set(this.#keys.formerJob.key({ jobId }), value);
   }
 
@@ -422,11 +433,11 @@ function changesOf(value: Uint8Array): readonly JobChangeName[] {
 
 function decodeFormer(value: Uint8Array): FormerJob {
   const [, , name, rule, status] = unpackTuple(value);
-  assert(status instanceof Uint8Array, "A removed job must have a status");
   return {
     name: String(name),
     rule: rule === null ? undefined : String(rule),
-    status: decodeStatus(status),
+    status:
+      status instanceof Uint8Array ? { ...decodeStatus(status), ...NOTHING_PENDING } : undefined,
   };
 }
 

@@ -50,8 +50,12 @@ function open() {
     remove: (jobId: string, atMs: number) => {
       nowMs = atMs;
       return kv.transact(async (tx) => {
-        log.noteFormer(tx, jobId, { name: `db/${jobId}`, rule: undefined, status: STATUS });
         const encodedBefore = encodeStatus(STATUS);
+        log.noteFormer(tx, jobId, {
+          name: `db/${jobId}`,
+          rule: undefined,
+          status: encodedBefore,
+        });
         const change = { jobId, before: STATUS, after: undefined };
         log.noteStatus(tx, { ...change, encodedBefore, encodedAfter: undefined });
       });
