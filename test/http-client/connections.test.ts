@@ -171,6 +171,14 @@ test.each([
   expect(await get(url, connection)).toBe("nobody");
 });
 
+test("a job without TLS does not need the operating system's certificates", async () => {
+  const url = `http://127.0.0.1:${await openPlainServer()}/db`;
+  // A folder cannot be read as a file.
+  vi.stubEnv("SSL_CERT_FILE", file("."));
+  closing.push(() => vi.unstubAllEnvs());
+  expect(await get(url, { tls: { verify: true } })).toBe("plain /db");
+});
+
 test("a busy pool uses a renewed client certificate within a minute, but only once the key file matches the certificate", async () => {
   const url = `https://127.0.0.1:${await openTlsServer()}/`;
   const folder = mkdtempSync(join(tmpdir(), "tandem-client-"));

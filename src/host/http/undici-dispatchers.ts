@@ -131,11 +131,18 @@ export class UndiciDispatchers {
 }
 
 function openDispatcher(
-  { proxyUrl, tls, isFeed }: Connection,
+  { proxyUrl, tls = DEFAULT_TLS, isFeed }: Connection,
   { idleMsMax, connectTo }: PoolSettings,
   guard: EgressGuard | undefined,
 ): Dispatcher {
-  const connect = tls && tlsOptions(tls);
+  let ofServers: TlsOptions | undefined;
+  const optionsFor = (origin: string | URL): TlsOptions => {
+    if (!isEncrypted(origin)) return {};
+    ofServers ??= tlsOptions(tls);
+    return ofServers;
+  };
+  // Unreadable files of the settings have to fail now (see `of`).
+  if (hasFiles(tls)) ofServers = tlsOptions(tls);
   const pool = {
     connections: isFeed ? null : CONNECTIONS_MAX,
     keepAliveTimeout: idleMsMax,
@@ -151,13 +158,13 @@ function openDispatcher(
         const server = serverOf(String(origin));
         const target = targetOf(connectTo, server);
         const connectedUrl = target === undefined ? String(origin) : urlOfAddress(target);
-        const own = { ...(connect ?? defaultOptions(origin)), ...lookupFor(connectedUrl) };
+        const own = { ...optionsFor(origin), ...lookupFor(connectedUrl) };
         const connector = target === undefined ? own : connectorTo(target, server.host, own);
         return new Pool(origin, { ...options, connect: connector });
       },
     });
   }
-  const requestTls = connect ?? tlsOptions(DEFAULT_TLS);
+  const requestTls = ofServers ?? tlsOptions(tls);
   const { protocol, username, password } = new URL(proxyUrl);
   if (protocol === "socks5:") {
     // undici reads `requestTls`, but does not declare it.
@@ -183,7 +190,10 @@ function openDispatcher(
       return new Pool(origin, { ...options, connect: toProxy(connect) });
     },
     requestTls,
-    proxyTls: { ...defaultOptions(proxyUrl), ...lookupFor(proxyUrl) },
+    proxyTls: {
+      ...(isEncrypted(proxyUrl) ? tlsOptions(DEFAULT_TLS) : {}),
+      ...lookupFor(proxyUrl),
+    },
   });
 }
 
@@ -206,12 +216,13 @@ function connectorTo(
     connect({ ...asked, hostname: target.host, port: String(target.port) }, callback);
 }
 
-/**
- * Returns the default TLS options, or no options for an origin without TLS, so that the system's
- * certificate bundle is not read.
- */
-function defaultOptions(origin: string | URL): TlsOptions {
-  return new URL(origin).protocol === "https:" ? tlsOptions(DEFAULT_TLS) : {};
+/** Other origins need no TLS context. Parsing the system's certificate bundle takes up to 80 ms. */
+function isEncrypted(origin: string | URL): boolean {
+  return new URL(origin).protocol === "https:";
+}
+
+function hasFiles({ certificateFile, keyFile, trustedCertificatesFile }: TlsSettings): boolean {
+  return [certificateFile, keyFile, trustedCertificatesFile].some((file) => file !== undefined);
 }
 
 function tlsOptions(settings: TlsSettings): TlsOptions {
