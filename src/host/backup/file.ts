@@ -25,6 +25,13 @@ import {
  */
 const FILE_MODE = 0o600;
 
+/**
+ * Number of bytes after which a file being written is synced. Otherwise the system would write
+ * gigabytes at once, and the commits of a store on the same disk would wait
+ * (`bench/large/operations.mjs`).
+ */
+const SYNC_BYTES = 8 * 1024 * 1024;
+
 export type BackupSummary = BackupHead & BackupEnd;
 
 /**
@@ -73,7 +80,15 @@ async function writeDraft(
   const file = await open(path, "wx", FILE_MODE);
   try {
     const encoder = new BlockEncoder();
-    const write = (block: BackupBlock): Promise<void> => file.appendFile(encoder.encode(block));
+    let unsyncedBytes = 0;
+    const write = async (block: BackupBlock): Promise<void> => {
+      const bytes = encoder.encode(block);
+      await file.appendFile(bytes);
+      unsyncedBytes += bytes.length;
+      if (unsyncedBytes < SYNC_BYTES) return;
+      await file.datasync();
+      unsyncedBytes = 0;
+    };
     await file.appendFile(MAGIC);
     await write({ kind: "head", head });
     const counted = new RowCounter();
