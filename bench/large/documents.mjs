@@ -11,9 +11,9 @@
  * percentile of the other client, the ratio of the store's size to that of the documents, and the
  * highest anonymous memory.
  *
- * Measured 2026-11-30 with 1,000,000 documents, two cores: load 17,817 per second (0.89 of the
- * small database, 0.51 of `lmdb` alone), local copy 18,653 (0.84), pull 16,119 (1.23), push 18,092
- * (1.01); 99th percentile of the other client 62, 81, 101 and 32 ms, in the same order; at most 257
+ * Measured 2026-11-30 with 1,000,000 documents, two cores: load 17,497 per second (0.83 of the
+ * small database, 0.56 of `lmdb` alone), local copy 18,123 (0.78), pull 15,734 (1.10), push 16,333
+ * (0.87); 99th percentile of the other client 69, 72, 102 and 37 ms, in the same order; at most 259
  * MiB of memory; store 2.3 times as large as `sizes.external`, 2.0 times as large as the documents.
  */
 import { mkdirSync, mkdtempSync, rmSync, statSync } from "node:fs";

@@ -12,9 +12,9 @@
  *
  * Another client writes a document every 5 ms.
  *
- * Measured 2026-11-30 on two cores, twice: 3,514 and 3,269 documents per second; 3,000 first runs
- * in 9.3 and 10.2 s, 4.8 and 5.3 ms of CPU time each. 99th percentile of the other client 66 to 126
- * ms. At most 274 MiB of memory. The documents per second miss their target.
+ * Measured 2026-11-30 on two cores: 2,778 to 3,514 documents per second; 3,000 first runs in 9.3 to
+ * 12.9 s, 4.8 to 6.7 ms of CPU time each. 99th percentile of the other client 66 to 217 ms. At most
+ * 274 MiB of memory. The documents per second miss their target, the CPU time in slower runs.
  */
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
