@@ -20,7 +20,7 @@ export class LoopTurn {
     return false;
   }
 
-  /** Resolves in the next turn of the event loop. */
+  /** Resolves in a later turn of the event loop. */
   next(): Promise<void> {
     return nextTurn();
   }
