@@ -3,7 +3,6 @@
  * must yield to the event loop.
  */
 import { SLICE_MS } from "../../base/index.ts";
-import { nextTurn } from "../system/loop-turns.ts";
 
 export class LoopTurn {
   /** Start of the first read in the current event-loop turn, if there was one. */
@@ -18,10 +17,5 @@ export class LoopTurn {
       this.#beganMs = undefined;
     });
     return false;
-  }
-
-  /** Resolves in a later turn of the event loop. */
-  next(): Promise<void> {
-    return nextTurn();
   }
 }

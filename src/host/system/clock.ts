@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/index.ts";
-import { nextTurn } from "./loop-turns.ts";
+import { nextTurn } from "./next-turn.ts";
 
 /** Longer timers overflow in Node.js and fire immediately. */
 const TIMER_MS_MAX = 2 ** 31 - 1;

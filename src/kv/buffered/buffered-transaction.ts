@@ -52,7 +52,7 @@ export interface BufferedStore {
    * Current event-loop turn, for a store with synchronous reads. If the turn is over, the
    * transaction yields before its first row and before each page of a range.
    */
-  readonly turn?: { readonly isOver: boolean; next(): Promise<void> };
+  readonly turn?: { readonly isOver: boolean };
   /**
    * Pool of memory for values. Set only for a store whose `commit` has copied the values by the
    * time it returns.
@@ -404,7 +404,7 @@ export class BufferedTransaction implements EngineTransaction, Transaction {
 
   /** Yields to the event loop, so that other transactions can run. */
   async #giveWay(): Promise<void> {
-    await this.#store.turn?.next();
+    await this.#store.clock.sleep(0);
     this.#assertOpen();
   }
 
