@@ -68,6 +68,13 @@ function open() {
       const jobs = await kv.read((tx) => log.formerJobs(tx, ids));
       return [...jobs.values()].map(({ name }) => name);
     },
+    formerStatus: async (status: JobStatus | undefined) => {
+      const encoded = status && encodeStatus(status);
+      await kv.transact(async (tx) =>
+        log.noteFormer(tx, "a", { name: "db/a", rule: undefined, status: encoded }),
+      );
+      return (await kv.read((tx) => log.formerJobs(tx, ["a"]))).get("a")?.status;
+    },
     fold: () => kv.transact(async (tx) => log.setFoldedId(tx, await log.lastId(tx))),
     jobsBehind: async (id: string) => {
       const { events, forgottenId } = await kv.read((tx) => log.page(tx, id, 100));
@@ -189,4 +196,17 @@ test("reading a page of events checks a bounded number of events, even if no eve
     events: [],
     before: undefined,
   });
+});
+
+test("a removed job is no longer behind, and might have no status", async () => {
+  const { formerStatus } = open();
+  const pending = {
+    ...STATUS,
+    owner: "jan",
+    hasLeftBehind: true,
+    behindSinceMs: 5,
+    isUnread: true,
+  };
+  expect(await formerStatus(pending)).toEqual({ ...STATUS, owner: "jan" });
+  expect(await formerStatus(undefined)).toBeUndefined();
 });

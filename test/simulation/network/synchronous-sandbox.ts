@@ -27,13 +27,16 @@ function argumentsOf(run: SandboxCall["runs"][number]): unknown[] {
   return run.map((argument) => JSON.parse(utf8Decode(concatBytes(argument))));
 }
 
-/** Returns what a validation function throws, of the form `{ forbidden: "reason" }`. */
+/** Returns the refusal that a validation function throws, of the form `{ forbidden: "reason" }`. */
 function refusalOf(validate: () => unknown): Refusal | null {
   try {
     validate();
     return null;
   } catch (thrown) {
-    const [[error, reason] = ["unknown", ""]] = Object.entries(thrown as Record<string, string>);
+    const [refusal] = Object.entries(thrown as Record<string, string>);
+    // An error of JavaScript has no such member: the function of the test is wrong.
+    if (refusal === undefined) throw thrown;
+    const [error, reason] = refusal;
     return { error, reason };
   }
 }
