@@ -121,24 +121,48 @@ export class GroupIndex {
   }
 
   /**
+   * Moves a group in a queue so that acceptors find a job due at `dueAtSec`. If the group need not
+   * be moved, the transaction conflicts only with transactions that move it behind `dueAtSec`.
+   */
+  enter(tx: Transaction, queue: Queue, group: string, dueAtSec: number): Promise<void> {
+    return this.#serialize(tx, queue, group, async () => {
+      const place = await this.place(tx.snapshot, queue, group);
+      if (dueTimeOf(place) > dueAtSec) {
+        await this.move(tx, queue, group, place, { kind: "later", dueAtSec });
+      } else {
+        tx.addReadConflictKey(this.#keys.passed.key({ queue, group, dueAtSec }));
+      }
+    });
+  }
+
+  /**
    * Moves a group in a queue to the index position that `decide` derives from the current position.
    * If `decide` returns nothing, the group is not moved.
-   *
-   * Requeueing many jobs calls this concurrently in one transaction, so changes of the same group
-   * are serialized. Otherwise two changes would start from the same position, and the row written
-   * by the first would remain.
    */
   change(
     tx: Transaction,
     queue: Queue,
     group: string,
-    decide: (place: Place) => Place | undefined | Promise<Place | undefined>,
+    decide: (place: Place) => Promise<Place | undefined>,
   ): Promise<void> {
-    const change = async (): Promise<void> => {
+    return this.#serialize(tx, queue, group, async () => {
       const place = await this.place(tx, queue, group);
       const next = await decide(place);
       if (next !== undefined) await this.move(tx, queue, group, place, next);
-    };
+    });
+  }
+
+  /**
+   * Requeueing many jobs changes groups concurrently in one transaction, so changes of the same
+   * group are serialized. Otherwise two changes would start from the same position, and the row
+   * written by the first would remain.
+   */
+  #serialize(
+    tx: Transaction,
+    queue: Queue,
+    group: string,
+    change: () => Promise<void>,
+  ): Promise<void> {
     let ofTransaction = this.#changes.get(tx);
     if (ofTransaction === undefined) {
       ofTransaction = new Map();
@@ -159,6 +183,7 @@ export class GroupIndex {
     if (toKey !== undefined) tx.set(toKey, EMPTY_BYTES);
     if (to.kind === "none") tx.clear(placeKey);
     else tx.set(placeKey, encodePlace(to));
+    if (dueTimeOf(from) < dueTimeOf(to)) this.#pass(tx, queue, group, from, to);
     if (typeof queue === "string") return;
     const readyQueueKey = this.#keys.readyQueue.key({ type: typeOfQueue(queue), group, queue });
     if (to.kind === "ready") tx.set(readyQueueKey, EMPTY_BYTES);
@@ -188,6 +213,18 @@ export class GroupIndex {
     }
   }
 
+  /** Makes transactions conflict that add a job with a due time that the group has passed. */
+  #pass(tx: Transaction, queue: Queue, group: string, from: Place, to: Place): void {
+    const { passed } = this.#keys;
+    const { begin, end } = passed.range({ queue, group });
+    const keyOf = ({ dueAtSec }: { readonly dueAtSec: number }): Key =>
+      passed.key({ queue, group, dueAtSec });
+    tx.addWriteConflictRange({
+      begin: from.kind === "later" ? keyOf(from) : begin,
+      end: to.kind === "later" ? keyOf(to) : end,
+    });
+  }
+
   async #indexKey(
     tx: ReadTransaction,
     queue: Queue,
@@ -200,4 +237,10 @@ export class GroupIndex {
     const standing = await this.standing(tx, typeOfQueue(queue), group);
     return readyKey(this.#keys, queue, standing, group);
   }
+}
+
+/** Earliest due time of a job that acceptors find at this position. */
+function dueTimeOf(place: Place): number {
+  if (place.kind === "later") return place.dueAtSec;
+  return place.kind === "ready" ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
 }

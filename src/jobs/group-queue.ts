@@ -3,10 +3,11 @@
  * of that group that has waited longest. `standing.ts` defines standings. An acceptor treats the
  * queues for its labels as one queue.
  *
- * A transaction that adds a job reads only the group's index position. The position changes when
- * the group's queue becomes empty or due. Therefore, the transaction conflicts neither with other
- * additions nor with charges. Acceptors charge the group, so two acceptors that accept from the
- * same group concurrently conflict, and the second one determines the next group again.
+ * A transaction that adds a job reads only the group's index position, and conflicts with a
+ * concurrent change of the position only if acceptors would then not find the job. Therefore, it
+ * conflicts neither with most other additions nor with charges. Acceptors charge the group, so two
+ * acceptors that accept from the same group concurrently conflict, and the second one determines
+ * the next group again.
  */
 import { compareBytes, EMPTY_BYTES, type Runtime } from "../base/index.ts";
 import {
@@ -101,11 +102,7 @@ export class GroupQueue {
     if (known?.isRead === false || (known && compareBytes(key, known.emptyUntil) < 0)) {
       beginnings?.delete(name);
     }
-    await this.#index.change(tx, queue, group, (place) => {
-      if (place.kind === "ready") return undefined;
-      if (place.kind === "later" && place.dueAtSec <= scheduledAtSec) return undefined;
-      return { kind: "later", dueAtSec: scheduledAtSec };
-    });
+    await this.#index.enter(tx, queue, group, scheduledAtSec);
   }
 
   /** Removes a job from its group's queue without accepting it. */

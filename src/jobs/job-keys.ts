@@ -172,6 +172,12 @@ const ROWS = {
     '""',
     "labelled queues in which index 15 lists the group",
   ),
+  passed: keyRow<{ queue: Queue; group: string; dueAtSec: number }>(
+    25,
+    ["queue", "group", "dueAtSec"],
+    "",
+    "never stored; conflict key of jobs that enter a group's queue",
+  ),
 };
 
 export const JOB_KEY_SHAPES: readonly KeyShape[] = keyShapes(ROWS);

@@ -294,6 +294,37 @@ test("adding a job to a group does not conflict with accepting a job from the gr
   expect(attemptCount).toBe(1);
 });
 
+/** Adds a job while `other` commits. Returns how often the addition was attempted. */
+async function addDuring(
+  scheduledAtSec: number,
+  other: (tx: Transaction) => Promise<unknown>,
+): Promise<number> {
+  let attemptCount = 0;
+  await transact(async (tx) => {
+    attemptCount++;
+    await jobs.add(tx, { type: TYPE, id: "new" }, {}, { group: "g", scheduledAtSec });
+    if (attemptCount === 1) await kv.transact(other);
+  });
+  return attemptCount;
+}
+
+test("adding a job conflicts with an acceptor that leaves only jobs that are due later", async () => {
+  await add("first", "g");
+  await add("last", "g", NO_LIMIT - 10);
+  const takeFirst = (tx: Transaction) => jobs.accept(tx, TYPE, { dueBySec: 0, countMax: 1 });
+  expect(await addDuring(NO_LIMIT - 20, takeFirst)).toBe(2);
+  expect((await accept(NO_LIMIT - 15))?.id).toBe("new");
+});
+
+test.each([
+  ["that is due no earlier than the jobs left in its group", NO_LIMIT, [0, NO_LIMIT]],
+  ["to a group that becomes ready and remains so", 20, [10, 10]],
+])("adding a job %s does not conflict with an acceptor", async (_, scheduledAtSec, others) => {
+  for (const [index, dueAtSec] of others.entries()) await add(`j${index}`, "g", dueAtSec);
+  const takeOne = (tx: Transaction) => jobs.accept(tx, TYPE, { dueBySec: 15, countMax: 1 });
+  expect(await addDuring(scheduledAtSec, takeOne)).toBe(1);
+});
+
 test("an acceptor that accepts the last job of a group also accepts a job that is added concurrently", async () => {
   await add("first", "g");
   await transact(async (tx) => {

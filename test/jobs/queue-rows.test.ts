@@ -29,13 +29,15 @@ type Step =
   | { readonly what: "set shares"; readonly group: string; readonly shares: number }
   | { readonly what: "pass"; readonly durationSec: number };
 
+type Operation = Exclude<Step, { readonly what: "pass" }>;
+
 const kind = <What extends Step["what"]>(...whats: What[]) => fc.constantFrom(...whats);
 const id = fc.constantFrom("a", "b", "c", "d");
 const group = fc.constantFrom("g", "h");
 const inSec = fc.constantFrom(-10, 0, 30);
 /** The worker has the labels x and y. */
 const labels = fc.constantFrom<string[]>([], [], ["x"], ["x", "y"], ["z"]);
-const step: fc.Arbitrary<Step> = fc.oneof(
+const operation: fc.Arbitrary<Operation> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ what: kind("add"), id, group, labels, inSec }) },
   fc.record({ what: kind("add"), id, labels, inSec }),
   fc.record({ what: kind("set labels"), id, labels }),
@@ -44,6 +46,9 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ what: kind("requeue held", "requeue silent") }),
   fc.record({ what: kind("charge"), group, runSec: fc.integer({ min: -15, max: 100 }) }),
   fc.record({ what: kind("set shares"), group, shares: fc.integer({ min: 1, max: 1000 }) }),
+);
+const step: fc.Arbitrary<Step> = fc.oneof(
+  { weight: 10, arbitrary: operation },
   fc.record({ what: kind("pass"), durationSec: fc.integer({ min: 1, max: 60 }) }),
 );
 
@@ -62,7 +67,7 @@ async function openQueue() {
     return jobs.workers.register(tx, { ...description, labels: ["x", "y"] });
   });
 
-  async function apply(tx: Transaction, done: Exclude<Step, { what: "pass" }>): Promise<void> {
+  async function apply(tx: Transaction, done: Operation): Promise<void> {
     switch (done.what) {
       case "add": {
         const { group, labels, inSec } = done;
@@ -75,8 +80,11 @@ async function openQueue() {
       case "accept": {
         const options = { dueBySec: nowSec(), countMax: done.countMax, worker };
         const acceptance = await jobs.accept(tx, TYPE, options);
-        if (acceptance.kind === "none-due") acceptance.enqueued.cancel();
-        else for (const one of acceptance.held) held.set(one.id, one);
+        if (acceptance.kind === "none-due") return acceptance.enqueued.cancel();
+        const accepted = acceptance.held;
+        tx.afterCommit(() => {
+          for (const one of accepted) held.set(one.id, one);
+        });
         return;
       }
       case "requeue held":
@@ -110,6 +118,17 @@ async function openQueue() {
       // If the worker has lost the job, `apply` throws and writes nothing.
       else await transact((tx) => apply(tx, done)).catch(unlessHalted);
     },
+    /** Both transactions read before either commits. `second` commits first. */
+    async doTogether(first: Operation, second: Operation): Promise<void> {
+      let isFirstAttempt = true;
+      const body = async (tx: Transaction): Promise<void> => {
+        await apply(tx, first);
+        if (!isFirstAttempt) return;
+        isFirstAttempt = false;
+        await kv.transact((other) => apply(other, second)).catch(unlessHalted);
+      };
+      await transact(body).catch(unlessHalted);
+    },
     problems: () => kv.read((tx) => checkQueue(tx, jobs, JOBS, TYPE)),
   };
 }
@@ -126,6 +145,21 @@ test("no operation leaves an unused row behind or makes a job unreachable", asyn
       for (const one of all) {
         await queue.do(one);
         expect(await queue.problems(), JSON.stringify(one)).toEqual([]);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("nor do two operations in concurrent transactions", async () => {
+  const steps = fc.array(fc.tuple(step, operation), { minLength: 1, maxLength: 20 });
+  await fc.assert(
+    fc.asyncProperty(steps, async (all) => {
+      const queue = await openQueue();
+      for (const [first, second] of all) {
+        if (first.what === "pass") await queue.do(first);
+        else await queue.doTogether(first, second);
+        expect(await queue.problems(), JSON.stringify([first, second])).toEqual([]);
       }
     }),
     { numRuns: 500 },
