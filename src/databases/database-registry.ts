@@ -34,8 +34,11 @@ import { forgetState } from "./transaction-state.ts";
 /** Default revision limit, as in CouchDB. */
 const REVISION_LIMIT_DEFAULT = 1_000;
 
-/** Maximum difference between the numbers of two databases created in succession. */
-const NUMBER_STEPS = 16;
+/**
+ * Maximum difference between the numbers of two databases created in succession. The first numbers
+ * have one byte, and are not wasted.
+ */
+const stepsAfter = (number: number): number => (number < 0x100 ? 16 : 128);
 
 export interface NamesOptions {
   /** First name in reading order, inclusive: the highest one if `descending`. */
@@ -134,7 +137,7 @@ export class DatabaseRegistry {
   async #newNumber(tx: Transaction): Promise<number> {
     const lastKey = this.#keys.lastNumber.key({});
     const last = decodeCounter(await tx.snapshot.get(lastKey));
-    const number = last + 1 + this.#runtime.random.integer(NUMBER_STEPS);
+    const number = last + 1 + this.#runtime.random.integer(stepsAfter(last));
     const key = this.#keys.number.key({ number });
     tx.addReadConflictKey(key);
     tx.addWriteConflictKey(key);
