@@ -175,7 +175,7 @@ export class CheckpointWriter {
     if (parkedAt === undefined) throw new ParkedPlaceLostError();
     const found = this.#isBeginning(parkedAt)
       ? await findAtBeginning(this.#parts, parkedAt, signal)
-      : await findParked(this.#parts, parkedAt, undefined, signal);
+      : await findParked(this.#parts, parkedAt, signal);
     if (found === undefined) throw new ParkedPlaceLostError();
     await this.#checkAllSeen(parkedAt);
     return found;

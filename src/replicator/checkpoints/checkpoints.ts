@@ -6,7 +6,7 @@ import {
   type StartTimes,
 } from "../endpoints/endpoint.ts";
 import { type Continuation, LoggedSide } from "./logged-side.ts";
-import type { OwnCheckpoint, OwnCheckpointStore } from "./own-checkpoint.ts";
+import type { OwnCheckpointStore } from "./own-checkpoint.ts";
 import {
   type CommonAncestry,
   commonAncestry,
@@ -43,17 +43,18 @@ export class Checkpoints {
   }
 
   /**
-   * Determines the common checkpoint from both logs and this node's copy of the source's log
-   * (`own-checkpoint.ts`).
+   * Determines the common checkpoint from both logs or, if they differ, from the target's log and
+   * this node's copy of the source's log (`own-checkpoint.ts`).
    */
-  static of(
+  static async of(
     baseId: string,
     found: { readonly source: FoundSide; readonly target: FoundSide },
-    ownCopy: OwnCheckpoint | undefined,
     own: OwnCheckpointStore,
-  ): Checkpoints {
+  ): Promise<Checkpoints> {
     const source = new LoggedSide("source", found.source, baseId);
     const target = new LoggedSide("target", found.target, baseId);
+    const mayUseCopy = target.log !== undefined && source.log?.session_id !== target.log.session_id;
+    const ownCopy = mayUseCopy ? await own.read() : undefined;
     // The local copy is valid only if both databases are unchanged.
     const isCurrent =
       ownCopy !== undefined &&

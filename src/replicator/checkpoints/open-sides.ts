@@ -54,7 +54,7 @@ interface AskedSide extends FoundSide {
 export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Promise<OpenSides> {
   const { ids, ownCheckpoint } = parts;
   let asking: Promise<AskedSide>;
-  const [asked, there, ownCopy] = await allTogether(signal, [
+  const [asked, there] = await allTogether(signal, [
     (taskSignal) => {
       asking = askSource(parts.source, ids.baseId, taskSignal);
       return asking;
@@ -66,12 +66,11 @@ export async function openSides(parts: OpenSidesParts, signal: AbortSignal): Pro
         await asking;
         throw error;
       }),
-    () => ownCheckpoint.read(),
   ]);
   if (there?.log === undefined) await parts.expectNoLog();
   const target = await settleTarget(parts, there, signal);
   const source = await withOlderLog(asked, target, ids, signal);
-  const checkpoints = Checkpoints.of(ids.baseId, { source, target }, ownCopy, ownCheckpoint);
+  const checkpoints = await Checkpoints.of(ids.baseId, { source, target }, ownCheckpoint);
   return { checkpoints, isTargetEmpty: target.info.isEmpty };
 }
 

@@ -8,7 +8,6 @@ import { EndpointError, type SourceSequence, type StartTimes } from "../endpoint
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { askSide, askSource, isMissing, type OpenSidesParts } from "./open-sides.ts";
-import type { OwnCheckpoint } from "./own-checkpoint.ts";
 import { isSurelySame, noneIfReadOnly, readLog } from "./stored-log.ts";
 
 /** The last checkpoint with its statistics, and the creation times of both databases. */
@@ -43,13 +42,11 @@ type AskedParts = Pick<OpenSidesParts, "source" | "target" | "ownCheckpoint"> & 
 
 /**
  * Returns the parked job's checkpoints. Returns undefined if a side has no checkpoint, or a
- * different one from when the job was parked, because the database must have changed. `ownCopy` is
- * the local copy of the log of a read-only source.
+ * different one from when the job was parked, because the database must have changed.
  */
 export async function findParked(
   { source, target, ids, ownCheckpoint }: AskedParts,
   { sequence, startTimes }: ParkedPlace,
-  ownCopy: OwnCheckpoint | undefined,
   signal: AbortSignal,
 ): Promise<Checkpoints | undefined> {
   const found = await allTogether(signal, [
@@ -65,7 +62,7 @@ export async function findParked(
     source: { endpoint: source, info: { instanceStartTime: startTimes.source }, log: atSource },
     target: { endpoint: target, info: { instanceStartTime: startTimes.target }, log: atTarget },
   };
-  const checkpoints = Checkpoints.of(ids.baseId, sides, ownCopy, ownCheckpoint);
+  const checkpoints = await Checkpoints.of(ids.baseId, sides, ownCheckpoint);
   return checkpoints.isAt(sequence) ? checkpoints : undefined;
 }
 
@@ -86,5 +83,5 @@ export async function findAtBeginning(
     isSurelySame(startTimes.source, atSource.info.instanceStartTime) &&
     isSurelySame(startTimes.target, atTarget.info.instanceStartTime);
   const sides = { source: atSource, target: atTarget };
-  return isSame ? Checkpoints.of(ids.baseId, sides, undefined, ownCheckpoint) : undefined;
+  return isSame ? Checkpoints.of(ids.baseId, sides, ownCheckpoint) : undefined;
 }

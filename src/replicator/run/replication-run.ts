@@ -309,8 +309,7 @@ export class ReplicationRun {
     // `#runFromParked`.
     if (parkedAt === undefined || endsCaughtUp === true) return undefined;
     await this.#changes.begin(this.#startAfter(parkedAt.sequence), signal);
-    const ownCopy = await this.#parts.ownCheckpoint.read();
-    const found = await findParked(this.#parts, parkedAt, ownCopy, signal);
+    const found = await findParked(this.#parts, parkedAt, signal);
     if (found !== undefined) await this.copySecurity(signal);
     return found;
   }
