@@ -1,5 +1,8 @@
-/** A rule's follower that has lost its job makes no more changes. In virtual time. */
-import { afterEach, expect, test } from "vitest";
+/**
+ * A rule's follower that has lost its job makes no more changes; a listing reads rows in pages. In
+ * virtual time.
+ */
+import { afterEach, expect, test, vi } from "vitest";
 import type { HeldJob } from "../../src/jobs/index.ts";
 import { SweepPace } from "../../src/replicator/parking/sweep-pace.ts";
 import type { ListedServer } from "../../src/replicator/parking/watched-server.ts";
@@ -57,6 +60,7 @@ async function open(server: Partial<ListedServer>) {
   return {
     world,
     follower,
+    ruleStore: node.ruleStore,
     async loseJob(): Promise<void> {
       await kv.transact(async (tx) => {
         const last = await jobs.lastActivity(tx, TYPE);
@@ -136,3 +140,20 @@ test.each(Object.keys(SITUATIONS))(
     ]);
   },
 );
+
+test("a listing in which nothing has changed reads rows in pages only", async () => {
+  const names = Array.from({ length: 700 }, (_, index) => `user-${1000 + index}`);
+  const { world, follower, ruleStore } = await open({
+    names: async () => ({ names, hasMore: false }),
+  });
+  const stopping = new AbortController();
+  const following = follower.follow(stopping.signal).catch(() => {});
+  await world.time.run(world.time.nowMs + MINUTE_MS);
+  const named = vi.spyOn(ruleStore, "databasesNamed");
+  const pages = vi.spyOn(ruleStore, "databases");
+  await world.time.run(world.time.nowMs + MINUTE_MS);
+  stopping.abort(new Error("The test is over"));
+  await world.until(following);
+  expect(named).not.toHaveBeenCalled();
+  expect(pages).toHaveBeenCalled();
+});

@@ -10,7 +10,7 @@
  * updated, so that any node can resume the work.
  */
 
-import { type Runtime, runTogether } from "../../base/index.ts";
+import { append, type Runtime, runTogether } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import type { HeldJob, Job, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
@@ -122,7 +122,7 @@ export class RuleFollower {
     while (!signal.aborted) {
       const { names, deleted, last } = await this.#server.updates(from, signal);
       const there = [...new Set(names)].filter((name) => !deleted.has(name));
-      await this.#makeJobs(there.sort(), signal);
+      await this.#makeJobs(await this.#lackingAmong(there.sort()), signal);
       await this.#endJobsOfGone([...deleted].sort(), signal);
       from = last;
       await this.#parts.runtime.clock.sleep(GATHER_MS, signal);
@@ -137,32 +137,54 @@ export class RuleFollower {
         const matched = matchRule(this.#followed.rule, name);
         if (matched.kind === "match") count.matched(name, faultOf(matched));
       }
-      await this.#makeJobs(page.names, signal);
+      await this.#makeJobs(await this.#lackingIn(page), signal);
       await this.#endOthers(page, signal);
     }
     return count;
+  }
+
+  /** Returns the listed names without a row of the rule's generation. Reads all rows in pages. */
+  async #lackingIn(listed: ListedNames): Promise<readonly string[]> {
+    const { kv, store } = this.#parts;
+    const lacking = new Set(listed.names);
+    for await (const rows of rowsOfRule(kv, store, this.#followed, listed)) {
+      for (const { database, generation } of rows) {
+        if (generation === this.#followed.generation) lacking.delete(database);
+      }
+    }
+    return [...lacking];
+  }
+
+  /** Returns the matching names without a row of the rule's generation. Reads a row per name. */
+  async #lackingAmong(names: readonly string[]): Promise<readonly string[]> {
+    const { kv, store } = this.#parts;
+    const lacking: string[] = [];
+    const matching = names.filter((name) => this.#targetUrl(name) !== undefined);
+    for (let first = 0; first < matching.length; first += ROWS_MAX) {
+      const page = matching.slice(first, first + ROWS_MAX);
+      const rows = await kv.read((tx) => store.databasesNamed(tx.snapshot, this.#followed, page));
+      const isCurrent = (index: number) => rows[index]?.generation === this.#followed.generation;
+      append(
+        lacking,
+        page.filter((_, index) => !isCurrent(index)),
+      );
+    }
+    return lacking;
   }
 
   /**
    * Creates jobs for matching databases that have no job, and updates jobs of an earlier
    * generation.
    */
-  async #makeJobs(names: readonly string[], signal: AbortSignal): Promise<void> {
-    const { kv, store } = this.#parts;
-    const { rule, generation } = this.#followed;
-    const matching = names.filter((name) => targetOf(matchRule(rule, name)) !== undefined);
-    for (let first = 0; first < matching.length; first += ROWS_MAX) {
-      const page = matching.slice(first, first + ROWS_MAX);
-      const rows = await kv.read((tx) => store.databasesNamed(tx.snapshot, this.#followed, page));
-      const lacking = page.filter((_, index) => rows[index]?.generation !== generation);
-      await this.#inPages(lacking, signal, (tx, name) => this.#makeJob(tx, name));
-    }
+  #makeJobs(names: readonly string[], signal: AbortSignal): Promise<void> {
+    const matching = names.filter((name) => this.#targetUrl(name) !== undefined);
+    return this.#inPages(matching, signal, (tx, name) => this.#makeJob(tx, name));
   }
 
   async #makeJob(tx: Transaction, database: string): Promise<void> {
     const { jobs, store, controls, config } = this.#parts;
     const { name, uuid, generation, rule, owner } = this.#followed;
-    const targetUrl = targetOf(matchRule(rule, database));
+    const targetUrl = this.#targetUrl(database);
     if (targetUrl === undefined) return;
     const [row] = await store.databasesNamed(tx, this.#followed, [database]);
     if (row?.generation === generation) return;
@@ -197,7 +219,7 @@ export class RuleFollower {
     const { rule, generation } = this.#followed;
     const there = new Set(listed.names);
     for await (const rows of rowsOfRule(kv, store, this.#followed, listed)) {
-      const others = rows.filter((row) => targetOf(matchRule(rule, row.database)) === undefined);
+      const others = rows.filter((row) => this.#targetUrl(row.database) === undefined);
       await this.#endJobs(namesOf(others), signal);
       const gone = rows.filter((row) => !others.includes(row) && !there.has(row.database));
       if (rule.whenDeleted === "stop") await this.#endJobsOfGone(namesOf(gone), signal);
@@ -211,7 +233,7 @@ export class RuleFollower {
   /** Ends jobs of databases missing from the source, if the rule has `"delete": "stop"`. */
   async #endJobsOfGone(names: readonly string[], signal: AbortSignal): Promise<void> {
     const { kv, store } = this.#parts;
-    if (this.#followed.rule.whenDeleted !== "stop") return;
+    if (names.length === 0 || this.#followed.rule.whenDeleted !== "stop") return;
     const rows = await kv.read((tx) => store.databasesNamed(tx.snapshot, this.#followed, names));
     const known = names.filter((_, index) => rows[index] !== undefined);
     for (let first = 0; first < known.length; first += CHANGED_MAX) {
@@ -303,6 +325,13 @@ export class RuleFollower {
     }
   }
 
+  /** Returns the target of a matching database, if the target is valid. */
+  #targetUrl(database: string): string | undefined {
+    const matched = matchRule(this.#followed.rule, database);
+    const isThere = matched.kind === "match" && matched.target.kind === "target";
+    return isThere ? matched.target.url : undefined;
+  }
+
   #turn(requestCount: number, signal: AbortSignal): Promise<void> {
     const { server } = this.#followed.rule;
     if (server === undefined) {
@@ -318,12 +347,6 @@ function namesOf(rows: readonly RuleDatabase[]): readonly string[] {
 
 function isRunning(job: Job): boolean {
   return phaseOf(job, decodeJob(job)) === "running";
-}
-
-/** Returns the target of a matching database, if the target is valid. */
-function targetOf(matched: RuleMatch): string | undefined {
-  const isThere = matched.kind === "match" && matched.target.kind === "target";
-  return isThere ? matched.target.url : undefined;
 }
 
 function faultOf({ target }: RuleMatch & { readonly kind: "match" }): string | undefined {
