@@ -369,14 +369,18 @@ export class Scheduler {
 
   /** Starts as many due jobs as there are free slots, or records that none is due. */
   async #acceptDue(worker: WorkerId): Promise<void> {
-    const acceptance = await this.#kv.transact((tx) =>
-      this.#jobs.accept(tx, REPLICATION_JOB_TYPE, {
+    let isRepeated = false;
+    const acceptance = await this.#kv.transact(async (tx) => {
+      // Another node has accepted the same jobs. Immediate attempts would only conflict again.
+      if (isRepeated) await this.#runtime.clock.sleep(this.#jobs.acceptDelayMs());
+      isRepeated = true;
+      return this.#jobs.accept(tx, REPLICATION_JOB_TYPE, {
         dueBySec: this.#nowSec(),
         countMax: acceptCountMax(this.#room),
         worker,
         watchesRest: true,
-      }),
-    );
+      });
+    });
     const nothingDue = acceptance.kind === "none-due" ? acceptance : acceptance.rest;
     if (nothingDue !== undefined) this.#empty = this.#emptyUntil(nothingDue);
     if (acceptance.kind === "none-due") return;
