@@ -1,4 +1,5 @@
 import { describe, expect, test, vi } from "vitest";
+import { countKeys } from "../../test/support/kv/counting-engine.ts";
 import { type Runtime, Utf8Text, utf8Encode } from "../base/index.ts";
 import { createSystemRuntime } from "../host/index.ts";
 import type { DocumentEdit } from "./document.ts";
@@ -391,6 +392,36 @@ describe("replicated edits", () => {
     const revisions = leaves.map(({ revision }) => revision);
     await store.write((tx, database) => database.purge(tx, [{ id: "doc", revisions }], CONTEXT));
     expect(await rowCounts()).toEqual([2, 0]);
+  });
+
+  test("a page of changes ends when it has loaded ten documents with hundreds of conflicts", async () => {
+    const store = await openStore();
+    const ids = Array.from({ length: 12 }, (_, index) => `d${index}`);
+    for (const id of ids) {
+      const edits = Array.from({ length: 101 }, (_, leaf) => replicated(id, [`1-${leaf}`]));
+      await store.edit(...edits);
+    }
+    const page = (since: string) =>
+      store.read((tx, database) => database.changes.page(tx, { since }));
+    const first = await page("0");
+    const second = await page(first.entries.at(-1)?.sequence ?? "");
+    expect([first, second].map(({ entries }) => entries.length)).toEqual([10, 2]);
+    expect([first.stoppedBy, second.stoppedBy]).toEqual(["row-limit", "exhausted"]);
+  });
+
+  test("several revisions of one document are read with one load of the document", async () => {
+    const store = await openStore();
+    const revisions = Array.from({ length: 20 }, (_, leaf) => `1-${leaf}`);
+    await store.edit(...revisions.map((revision) => replicated("a", [revision])));
+    const counts = { readCount: 0, writtenCount: 0 };
+    await store.write(async (tx, database) => {
+      countKeys(tx, counts);
+      const wanted = revisions.map((revision) => ({ id: "a", revision }));
+      const found = await database.documents.readRevisions(tx, wanted);
+      expect(found.flat().map(({ revision }) => revision)).toEqual(revisions);
+    });
+    // The document, and the bodies of all leaves but one, which is stored with the document.
+    expect(counts.readCount).toBeLessThanOrEqual(1 + revisions.length);
   });
 
   test("a document with hundreds of conflicts shows all of them in the feed", async () => {

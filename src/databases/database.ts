@@ -102,7 +102,7 @@ export class Database implements HookedDatabase {
     const sealOf = bodySeals(seal, record.uuid);
     const rows = new DocumentRows(keys, record);
     const read = { readRule: parts.readRule, sealOf };
-    const reader = new DocumentReader({ keys, rows }, record, read);
+    const reader = new DocumentReader({ clock: runtime.clock, keys, rows }, record, read);
     const counts = new ChangeCounts(keys, runtime.random);
     const leaves = new LeafWriter(runtime, this, sealOf);
     const keepMs = seal === undefined ? parts.keepOldBodiesMs : () => 0;

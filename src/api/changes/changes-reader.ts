@@ -6,6 +6,7 @@ import {
   type Database,
   type Document,
   FIRST_SEQUENCE,
+  PageSize,
 } from "../../databases/index.ts";
 import type { DocumentFilter } from "../../documents/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
@@ -18,7 +19,6 @@ import {
   viewOf,
 } from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
-import { PageSize } from "../http/page-size.ts";
 import { projectDocument } from "../queries/projection.ts";
 import type { ChangesFilter, ChangesQuery } from "./changes-query.ts";
 import { waitFor } from "./feed-wait.ts";
@@ -66,7 +66,7 @@ export class ChangesReader {
   readonly #database: Database;
   readonly #filter: OpenedFilter;
   readonly #until: string | undefined;
-  readonly #size = new PageSize();
+  readonly #size: PageSize;
   /**
    * Whether changes are looked up by document id. As in CouchDB, the changes that exist when the
    * feed starts are looked up if the request names few documents. Later changes are scanned,
@@ -87,6 +87,7 @@ export class ChangesReader {
     },
   ) {
     this.#parts = parts;
+    this.#size = new PageSize(parts.runtime.clock);
     this.#call = call;
     this.#query = feed.query;
     this.#database = feed.database;
@@ -108,7 +109,8 @@ export class ChangesReader {
     const { descending, limit, includeDocuments } = this.#query;
     const filter = this.#filter;
     const needsDocuments = includeDocuments || filter.kind === "documents";
-    const countMax = needsDocuments ? this.#size.count : PAGE_COUNT_MAX;
+    const { count, learn } = this.#size.begin();
+    const countMax = needsDocuments ? count : PAGE_COUNT_MAX;
     const wanted = limit - this.#rowCount;
     const few = this.#looksUp && filter.kind === "ids" ? filter.few : undefined;
     const { changes, candidates } = await this.#read(async (tx, database) => {
@@ -130,7 +132,7 @@ export class ChangesReader {
         : looked.map((change) => ({ change, documents: [], view: undefined }));
       return { changes: page, candidates };
     });
-    if (needsDocuments) this.#size.learn(candidates.length, lengthOf(candidates));
+    if (needsDocuments) learn(candidates.length, lengthOf(candidates));
     const sent = (await this.#passing(candidates)).slice(0, wanted);
     const rows: ChangesRow[] = [];
     for (const entry of sent) {

@@ -3,7 +3,7 @@
  * attachments, as multipart.
  */
 import { type LongText, mapAtOnce, randomHex, Utf8Writer } from "../../base/index.ts";
-import type { Database } from "../../databases/index.ts";
+import { type Database, PageSize } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import {
   acceptsExplicitly,
@@ -15,7 +15,6 @@ import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { PageSize } from "../http/page-size.ts";
 import { readJsonMembers } from "../http/request-body.ts";
 import { begun, PIECE_LENGTH, streamedJson } from "../http/responses.ts";
 import { MEMBER } from "../http/route-facts.ts";
@@ -88,11 +87,12 @@ async function* answerPages(
   requests: readonly (BulkGetRequest | BadRequest)[],
   options: DocumentOptions,
 ): AsyncGenerator<readonly Answer[], void, undefined> {
-  const size = new PageSize();
+  const size = new PageSize(parts.runtime.clock);
   let start = 0;
   do {
     if (call.yielder.isDue) await call.yielder.yield();
-    const page = requests.slice(start, start + size.count);
+    const { count, learn } = size.begin();
+    const page = requests.slice(start, start + count);
     const answers = await readDatabase(parts, call, async (tx, database) => {
       const found = await readPage(tx, database, page, options);
       return page.map((request, index): Answer => {
@@ -102,8 +102,8 @@ async function* answerPages(
         return { database, request, options: own, results };
       });
     });
+    learn(page.length, lengthOf(answers));
     yield answers;
-    size.learn(page.length, lengthOf(answers));
     start += page.length;
   } while (start < requests.length);
 }

@@ -1,13 +1,12 @@
 /** `_all_docs`, and its views `_design_docs` and `_local_docs`: documents by id. */
 import { type JsonText, jsonKind, type LongText, printJson, splitArray } from "../../base/index.ts";
-import type { Database } from "../../databases/index.ts";
+import { type Database, PageSize } from "../../databases/index.ts";
 import { badRequest, ProtocolError } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import { viewJson } from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { PageSize } from "../http/page-size.ts";
 import { readJsonBody, readJsonMembers, requireJsonType } from "../http/request-body.ts";
 import {
   inPieces,
@@ -161,11 +160,12 @@ async function* rangePages(
   if (query.isEmpty) return;
   let { startId, skip, limit } = query;
   let last: string | undefined;
-  const size = new PageSize();
+  const size = new PageSize(parts.runtime.clock);
   while (limit > 0) {
     const isSkipping = skip > 0;
     const asked = isSkipping ? { ...query, includeDocuments: false } : query;
-    const countMax = asked.includeDocuments ? size.count : PAGE_COUNT_MAX;
+    const { count, learn } = size.begin();
+    const countMax = asked.includeDocuments ? count : PAGE_COUNT_MAX;
     // Each page after the first starts with the last row of the previous page, which is dropped.
     const repeated = last === undefined ? 0 : 1;
     const wanted = Math.min(countMax, isSkipping ? skip : limit) + repeated;
@@ -179,7 +179,7 @@ async function* rangePages(
     if (isSkipping) skip -= fresh.length;
     else {
       limit -= fresh.length;
-      size.learn(rows.length, lengthOf(rows));
+      learn(rows.length, lengthOf(rows));
       if (fresh.length > 0) yield { database, rows: fresh };
     }
     if (rows.length < wanted) return;
@@ -196,10 +196,11 @@ async function* keyPages(
 ): AsyncGenerator<RowPage, void, undefined> {
   const inOrder = query.descending ? [...query.keys].reverse() : query.keys;
   const keys = inOrder.slice(query.skip, query.skip + query.limit);
-  const size = new PageSize();
+  const size = new PageSize(parts.runtime.clock);
   let start = 0;
   while (start < keys.length) {
-    const countMax = query.includeDocuments ? size.count : PAGE_KEYS_MAX;
+    const { count, learn } = size.begin();
+    const countMax = query.includeDocuments ? count : PAGE_KEYS_MAX;
     const page = keys.slice(start, start + countMax);
     const ids = page.filter((key) => typeof key === "string");
     const { database, found } = await readDatabase(parts, call, async (tx, opened) => ({
@@ -210,7 +211,7 @@ async function* keyPages(
     const rows = page.map((key): Row | NoRow => {
       return typeof key === "string" ? (next.next().value as Row) : { kind: "missing", id: key };
     });
-    size.learn(rows.length, lengthOf(rows));
+    learn(rows.length, lengthOf(rows));
     start += page.length;
     yield { database, rows };
   }

@@ -4,7 +4,7 @@
  * that is requested, no documents are read.
  */
 import { type JsonText, printJson } from "../../base/index.ts";
-import { type Database, shareOf } from "../../databases/index.ts";
+import { type Database, PageSize, shareOf } from "../../databases/index.ts";
 import type { Entry, EntryRange, FieldRange, Index } from "../../indexes/index.ts";
 import { isNamedBy } from "../../indexes/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
@@ -20,7 +20,6 @@ import {
 } from "../documents/document-view.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
-import { PageSize } from "../http/page-size.ts";
 import { inPieces, jsonText, oneLineWithin, type Piece, streamedJson } from "../http/responses.ts";
 import { MEMBER } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -213,10 +212,11 @@ class Scan {
     const { bookmark, descending, limit: wanted, skip } = this.#query;
     const range = entryRange(index, this.#plan);
     let after = bookmark !== undefined && "place" in bookmark ? bookmark.place : undefined;
-    const size = new PageSize();
+    const size = new PageSize(this.#parts.runtime.clock);
     for (;;) {
       // Assumes that each entry will be a result, as is usual. Otherwise more pages are read.
-      const limit = Math.min(size.count, wanted + skip);
+      const { count, learn } = size.begin();
+      const limit = Math.min(count, wanted + skip);
       const options = { range, after, descending, limit };
       const { found, last, isLast } = await readDatabase(
         this.#parts,
@@ -230,9 +230,9 @@ class Scan {
           };
         },
       );
+      learn(found.length, lengthOf(found));
       yield* found;
       if (isLast || last === undefined) return;
-      size.learn(found.length, lengthOf(found));
       after = last;
     }
   }
@@ -272,10 +272,11 @@ class Scan {
       : [idBounds.low, idBounds.high];
     let seen = bookmark !== undefined && "id" in bookmark ? bookmark.id : undefined;
     let startId = seen ?? first;
-    const size = new PageSize();
+    const size = new PageSize(this.#parts.runtime.clock);
     for (;;) {
       // The first row can be a repetition of the last row of the previous page.
-      const limit = size.count + 1;
+      const { count, learn } = size.begin();
+      const limit = count + 1;
       const { database, ids, views } = await readDatabase(
         this.#parts,
         this.#call,
@@ -298,12 +299,12 @@ class Scan {
           };
         },
       );
+      learn(ids.length, lengthOf(views.map((view) => ({ view }))));
       for (const view of views) {
         const { id } = view.document;
         if (id !== seen && !id.startsWith("_design/")) yield { database, view, bookmark: { id } };
       }
       if (ids.length < limit) return;
-      size.learn(ids.length, lengthOf(views.map((view) => ({ view }))));
       seen = ids.at(-1);
       startId = seen;
     }

@@ -56,6 +56,13 @@ export interface ChangesFeedParts {
   readonly purges: DocumentPurger;
 }
 
+/**
+ * Maximum number of documents loaded for a page, because their changes do not list all leaves.
+ * Loading one takes up to a few hundred milliseconds, and a transaction must end within five
+ * seconds.
+ */
+const LOADED_MAX = 10;
+
 export class ChangesFeed {
   readonly #parts: ChangesFeedParts;
   readonly #keys: DatabaseKeys;
@@ -98,8 +105,12 @@ export class ChangesFeed {
     };
     const page = await tx.getRangePage({ begin, end }, rangeOptions);
     const entries: Change[] = [];
+    let loadedCount = 0;
     for (const { key, value } of page.entries) {
       const record = decodeChangeRecord(value);
+      if (!record.complete && loadedCount++ === LOADED_MAX) {
+        return { entries, stoppedBy: "row-limit" };
+      }
       const leaves = record.complete ? record.leaves : await this.#allLeaves(tx, record.id);
       entries.push(changeOf(Versionstamp.endOf(key), record.id, leaves));
     }

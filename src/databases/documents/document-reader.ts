@@ -1,5 +1,5 @@
 /** Reads a document's records: the tree, and the records of its leaves. */
-import { assert } from "../../base/index.ts";
+import { assert, type Clock, Yielder } from "../../base/index.ts";
 import {
   firstGreaterOrEqual,
   type Key,
@@ -40,6 +40,7 @@ import type { DocumentRows } from "./document-rows.ts";
 export type ReadRule = (document: Document) => Document | undefined;
 
 export class DocumentReader {
+  readonly #clock: Clock;
   readonly #keys: DatabaseKeys;
   readonly #rows: DocumentRows;
   readonly #uuid: string;
@@ -53,10 +54,15 @@ export class DocumentReader {
    * truncated by the next write of their document.
    */
   constructor(
-    { keys, rows }: { readonly keys: DatabaseKeys; readonly rows: DocumentRows },
+    {
+      clock,
+      keys,
+      rows,
+    }: { readonly clock: Clock; readonly keys: DatabaseKeys; readonly rows: DocumentRows },
     { uuid, revisionLimit }: Pick<DatabaseRecord, "uuid" | "revisionLimit">,
     { readRule, sealOf = unsealed }: { readRule?: ReadRule | undefined; sealOf?: BodySealOf } = {},
   ) {
+    this.#clock = clock;
     this.#keys = keys;
     this.#rows = rows;
     this.#uuid = uuid;
@@ -76,8 +82,17 @@ export class DocumentReader {
     return loaded as LoadedDocument;
   }
 
-  /** Loads several documents concurrently. */
+  /**
+   * Loads several documents concurrently, and each only once: decoding the tree of a document with
+   * many conflicts takes up to a few hundred milliseconds.
+   */
   async loadMany(tx: ReadTransaction, ids: readonly string[]): Promise<LoadedDocument[]> {
+    const distinct = [...new Set(ids)];
+    if (distinct.length < ids.length) {
+      const loaded = await this.loadMany(tx, distinct);
+      const byId = new Map(distinct.map((id, index) => [id, loaded[index] as LoadedDocument]));
+      return ids.map((id) => byId.get(id) as LoadedDocument);
+    }
     const written = this.written(tx);
     const loaded: LoadedDocument[] = [];
     const askedIndexes: number[] = [];
@@ -91,11 +106,13 @@ export class DocumentReader {
       asked.push(id);
     }
     const values = await this.#rows.firstChunks(tx, asked);
+    const yielder = new Yielder(this.#clock);
     for (let at = 0; at < values.length; at++) {
       const first = values[at];
       if (first === undefined) continue;
       const index = askedIndexes[at] as number;
       const chunks = this.#chunks(tx, ids[index] as string, first);
+      if (chunks instanceof Promise && yielder.isDue) await yielder.yield();
       loaded[index] = storedDocument(chunks instanceof Promise ? await chunks : chunks);
     }
     return loaded;

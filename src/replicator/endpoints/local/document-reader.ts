@@ -3,7 +3,12 @@
  * while they are sent.
  */
 import type { JsonText, Utf8Writer } from "../../../base/index.ts";
-import type { Attachment, Database, Document } from "../../../databases/index.ts";
+import {
+  type Attachment,
+  type Database,
+  type Document,
+  PageSize,
+} from "../../../databases/index.ts";
 import { attachmentsSince, renderStoredDocument } from "../../../documents/index.ts";
 import {
   renderWireDocument,
@@ -22,17 +27,13 @@ import type {
 } from "../endpoint.ts";
 import type { LocalAccess } from "./access.ts";
 
-/**
- * Maximum number of documents per transaction, low enough to stay far below the time limit of
- * transactions.
- */
-const DOCUMENTS_MAX = 100;
-
 export class LocalDocumentReader {
   readonly #access: LocalAccess;
+  readonly #size: PageSize;
 
   constructor(access: LocalAccess) {
     this.#access = access;
+    this.#size = new PageSize(access.parts.runtime.clock);
   }
 
   async readRevisions(
@@ -41,13 +42,18 @@ export class LocalDocumentReader {
     { attachments = false }: ReadRevisionsOptions = {},
   ): Promise<readonly BulkReadResult[]> {
     const results: BulkReadResult[] = [];
-    for (let start = 0; start < requests.length; start += DOCUMENTS_MAX) {
+    for (let start = 0; start < requests.length; ) {
       signal.throwIfAborted();
-      const page = requests.slice(start, start + DOCUMENTS_MAX);
+      const { count, learn } = this.#size.begin();
+      const page = requests.slice(start, start + count);
       const { database, found } = await this.#access.read(async (tx, opened) => ({
         database: opened,
         found: await opened.documents.readRevisions(tx, page, { latest: true }),
       }));
+      const lengths = found.flat().map(({ body }) => body.length);
+      const length = lengths.reduce((sum, each) => sum + each, 0);
+      learn(page.length, length);
+      start += page.length;
       for (const documents of found) {
         const data = attachments ? await this.#inlineData(database, documents, signal) : NO_DATA;
         results.push(bulkReadResult(documents, data));

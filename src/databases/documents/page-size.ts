@@ -1,0 +1,49 @@
+/**
+ * Chooses the number of documents that are read in one transaction and held until they are sent. A
+ * document can be as large as eight megabytes, but most are about one kilobyte. A document with
+ * many conflicts takes hundreds of milliseconds to read, and a transaction must end within five
+ * seconds. The first page is therefore small, and the size of later pages is computed from the
+ * documents read so far.
+ */
+import type { Clock } from "../../base/index.ts";
+
+const FIRST_COUNT = 10;
+const COUNT_MAX = 100;
+/** Target size of a page, in characters. */
+const LENGTH_AIM = 1_000_000;
+/** Target duration of reading a page. */
+const READ_MS_AIM = 500;
+/**
+ * Limits the growth per page, because a few small documents do not predict the size of later ones.
+ */
+const GROWTH_MAX = 4;
+
+/** A page that is being read. */
+export interface DocumentPage {
+  readonly count: number;
+  /** Called with the number and the total length of the documents, once they have been read. */
+  readonly learn: (documentCount: number, length: number) => void;
+}
+
+export class PageSize {
+  readonly #clock: Clock;
+  #count = FIRST_COUNT;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Called before a page is read. */
+  begin(): DocumentPage {
+    const beganMs = this.#clock.monotonicMs();
+    const learn = (documentCount: number, length: number): void => {
+      if (documentCount === 0) return;
+      const tookMs = this.#clock.monotonicMs() - beganMs;
+      const pages = Math.min(LENGTH_AIM / Math.max(1, length), READ_MS_AIM / Math.max(1, tookMs));
+      const fitting = Math.floor(pages * documentCount);
+      const allowed = Math.min(COUNT_MAX, this.#count * GROWTH_MAX);
+      this.#count = Math.max(1, Math.min(allowed, fitting));
+    };
+    return { count: this.#count, learn };
+  }
+}
