@@ -51,6 +51,12 @@ interface MutableNode {
   leaf: LeafState | undefined;
 }
 
+/**
+ * A node in the history of each leaf. A path is merged from its newest revision down, so the
+ * cursors only move down: otherwise the search for each revision would begin at the leaves again.
+ */
+type Cursors = (MutableNode | undefined)[];
+
 export class RevisionTree {
   #leaves: MutableNode[];
 
@@ -119,7 +125,7 @@ export class RevisionTree {
     const { start, hashes } = path;
     const first = this.#find(start, hashes[0] as string);
     if (first !== undefined) {
-      this.#fillGap(first, path);
+      this.#fillGap(first, path, [...this.#leaves]);
       this.#sort();
       return;
     }
@@ -130,7 +136,7 @@ export class RevisionTree {
       parent: undefined,
       leaf,
     };
-    this.#chain(tip, path);
+    this.#chain(tip, path, [...this.#leaves]);
     // `concat` instead of `push`: nearly all documents have one leaf, and a pushed-to array
     // reserves capacity for 17.
     this.#leaves = this.#leaves.concat(tip);
@@ -185,12 +191,7 @@ export class RevisionTree {
   }
 
   #find(generation: number, hash: string): MutableNode | undefined {
-    for (const leaf of this.#leaves) {
-      let at: MutableNode | undefined = leaf;
-      while (at !== undefined && at.generation > generation) at = at.parent;
-      if (at !== undefined && at.generation === generation && at.hash === hash) return at;
-    }
-    return undefined;
+    return findBelow([...this.#leaves], generation, hash);
   }
 
   /**
@@ -208,26 +209,26 @@ export class RevisionTree {
     }
   }
 
-  #fillGap(known: MutableNode, path: RevisionPath): void {
+  #fillGap(known: MutableNode, path: RevisionPath, cursors: Cursors): void {
     const gap = this.#gapBelow(known, path);
-    if (gap !== undefined) this.#chain(gap, path);
+    if (gap !== undefined) this.#chain(gap, path, cursors);
   }
 
   /**
    * Adds the ancestors that follow `node` in the path. `node` must be on the path and have no
    * parent.
    */
-  #chain(node: MutableNode, path: RevisionPath): void {
+  #chain(node: MutableNode, path: RevisionPath, cursors: Cursors): void {
     const { start, hashes } = path;
     let at = node;
     for (let index = start - node.generation + 1; index < hashes.length; index++) {
       const generation = start - index;
       const hash = hashes[index] as string;
-      const known = this.#find(generation, hash);
+      const known = findBelow(cursors, generation, hash);
       if (known !== undefined) {
         at.parent = known;
         this.#becomeAncestor(known);
-        this.#fillGap(known, path);
+        this.#fillGap(known, path, cursors);
         return;
       }
       at.parent = { generation, hash, parent: undefined, leaf: undefined };
@@ -244,6 +245,17 @@ export class RevisionTree {
   #sort(): void {
     if (this.#leaves.length > 1) (this.#leaves as LeafNode[]).sort(compareLeaves);
   }
+}
+
+/** Moves the cursors down to `generation`. Returns the node with this name, if one is there. */
+function findBelow(cursors: Cursors, generation: number, hash: string): MutableNode | undefined {
+  for (let index = 0; index < cursors.length; index++) {
+    let at = cursors[index];
+    while (at !== undefined && at.generation > generation) at = at.parent;
+    cursors[index] = at;
+    if (at !== undefined && at.generation === generation && at.hash === hash) return at;
+  }
+  return undefined;
 }
 
 /** Returns the path of a node and its known ancestors, `lengthMax` revisions at most. */
