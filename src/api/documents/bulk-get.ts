@@ -121,11 +121,16 @@ async function readPage(
   });
   const found = await readRevisionsAsked(tx, database, asked, options);
   let next = 0;
+  // Each document is loaded once, however often it is named.
+  const whole = new Map<string, Promise<readonly OpenRevision[]>>();
   return mapAtOnce(page, (request) => {
     if (request.kind === "bad") return [];
     const { id, revision } = request;
     if (revision !== undefined) return found[next++] as readonly OpenRevision[];
-    return readOpenRevisions(tx, database, { id, revisions: "all", options });
+    const leaves =
+      whole.get(id) ?? readOpenRevisions(tx, database, { id, revisions: "all", options });
+    whole.set(id, leaves);
+    return leaves;
   });
 }
 

@@ -128,10 +128,17 @@ async function documentsByIds(
   ids: readonly string[],
   query: AllDocumentsQuery,
 ): Promise<Row[]> {
-  if (query.includeDocuments) {
-    return Promise.all(ids.map((id) => documentById(tx, database, id, query)));
-  }
   const storable = ids.filter(isStorableId);
+  if (query.includeDocuments) {
+    const winners = (await database.documents.winners(tx, storable)).values();
+    return mapAtOnce(ids, (id) => {
+      const document = isStorableId(id) ? winners.next().value : undefined;
+      if (document === undefined) return { kind: "missing", id };
+      const { revision } = document;
+      if (document.deleted) return { kind: "deleted", id, rev: revision };
+      return documentRow(tx, database, { id, revision, document }, query);
+    });
+  }
   const found = await database.documents.leavesOf(tx, storable);
   let next = 0;
   return ids.map((id): Row => {
@@ -139,20 +146,6 @@ async function documentsByIds(
     if (winner === undefined) return { kind: "missing", id };
     return { kind: winner.deleted ? "deleted" : "document", id, rev: winner.revision };
   });
-}
-
-async function documentById(
-  tx: ReadTransaction,
-  database: Database,
-  id: string,
-  query: AllDocumentsQuery,
-): Promise<Row> {
-  if (!isStorableId(id)) return { kind: "missing", id };
-  const document = await database.documents.read(tx, id);
-  if (document === undefined) return { kind: "missing", id };
-  const { revision } = document;
-  if (document.deleted) return { kind: "deleted", id, rev: revision };
-  return documentRow(tx, database, { id, revision, document }, query);
 }
 
 // Rows of `_local_docs`.
