@@ -47,6 +47,7 @@ export {
 } from "./limits.ts";
 export type { AtomicOperation, CommitRequest, Mutation, TextInterval } from "./mutation.ts";
 export { applyAtomic, littleEndian64, writeVersionstamp } from "./mutation.ts";
+export { packJson, unpackJson } from "./packed-json.ts";
 export { PagedRange } from "./paged-range.ts";
 export type { Removal } from "./removals.ts";
 export { getRemoval, listRemovals, REMOVAL_KEY_SHAPES, removeInBackground } from "./removals.ts";

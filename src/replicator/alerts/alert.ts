@@ -2,8 +2,8 @@
  * An alert: a notification about a job or a rule, which is sent once. A breach begins with a
  * `firing` alert and ends with a `resolved` alert. The end of a job is not a breach.
  */
-import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
-import { packTuple, type TupleItem, unpackTuple } from "../../kv/index.ts";
+import { assert } from "../../base/index.ts";
+import { packJson, packTuple, type TupleItem, unpackJson, unpackTuple } from "../../kv/index.ts";
 
 /**
  * - failing: a run has failed, and none has succeeded since
@@ -164,12 +164,10 @@ export const NO_ALERT_STATE: AlertState = {
 };
 
 export function encodeAlertState(state: AlertState): Uint8Array {
-  return packTuple([FORMAT, utf8Encode(JSON.stringify(state))]);
+  return packJson(FORMAT, state);
 }
 
 export function decodeAlertState(value: Uint8Array): AlertState {
-  const [format, text] = unpackTuple(value);
-  const isKnown = format === FORMAT && text instanceof Uint8Array;
-  assert(isKnown, "A state of alerts must have a supported format version");
-  return { ...NO_ALERT_STATE, ...(JSON.parse(utf8Decode(text)) as AlertState) };
+  const message = "A state of alerts must have a supported format version";
+  return { ...NO_ALERT_STATE, ...(unpackJson(value, FORMAT, message) as AlertState) };
 }

@@ -1,21 +1,16 @@
 /** Encodes and decodes stored budgets and reservations. The first element is the format version. */
-import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
-import { packTuple, unpackTuple } from "../../kv/index.ts";
+import { assert } from "../../base/index.ts";
+import { packJson, packTuple, unpackJson, unpackTuple } from "../../kv/index.ts";
 import type { Budget } from "./budget.ts";
 
 const FORMAT = 1;
 
 export function encodeBudget(budget: Budget): Uint8Array {
-  return packTuple([FORMAT, utf8Encode(JSON.stringify(budget))]);
+  return packJson(FORMAT, budget);
 }
 
 export function decodeBudget(value: Uint8Array): Budget {
-  const [format, text] = unpackTuple(value);
-  assert(
-    format === FORMAT && text instanceof Uint8Array,
-    "A budget must have a supported format version",
-  );
-  return JSON.parse(utf8Decode(text)) as Budget;
+  return unpackJson(value, FORMAT, "A budget must have a supported format version") as Budget;
 }
 
 /** Encodes the time up to which the timeline is reserved (ms since the epoch). */

@@ -2,13 +2,12 @@
  * Local copy of the replication log of a read-only source. To detect whether the target has
  * changed, a run compares the target's log with this copy, because the source contains no log.
  */
-import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
 import {
   type KeyValueStore,
-  packTuple,
+  packJson,
   type ReadTransaction,
   type Subspace,
-  unpackTuple,
+  unpackJson,
 } from "../../kv/index.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";
 import type { ReplicationLog } from "./replication-log.ts";
@@ -64,14 +63,10 @@ export class OwnCheckpoints {
 
 /** Encodes a local checkpoint. The first element is the format version. */
 function encode(checkpoint: OwnCheckpoint): Uint8Array {
-  return packTuple([FORMAT, utf8Encode(JSON.stringify(checkpoint))]);
+  return packJson(FORMAT, checkpoint);
 }
 
 function decode(value: Uint8Array): OwnCheckpoint {
-  const [format, text] = unpackTuple(value);
-  assert(
-    format === FORMAT && text instanceof Uint8Array,
-    "A local checkpoint must have a supported format version",
-  );
-  return JSON.parse(utf8Decode(text)) as OwnCheckpoint;
+  const message = "A local checkpoint must have a supported format version";
+  return unpackJson(value, FORMAT, message) as OwnCheckpoint;
 }

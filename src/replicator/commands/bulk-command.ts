@@ -2,8 +2,7 @@
  * A command for many jobs. Its jobs are selected once and stored as a list, so that the command
  * applies to exactly these jobs, continues on another node if its node dies, and can be undone.
  */
-import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
-import { packTuple, unpackTuple } from "../../kv/index.ts";
+import { packJson, unpackJson } from "../../kv/index.ts";
 import type { Decider } from "../jobs/job-control.ts";
 
 export const BULK_ACTIONS = [
@@ -57,7 +56,7 @@ export interface BulkCommand {
 const FORMAT = 1;
 
 export function encodeBulkCommand({ id: _, ...command }: BulkCommand): Uint8Array {
-  return packTuple([FORMAT, utf8Encode(JSON.stringify(command))]);
+  return packJson(FORMAT, command);
 }
 
 export function decodeBulkCommand(id: string, value: Uint8Array): BulkCommand {
@@ -67,7 +66,7 @@ export function decodeBulkCommand(id: string, value: Uint8Array): BulkCommand {
 
 /** Encodes a page of a command's list of jobs. */
 export function encodeJobIds(jobIds: readonly string[]): Uint8Array {
-  return packTuple([FORMAT, utf8Encode(JSON.stringify(jobIds))]);
+  return packJson(FORMAT, jobIds);
 }
 
 export function decodeJobIds(value: Uint8Array): readonly string[] {
@@ -75,7 +74,5 @@ export function decodeJobIds(value: Uint8Array): readonly string[] {
 }
 
 function decodeJson(value: Uint8Array): unknown {
-  const [format, text] = unpackTuple(value);
-  assert(format === FORMAT && text instanceof Uint8Array, "Unknown format of a command");
-  return JSON.parse(utf8Decode(text));
+  return unpackJson(value, FORMAT, "Unknown format of a command");
 }

@@ -1,6 +1,5 @@
 /** Record of an ended run: when it ran, why it ended, and what it did. Pure. */
-import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
-import { packTuple, unpackTuple } from "../../kv/index.ts";
+import { packJson, unpackJson } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { ReplicationStatistics } from "../jobs/replication-statistics.ts";
@@ -37,15 +36,10 @@ const FORMAT = 1;
 
 export function encodeJobRun({ reason, ...run }: JobRun): Uint8Array {
   const stored = { ...run, reason: reason?.slice(0, REASON_LENGTH_MAX) };
-  return packTuple([FORMAT, utf8Encode(JSON.stringify(stored))]);
+  return packJson(FORMAT, stored);
 }
 
 export function decodeJobRun(value: Uint8Array): JobRun {
-  const [format, text] = unpackTuple(value);
-  assert(
-    format === FORMAT && text instanceof Uint8Array,
-    "A run must have a supported format version",
-  );
-  const run = JSON.parse(utf8Decode(text)) as JobRun;
+  const run = unpackJson(value, FORMAT, "A run must have a supported format version") as JobRun;
   return { ...run, reason: run.reason, counts: run.counts, lagSec: run.lagSec };
 }

@@ -6,10 +6,10 @@
  * unless it is running. Pure.
  */
 
-import { assert, utf8Encode, utf8Slice } from "../../base/index.ts";
+import { assert, utf8Slice } from "../../base/index.ts";
 import type { FailureClass } from "../../contract/index.ts";
 import type { Job } from "../../jobs/index.ts";
-import { packTuple, unpackTuple } from "../../kv/index.ts";
+import { packJson, unpackTuple } from "../../kv/index.ts";
 import { percentDecode } from "../../protocol/index.ts";
 import type { StatusValue } from "../replicator-keys.ts";
 import { validEndpointUrl } from "../request/endpoint-url.ts";
@@ -437,7 +437,7 @@ export function encodeStatus(status: JobStatus): Uint8Array {
   // Omit an empty list of tags, so that this version encodes a status without tags exactly as older
   // versions do, which do not know tags.
   const stored = status.tags.length === 0 ? untagged : [...untagged, status.tags];
-  return packTuple([FORMAT, utf8Encode(JSON.stringify(stored))]);
+  return packJson(FORMAT, stored);
 }
 
 export function decodeStatus(value: Uint8Array): JobStatus {

@@ -1,7 +1,7 @@
 /** Report of a process that runs jobs, and its stored form. */
-import { assert, utf8Decode, utf8Encode } from "../../base/index.ts";
+import { assert, utf8Decode } from "../../base/index.ts";
 import type { WorkerId } from "../../jobs/index.ts";
-import { packTuple, unpackTuple } from "../../kv/index.ts";
+import { packJson, unpackTuple } from "../../kv/index.ts";
 import type { HostMeasure } from "../endpoints/host-measures.ts";
 
 /** Id of a process. It stays the same when the process registers as a worker again. */
@@ -37,7 +37,7 @@ export interface NodeReport extends ProcessMeasure {
 const FORMAT = 1;
 
 export function encodeReport(report: NodeReport): Uint8Array {
-  return packTuple([FORMAT, utf8Encode(JSON.stringify(report))]);
+  return packJson(FORMAT, report);
 }
 
 /** Decodes a report. Returns undefined for an unknown format. */
