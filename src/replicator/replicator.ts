@@ -17,7 +17,7 @@ import { FailingGroups } from "./job-lists/failing-groups.ts";
 import { JobEvents } from "./job-lists/job-events.ts";
 import { JobFiguresReader } from "./job-lists/job-figures.ts";
 import type { JobIndex } from "./job-lists/job-index.ts";
-import { entryOf, JobLists } from "./job-lists/job-lists.ts";
+import { JobLists } from "./job-lists/job-lists.ts";
 import { JobMeasures } from "./job-lists/job-measures.ts";
 import type { JobEntry } from "./job-lists/job-views.ts";
 import type { JobEventLog } from "./job-log/job-event-log.ts";
@@ -42,9 +42,6 @@ import { type ReplicationIdContext, transientJobId } from "./request/replication
 import { checkFormat } from "./request/run-on.ts";
 import { Rules, type RulesParts } from "./rules/rules.ts";
 import { LAST_CHECKPOINT_MS_MAX } from "./run/replication-run.ts";
-
-/** Number of jobs read per transaction. */
-const PAGE_ROWS_MAX = 200;
 
 /** Thrown if the job belongs to another user or to a document; `reason` is CouchDB's. */
 export class JobNotYoursError extends OperationalError {
@@ -331,13 +328,13 @@ export class Replicator {
   /** Finds a job by job id or replication id. For a replication id, prefers a job of `asker`. */
   find(id: string, asker?: Authority): Promise<JobEntry | undefined> {
     const { kv, ownership } = this.#parts;
-    return kv.read(async (tx) => this.#entry(tx, await ownership.jobOf(tx, id, asker)));
+    return kv.read(async (tx) => this.lists.entry(tx, await ownership.jobOf(tx, id, asker)));
   }
 
   /** Finds the job of a replication document. */
   findDocument(databaseUuid: string, documentId: string): Promise<JobEntry | undefined> {
     const jobId = persistentJobId(databaseUuid, documentId);
-    return this.#parts.kv.read((tx) => this.#entry(tx, jobId));
+    return this.#parts.kv.read((tx) => this.lists.entry(tx, jobId));
   }
 
   /** Finds the existing jobs of these documents, in the given order. */
@@ -348,48 +345,6 @@ export class Replicator {
     const jobIds = documentIds.map((id) => persistentJobId(databaseUuid, id));
     const found = await this.lists.entries(jobIds);
     return jobIds.flatMap((id) => found.get(id) ?? []);
-  }
-
-  /** Yields all jobs by id, optionally of one `_replicator` database. */
-  async *entries(databaseUuid?: string): AsyncIterable<JobEntry> {
-    const { kv, jobs, backlogs, chains } = this.#parts;
-    const prefix = databaseUuid === undefined ? "" : persistentJobId(databaseUuid, "");
-    let afterId: string | undefined = prefix === "" ? undefined : prefix;
-    for (;;) {
-      const from = afterId === undefined ? {} : { afterId };
-      const { page, workers, known, unplaced, reasons } = await kv.read(async (tx) => {
-        const listed = await jobs.list(tx, REPLICATION_JOB_TYPE, { ...from, limit: PAGE_ROWS_MAX });
-        return {
-          page: listed,
-          unplaced: await this.nodeLabels.unplaced(tx, listed.entries),
-          reasons: await chains.reasons(tx, listed.entries),
-          workers: await jobs.workers.members(tx.snapshot),
-          known: await backlogs.getMany(
-            tx.snapshot,
-            listed.entries.map(({ id }) => id),
-          ),
-        };
-      });
-      const workerOf = new Map(workers.map((worker) => [worker.id, worker]));
-      for (const [index, job] of page.entries.entries()) {
-        if (!job.id.startsWith(prefix)) return;
-        const worker = workerOf.get(job.worker ?? "");
-        const [isUnplaced, awaits] = [unplaced.has(job.id), reasons.get(job.id)];
-        yield entryOf(job, worker, known[index], { isUnplaced, awaits });
-      }
-      if (page.stoppedBy === "exhausted") return;
-      afterId = page.entries.at(-1)?.id;
-    }
-  }
-
-  async #entry(tx: ReadTransaction, jobId: string): Promise<JobEntry | undefined> {
-    const { jobs, backlogs, chains } = this.#parts;
-    const job = await jobs.get(tx, jobName(jobId));
-    if (job === undefined) return undefined;
-    const worker = job.worker === undefined ? undefined : jobs.workers.member(tx, job.worker);
-    const isUnplaced = (await this.nodeLabels.unplaced(tx, [job])).has(jobId);
-    const awaits = (await chains.reasons(tx, [job])).get(jobId);
-    return entryOf(job, await worker, await backlogs.get(tx, jobId), { isUnplaced, awaits });
   }
 
   /** Calls `decide` at each event of the job until it returns a value. Returns that value. */

@@ -54,7 +54,7 @@ test("two joining nodes each take over a third of the running jobs within minute
   const stopCount = stops.length;
   await world.time.run(world.time.nowMs + 10 * MINUTE_MS);
   expect(stops).toHaveLength(stopCount);
-  for await (const { data } of replicator.entries()) {
+  for await (const { data } of replicator.lists.all({})) {
     expect(data).toMatchObject({ errorCount: 0, statistics: { docsWritten: 1, docsRead: 1 } });
   }
   for (const node of [first, ...others]) await node.stop();

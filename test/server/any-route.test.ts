@@ -336,7 +336,7 @@ async function openWorld(): Promise<FuzzedWorld> {
   const world: FuzzedWorld = {
     ...(await openWholeApi({ node, authenticate: async () => world.user })),
     user: ADMIN,
-    entries: () => node.replicator.entries(),
+    entries: () => node.replicator.lists.all({}),
   };
   for (const name of ["films", "_replicator", "_users"]) await world.ask(`PUT /${name}`);
   const security = { admins: { roles: ["_admin"] }, members: { roles: [] } };

@@ -197,7 +197,7 @@ test("jobs of a deleted _replicator database neither start nor continue, even wh
   }
   await node.remover.once(signal);
   const left: string[] = [];
-  for await (const { jobId } of node.replicator.entries()) left.push(jobId);
+  for await (const { jobId } of node.replicator.lists.all({})) left.push(jobId);
   expect(left).toHaveLength(1);
   expect(isOld({ jobId: left[0] })).toBe(false);
 });

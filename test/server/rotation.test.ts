@@ -124,7 +124,7 @@ async function shown({ kv, databases, replicator }: Node) {
     return entries.map((change, index) => [change, leaves[index]?.map(({ body }) => body.text)]);
   });
   const jobs: unknown[] = [];
-  for await (const { data } of replicator.entries()) jobs.push(data);
+  for await (const { data } of replicator.lists.all({})) jobs.push(data);
   return { documents, jobs };
 }
 

@@ -150,6 +150,11 @@ export class JobLists {
     }
   }
 
+  async entry(tx: ReadTransaction, jobId: string): Promise<JobEntry | undefined> {
+    const [entry] = await this.#entries(tx, [jobId]);
+    return entry;
+  }
+
   /** Returns the existing jobs with these ids, as a map by id. */
   async entries(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEntry>> {
     const ids = [...new Set(jobIds)];

@@ -255,7 +255,7 @@ test.each<[unknown, string | null, boolean, string | null]>([
     expect(JSON.parse((await node.read("_replicator", "job"))?.body.text ?? "{}").owner).toBe(
       owner,
     );
-    for await (const { data } of node.replicator.entries()) expect(data.userName).toBe(owner);
+    for await (const { data } of node.replicator.lists.all({})) expect(data.userName).toBe(owner);
   },
 );
 
@@ -404,7 +404,7 @@ test("deleting a replication document stops its job", async () => {
   await node.put("_replicator", "follow", "{}", true);
   await node.event("replication.halted");
   const left = [];
-  for await (const entry of node.replicator.entries()) left.push(entry);
+  for await (const entry of node.replicator.lists.all({})) left.push(entry);
   expect(left).toEqual([]);
 });
 
@@ -422,7 +422,7 @@ test("editing a replication document ends its job's run, and the job runs again 
   const startCount = () => node.events.filter(({ name }) => name === "replication.started").length;
   await node.event("replication.started", () => startCount() === 2);
   const left = [];
-  for await (const entry of node.replicator.entries()) left.push(entry);
+  for await (const entry of node.replicator.lists.all({})) left.push(entry);
   expect(left).toHaveLength(1);
   const entry = await node.replicator.find(String(jobId));
   expect(entry?.data.replication?.target).toMatchObject({ database: "c" });

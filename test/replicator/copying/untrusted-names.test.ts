@@ -81,7 +81,7 @@ describe("a rule whose source is a hostile server", () => {
     expect(names.filter(isSystemName)).toEqual(["_replicator"]);
     const summary = (await world.until(replicator.rules.get("all")))?.summary;
     expect(summary?.matchedCount).toBeGreaterThan(0);
-    for await (const { data } of replicator.entries()) {
+    for await (const { data } of replicator.lists.all({})) {
       const target = data.replication?.target;
       expect(target?.kind === "local" && isSystemName(target.database)).toBe(false);
     }

@@ -32,7 +32,7 @@ async function open(answer: (request: FetchRequest) => Promise<never>) {
       world.until(
         (async () => {
           const entries = [];
-          for await (const entry of replicator.entries()) entries.push(entry);
+          for await (const entry of replicator.lists.all({})) entries.push(entry);
           return entries;
         })(),
       ),

@@ -163,12 +163,12 @@ test("cancelling a persistent job deletes its document, and cancelling a transie
   await node.createDatabase("_replicator");
   await node.put("_replicator", "doc", '{"source":"a","target":"b","continuous":true}');
   const jobId = await startContinuous(node);
-  for await (const entry of node.replicator.entries()) {
+  for await (const entry of node.replicator.lists.all({})) {
     expect(await node.replicator.commands.cancel(entry.jobId, { userName: OPERATOR })).toBe("done");
   }
   expect((await node.read("_replicator", "doc"))?.deleted).toBe(true);
   expect(await node.replicator.find(jobId)).toBeUndefined();
-  for await (const entry of node.replicator.entries()) expect(entry).toBeUndefined();
+  for await (const entry of node.replicator.lists.all({})) expect(entry).toBeUndefined();
 });
 
 test("if a cancelled job's document has another revision, that revision gets a job, as after a deletion", async () => {
@@ -186,7 +186,7 @@ test("if a cancelled job's document has another revision, that revision gets a j
   });
   const targets = async () => {
     const found: unknown[] = [];
-    for await (const { data } of replicator.entries()) found.push(data.replication?.target);
+    for await (const { data } of replicator.lists.all({})) found.push(data.replication?.target);
     return found;
   };
   expect(await targets()).toEqual([{ kind: "local", database: "c" }]);
@@ -213,7 +213,7 @@ test("deleting a _replicator database ends all of its jobs, including running jo
   const { removedCount } = await node.event("replication.database-removed");
   expect(removedCount).toBeLessThanOrEqual(120);
   const left: string[] = [];
-  for await (const { jobId } of node.replicator.entries()) left.push(jobId);
+  for await (const { jobId } of node.replicator.lists.all({})) left.push(jobId);
   expect(left).toEqual([other]);
 });
 

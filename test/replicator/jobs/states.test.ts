@@ -38,7 +38,7 @@ test("a dead node's job is pending as soon as the node's lease expires, even if 
   expect(await world.time.run(world.time.nowMs + 12_000, isExpelled)).toBe(true);
   expect(await shown()).toEqual(["pending", undefined]);
   const listed = [];
-  for await (const { state } of frontend.replicator.entries()) listed.push(state);
+  for await (const { state } of frontend.replicator.lists.all({})) listed.push(state);
   expect(listed).toEqual(["pending"]);
   const second = openVirtualNode({ world, nodeName: "second" });
   await second.start();

@@ -129,7 +129,7 @@ test("a job stored by a newer version is left for newer nodes, and does not prev
   const shown = { jobId: id, state: "crashing", data: { failure: { error: "unknown_format" } } };
   expect(await node.replicator.find(id)).toMatchObject(shown);
   const listed: unknown[] = [];
-  for await (const entry of node.replicator.entries()) listed.push(entry);
+  for await (const entry of node.replicator.lists.all({})) listed.push(entry);
   expect(listed).toMatchObject([shown]);
   node.start();
   expect(await node.event("replication.abandoned")).toEqual({

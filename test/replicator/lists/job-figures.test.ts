@@ -109,7 +109,7 @@ test("the metrics name documents by database and id, and use each replicator dat
     });
   }
   let ageSec = 1;
-  for await (const { jobId } of node.replicator.entries()) {
+  for await (const { jobId } of node.replicator.lists.all({})) {
     const backlog = { sinceMs: NOW_MS - ageSec++ * 1000, pending: 1, seenMs: NOW_MS };
     await node.kv.transact((tx) => node.backlogs.set(tx, jobId, backlog));
   }
