@@ -3,7 +3,6 @@
  * this service, including nodes that run no jobs. The nodes take turns.
  */
 import { assert, type Runtime } from "../base/index.ts";
-import type { Jobs } from "../jobs/index.ts";
 import { type KeyValueStore, packTuple, type Subspace, unpackTuple } from "../kv/index.ts";
 import type { AbandonedReplications } from "./job-changes/abandoned-replications.ts";
 import { type RemoveJobParts, removeJob } from "./job-changes/remove-job.ts";
@@ -36,7 +35,6 @@ const ROUTINE_EVENT_AGE_MS_MAX = 15 * 60_000;
 export interface CleanUpParts extends RemoveJobParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
-  readonly jobs: Jobs;
   readonly subspace: Subspace;
   readonly index: JobIndex;
   readonly abandoned: AbandonedReplications;

@@ -1,8 +1,8 @@
 /** Starts, cancels and awaits transient jobs, and gives access to all jobs. */
-import { finishWithin, OperationalError, type Runtime, type Seal } from "../base/index.ts";
+import { finishWithin, OperationalError, type Seal } from "../base/index.ts";
 import { type Authority, type DatabaseRegistry, ownerKey } from "../databases/index.ts";
 import { type Job, JobSubscriptions, type WaitOptions } from "../jobs/index.ts";
-import type { KeyValueStore, ReadTransaction, Subspace } from "../kv/index.ts";
+import type { ReadTransaction } from "../kv/index.ts";
 import { AlertTests } from "./alerts/alert-tests.ts";
 import { BulkCommands } from "./commands/bulk-commands.ts";
 import { JobCommands } from "./commands/job-commands.ts";
@@ -16,11 +16,9 @@ import { type RemoveJobParts, removeJob } from "./job-changes/remove-job.ts";
 import { FailingGroups } from "./job-lists/failing-groups.ts";
 import { JobEvents } from "./job-lists/job-events.ts";
 import { JobFiguresReader } from "./job-lists/job-figures.ts";
-import type { JobIndex } from "./job-lists/job-index.ts";
 import { JobLists } from "./job-lists/job-lists.ts";
 import { JobMeasures } from "./job-lists/job-measures.ts";
 import type { JobEntry } from "./job-lists/job-views.ts";
-import type { JobEventLog } from "./job-log/job-event-log.ts";
 import { JOB_TYPES } from "./job-watching/parked-jobs.ts";
 import type { ReplicationFailure } from "./jobs/failing.ts";
 import { persistentJobId, REPLICATION_JOB_TYPE } from "./jobs/job-data.ts";
@@ -76,12 +74,7 @@ const START_MS_MAX = 10_000;
 const STOP_MS_MAX = LAST_CHECKPOINT_MS_MAX + 1000;
 
 export interface ReplicatorParts extends RemoveJobParts, RulesParts {
-  readonly runtime: Runtime;
-  readonly kv: KeyValueStore;
-  readonly subspace: Subspace;
   readonly failureLists: FailureLists;
-  readonly index: JobIndex;
-  readonly events: JobEventLog;
   readonly databases: DatabaseRegistry;
   readonly loginGates: StoredLoginGates;
   /** Seals credentials in commands, if the server has a key. */

@@ -12,7 +12,7 @@
 
 import { append, type Runtime, runTogether } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
-import type { HeldJob, Job, Jobs } from "../../jobs/index.ts";
+import type { HeldJob, Job } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { SourceSequence } from "../endpoints/endpoint.ts";
 import { type AddJobParts, addJob } from "../job-changes/add-job.ts";
@@ -53,7 +53,6 @@ const LOCAL_COST = 0.1;
 export interface RuleFollowerParts extends AddJobParts, RemoveJobParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
-  readonly jobs: Jobs;
   readonly store: RuleStore;
   readonly pace: SweepPace;
   /** Settings for parsing rules. Read at each use, so that changed settings apply. */

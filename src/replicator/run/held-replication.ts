@@ -10,11 +10,9 @@ import {
   type Job,
   type JobData,
   JobHaltedError,
-  type Jobs,
   NO_LABELS,
 } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Transaction, Watch } from "../../kv/index.ts";
-import type { Chains } from "../chains/chains.ts";
 import type { RemovedDatabases } from "../documents/removed-databases.ts";
 import {
   clearDocumentState,
@@ -23,20 +21,11 @@ import {
 } from "../documents/replication-document.ts";
 import type { FailureLists } from "../failures/failure-lists.ts";
 import { SCHEDULED_RETRY } from "../failures/run-failures.ts";
-import { removeJob } from "../job-changes/remove-job.ts";
-import {
-  type Claim,
-  type ReplicationOwnership,
-  UNPROVEN_MS_MAX,
-} from "../job-changes/replication-ownership.ts";
+import { type RemoveJobParts, removeJob } from "../job-changes/remove-job.ts";
+import { type Claim, UNPROVEN_MS_MAX } from "../job-changes/replication-ownership.ts";
 import { type Backlog, isUnread } from "../job-lists/backlog.ts";
-import type { Backlogs } from "../job-lists/backlogs.ts";
-import type { JobEventLog } from "../job-log/job-event-log.ts";
 import type { JobRun } from "../job-log/job-run.ts";
-import type { JobRuns } from "../job-log/job-runs.ts";
-import type { HaltedRuns } from "../job-watching/halted-runs.ts";
 import type { Outages } from "../job-watching/outages.ts";
-import type { ParkedJobs } from "../job-watching/parked-jobs.ts";
 import {
   type Disposition,
   decideDue,
@@ -46,7 +35,6 @@ import {
   type RunEnding,
 } from "../jobs/decide.ts";
 import { type JobControl, UNTOUCHED } from "../jobs/job-control.ts";
-import type { JobControls } from "../jobs/job-controls.ts";
 import {
   baseIdsOf,
   directionsRun,
@@ -89,21 +77,12 @@ import {
 /** Pause between attempts to return a job to the queue while the store rejects writes. */
 const REFUSED_PAUSE_MS = 1000;
 
-export interface HeldReplicationParts {
+export interface HeldReplicationParts extends RemoveJobParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
-  readonly jobs: Jobs;
   readonly databases: DatabaseRegistry;
-  readonly ownership: ReplicationOwnership;
   readonly failureLists: FailureLists;
-  readonly controls: JobControls;
   readonly outages: Outages;
-  readonly events: JobEventLog;
-  readonly backlogs: Backlogs;
-  readonly runs: JobRuns;
-  readonly parked: ParkedJobs;
-  readonly halted: HaltedRuns;
-  readonly chains: Chains;
   readonly removedDatabases: Pick<RemovedDatabases, "has" | "removeHalted">;
   readonly config: ReplicatorConfig;
 }
