@@ -284,31 +284,16 @@ export class CredentialReplacements {
     await this.#parts.loginGates.open(tx, withAuth("source", address, auth), true);
   }
 
-  /** Replaces the credentials of a job and its document in one transaction. */
-  replace(
-    jobId: string,
-    replacement: CredentialReplacement,
-    decider: Decider,
-    entitlement?: Entitlement,
-  ): Promise<ReplacementOutcome> {
-    return this.#parts.kv.transact(async (tx) => {
-      const outcomes = await this.replaceIn(tx, [jobId], replacement, decider, entitlement);
-      const outcome = outcomes.get(jobId) as ReplacementOutcome;
-      if (outcome === "replaced") await this.openGate(tx, replacement);
-      return outcome;
-    });
-  }
-
   /**
-   * Like `replace`, but for several jobs, in the caller's transaction, and without opening the
-   * login gate: logins of the account still wait. Returns the outcome of each job.
+   * Replaces the credentials of the jobs and their documents, without opening the login gate:
+   * logins of the account still wait. Returns the outcome of each job.
    */
-  async replaceIn(
+  async replace(
     tx: Transaction,
     jobIds: readonly string[],
     replacement: CredentialReplacement,
     decider: Decider,
-    entitlement = entitlementOf(replacement, decider),
+    entitlement: Entitlement,
   ): Promise<ReadonlyMap<string, ReplacementOutcome>> {
     const { databases } = this.#parts;
     const outcomes = new Map<string, ReplacementOutcome>(jobIds.map((id) => [id, "unmatched"]));

@@ -49,7 +49,7 @@ export class ReplacementCommands {
     const { replacement, entitlement } = content;
     const decider = { ...command.decider, command: command.id };
     const { credentials } = this.#parts;
-    const outcomes = await credentials.replaceIn(tx, jobIds, replacement, decider, entitlement);
+    const outcomes = await credentials.replace(tx, jobIds, replacement, decider, entitlement);
     return new Map(jobIds.map((id) => [id, outcomeOf(outcomes.get(id))]));
   }
 

@@ -3,6 +3,8 @@ import { describe, expect, test } from "vitest";
 import { Utf8Text } from "../../../src/base/index.ts";
 import type { WriteContext } from "../../../src/databases/index.ts";
 import type { FetchRequest, FetchResponse } from "../../../src/http-client/index.ts";
+import type { Entitlement } from "../../../src/replicator/credential-entitlement.ts";
+import type { CredentialReplacement } from "../../../src/replicator/credential-replacements.ts";
 import { parseReplacement, parseReplication } from "../../../src/replicator/index.ts";
 import { openVirtualNode } from "../../support/virtual-node.ts";
 
@@ -10,7 +12,13 @@ const OLD = "http://jan:old-password@far.example";
 const NEW = { basic: { username: "jan", password: "new-password" } };
 const REPLACEMENT = parseReplacement({ host: "http://far.example/", username: "jan", auth: NEW });
 const NEW_LINE = `Basic ${btoa("jan:new-password")}`;
+const OPERATOR = { userName: "ops" };
 const OLD_LINE = `Basic ${btoa("jan:old-password")}`;
+
+/** Returns the entitlement of an operator who does not know any password of the server. */
+function entitlementOf({ owner, rootPath }: CredentialReplacement): Entitlement {
+  return { caller: OPERATOR, owner, rootPath, validPassword: undefined };
+}
 
 async function open(answer: (request: FetchRequest) => Promise<never>) {
   const node = openVirtualNode({
@@ -26,8 +34,17 @@ async function open(answer: (request: FetchRequest) => Promise<never>) {
       world.until(
         kv.read(async (tx) => (await databases.open(tx, "_replicator")).documents.read(tx, id)),
       ),
-    replace: (jobId: string, replacement = REPLACEMENT) =>
-      world.until(replicator.credentials.replace(jobId, replacement, { userName: "ops" })),
+    /** Returns the outcome of the job. */
+    replace: async (
+      jobId: string,
+      replacement = REPLACEMENT,
+      entitlement = entitlementOf(replacement),
+    ) => {
+      const replacing = kv.transact((tx) =>
+        replicator.credentials.replace(tx, [jobId], replacement, OPERATOR, entitlement),
+      );
+      return (await world.until(replacing)).get(jobId);
+    },
     entries: () =>
       world.until(
         (async () => {
@@ -286,12 +303,10 @@ describe("the jobs of other users", () => {
       const { credentials } = node.replicator;
       const found = await world.until(credentials.find(replacement, { userName: "ops" }));
       const { entitlement } = found.content;
-      const outcomes: Record<string, string> = {};
+      const outcomes: Record<string, string | undefined> = {};
       for (const { jobId, data } of entries) {
-        const decider = { userName: "ops" };
-        outcomes[data.document?.id ?? ""] = await world.until(
-          credentials.replace(jobId, replacement, decider, entitlement),
-        );
+        const outcome = await node.replace(jobId, replacement, entitlement);
+        outcomes[data.document?.id ?? ""] = outcome;
       }
       return outcomes;
     };

@@ -202,7 +202,7 @@ describe.each([
 
   test("a job logs in immediately after its password was replaced", async () => {
     const cluster = await openCluster(hasSessions);
-    const { server, world, replicator } = cluster;
+    const { server, world, kv, replicator } = cluster;
     const job = { source: sourceWith("wrong-password"), target: "copy", create_target: true };
     await cluster.put("_replicator", "job", job);
     await world.time.run(world.time.nowMs + 60_000);
@@ -210,8 +210,15 @@ describe.each([
     const auth = { basic: { username: "jan", password: RIGHT } };
     const replacement = parseReplacement({ host: "http://far.example/", username: "jan", auth });
     const { jobId: id } = await cluster.document("job", () => true);
-    const replacing = replicator.credentials.replace(id, replacement, { userName: "ops" });
-    expect(await world.until(replacing)).toBe("replaced");
+    const { credentials } = replicator;
+    const caller = { userName: "ops" };
+    const { rootPath } = replacement;
+    const entitlement = { caller, owner: undefined, rootPath, validPassword: undefined };
+    const replacing = kv.transact(async (tx) => {
+      await credentials.openGate(tx, replacement);
+      return credentials.replace(tx, [id], replacement, caller, entitlement);
+    });
+    expect(await world.until(replacing)).toEqual(new Map([[id, "replaced"]]));
     await world.time.run(world.time.nowMs + 5_000);
     expect((await cluster.document("job", () => true)).data.state).toBe("completed");
     await cluster.stop();
