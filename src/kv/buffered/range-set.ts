@@ -1,4 +1,6 @@
 /** A set of key texts as disjoint ranges in order: the ranges that a transaction cleared. */
+import { lowerBound } from "./sorted-map.ts";
+
 export class RangeSet {
   /** Begins and ends of the ranges, alternating, in ascending order. */
   readonly #bounds: string[] = [];
@@ -50,18 +52,6 @@ export class RangeSet {
       yield { begin: this.#bounds[index] as string, end: this.#bounds[index + 1] as string };
     }
   }
-}
-
-/** Number of sorted `bounds` less than `key`. */
-function lowerBound(bounds: readonly string[], key: string): number {
-  let low = 0;
-  let high = bounds.length;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((bounds[middle] as string) < key) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 /** Number of sorted `bounds` less than or equal to `key`. */
