@@ -28,3 +28,11 @@ export function smallest(numbers: Iterable<number>, start = Number.POSITIVE_INFI
   for (const number of numbers) found = Math.min(found, number);
   return found;
 }
+
+/** Splits the items into arrays of at most `countMax`. */
+export function chunksOf<T>(items: readonly T[], countMax: number): readonly (readonly T[])[] {
+  const count = Math.ceil(items.length / countMax);
+  return Array.from({ length: count }, (_, chunk) =>
+    items.slice(chunk * countMax, (chunk + 1) * countMax),
+  );
+}

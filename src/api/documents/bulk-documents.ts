@@ -2,7 +2,7 @@
  * `_bulk_docs`: writes many documents in one request, as edits of a user or as replicated
  * revisions.
  */
-import { forEachConcurrent, type JsonValue, Utf8Writer } from "../../base/index.ts";
+import { chunksOf, forEachConcurrent, type JsonValue, Utf8Writer } from "../../base/index.ts";
 import type { DocumentEdit } from "../../databases/index.ts";
 import { replicatedRevision } from "../../documents/index.ts";
 import { badRequest, ProtocolError, wireDocumentOf } from "../../protocol/index.ts";
@@ -75,8 +75,7 @@ async function writeBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse>
   if (documents.length > SLICE_COUNT_MAX) await checkAll(parts, call, documents, mode);
   const answer = new Utf8Writer(ANSWER_BYTES_EXPECTED);
   let separator = "[";
-  for (let start = 0; start < documents.length; start += SLICE_COUNT_MAX) {
-    const slice = documents.slice(start, start + SLICE_COUNT_MAX);
+  for (const slice of chunksOf(documents, SLICE_COUNT_MAX)) {
     for (const row of await writeSlice(parts, call, slice, mode)) {
       answer.text(separator + row);
       separator = ",";

@@ -1,5 +1,5 @@
 /** Resolves the attachments named in an edit to those of the new revision. */
-import { assert, type Yielder } from "../../base/index.ts";
+import { assert, chunksOf, type Yielder } from "../../base/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import type { Attachment, AttachmentEdit, StagedContent } from "../document.ts";
 import { checkAttachmentName } from "../names.ts";
@@ -32,9 +32,8 @@ export async function resolveAttachments(
 ): Promise<Resolution> {
   const sources = stubs.map((list) => new Map(list.map((stored) => [stored.name, stored])));
   const attachments: Attachment[] = [];
-  for (let start = 0; start < edits.length; start += READ_COUNT) {
+  for (const some of chunksOf(edits, READ_COUNT)) {
     if (yielder.isDue) await yielder.yield();
-    const some = edits.slice(start, start + READ_COUNT);
     const staged = some.flatMap((edit) => (edit.kind === "stub" ? [] : [edit.content]));
     const contents = staged.length === 0 ? [] : await sharedContents(tx, keys, staged);
     let next = 0;

@@ -2,7 +2,7 @@
  * Writes a batch of edits in one transaction. The result is the same as for individual writes in
  * order, but the reads are concurrent.
  */
-import { assert, mapAtOnce, type Runtime, Yielder } from "../../base/index.ts";
+import { assert, chunksOf, mapAtOnce, type Runtime, Yielder } from "../../base/index.ts";
 import { type Key, KeyValueError, type Transaction, type Versionstamp } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import { CounterDeltas } from "../counters/counter-deltas.ts";
@@ -48,6 +48,12 @@ export interface Batch {
   readonly state: TransactionState;
   readonly database: HookedDatabase;
   readonly context: WriteContext;
+}
+
+/** An edit, with its position in the batch. */
+interface IndexedEdit {
+  readonly edit: DocumentEdit;
+  readonly index: number;
 }
 
 /** Everything needed to carry out an edit, or its outcome if that is already known. */
@@ -107,8 +113,8 @@ export class BatchWriter {
    * Groups edits that are independent of each other: each document occurs at most once per group.
    * Each group is processed without yielding to the event loop, so its size is limited.
    */
-  #rounds(edits: readonly DocumentEdit[]): { edit: DocumentEdit; index: number }[][] {
-    const rounds: { edit: DocumentEdit; index: number }[][] = [];
+  #rounds(edits: readonly DocumentEdit[]): (readonly IndexedEdit[])[] {
+    const rounds: IndexedEdit[][] = [];
     const depths = new Map<string, number>();
     for (const [index, edit] of edits.entries()) {
       const depth = depths.get(edit.id) ?? 0;
@@ -117,12 +123,7 @@ export class BatchWriter {
       if (round === undefined) rounds.push([{ edit, index }]);
       else round.push({ edit, index });
     }
-    return rounds.flatMap((round) => {
-      const count = Math.ceil(round.length / ROUND_EDITS_MAX);
-      return Array.from({ length: count }, (_, piece) =>
-        round.slice(piece * ROUND_EDITS_MAX, (piece + 1) * ROUND_EDITS_MAX),
-      );
-    });
+    return rounds.flatMap((round) => chunksOf(round, ROUND_EDITS_MAX));
   }
 
   async #writeRound(

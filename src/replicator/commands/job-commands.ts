@@ -1,5 +1,5 @@
 /** Operator commands for jobs on any node. Each command is one transaction and is recorded. */
-import { append, forEachConcurrent, type Runtime } from "../../base/index.ts";
+import { append, chunksOf, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
@@ -51,8 +51,7 @@ export class JobCommands {
   async controls(jobIds: readonly string[]): Promise<readonly JobControl[]> {
     const { kv, controls } = this.#parts;
     const found: JobControl[] = [];
-    for (let start = 0; start < jobIds.length; start += PAGE_ROWS_MAX) {
-      const page = jobIds.slice(start, start + PAGE_ROWS_MAX);
+    for (const page of chunksOf(jobIds, PAGE_ROWS_MAX)) {
       append(found, await kv.read((tx) => controls.getMany(tx, page)));
     }
     return found;

@@ -9,7 +9,7 @@
  *
  * A document that changes during the comparison can be reported as a difference.
  */
-import { runTogether } from "../../base/index.ts";
+import { chunksOf, runTogether } from "../../base/index.ts";
 import { parseWireDocument } from "../../protocol/index.ts";
 import {
   type ChangedDocument,
@@ -110,10 +110,7 @@ async function* leaves(
     winningRevisionsOnly: false,
   } as const;
   for await (const items of endpoint.changes(request, signal)) {
-    const documents = items.filter(isChange);
-    for (let start = 0; start < documents.length; start += QUESTION_ROWS_MAX) {
-      yield documents.slice(start, start + QUESTION_ROWS_MAX);
-    }
+    yield* chunksOf(items.filter(isChange), QUESTION_ROWS_MAX);
   }
 }
 

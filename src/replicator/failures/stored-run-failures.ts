@@ -1,5 +1,5 @@
 /** The stored list of failures of a running job. Every write verifies that the job is held. */
-import type { Notifier, Runtime } from "../../base/index.ts";
+import { chunksOf, type Notifier, type Runtime } from "../../base/index.ts";
 import type { KeyValueStore, ReadTransaction } from "../../kv/index.ts";
 import type { FailureLists, FailurePage } from "./failure-lists.ts";
 import type { ListedFailure } from "./failure-record.ts";
@@ -85,12 +85,8 @@ export class StoredRunFailures implements RunFailures {
   ): Promise<void> {
     const { runtime } = this.#parts;
     for (const { id } of failed) this.#ids.add(id);
-    for (let start = 0; start < arrived.length; start += WRITE_ROWS_MAX) {
-      await this.#change([], arrived.slice(start, start + WRITE_ROWS_MAX));
-    }
-    for (let start = 0; start < failed.length; start += WRITE_ROWS_MAX) {
-      await this.#change(failed.slice(start, start + WRITE_ROWS_MAX), []);
-    }
+    for (const chunk of chunksOf(arrived, WRITE_ROWS_MAX)) await this.#change([], chunk);
+    for (const chunk of chunksOf(failed, WRITE_ROWS_MAX)) await this.#change(chunk, []);
     if (arrived.length > 0) {
       runtime.trace.event("replication.mended", { documentCount: arrived.length });
     }

@@ -4,7 +4,7 @@
  * be counted only by testing them, a page tests at most `TESTED_ROWS_MAX` rows, and returns where
  * to continue.
  */
-import { append, compareBytes } from "../../base/index.ts";
+import { append, chunksOf, compareBytes } from "../../base/index.ts";
 import type { Job, Jobs, Worker } from "../../jobs/index.ts";
 import {
   type Key,
@@ -157,10 +157,8 @@ export class JobLists {
 
   /** Returns the existing jobs with these ids, as a map by id. */
   async entries(jobIds: readonly string[]): Promise<ReadonlyMap<string, JobEntry>> {
-    const ids = [...new Set(jobIds)];
     const found = new Map<string, JobEntry>();
-    for (let first = 0; first < ids.length; first += CHUNK_ROWS_MAX) {
-      const chunk = ids.slice(first, first + CHUNK_ROWS_MAX);
+    for (const chunk of chunksOf([...new Set(jobIds)], CHUNK_ROWS_MAX)) {
       const entries = await this.#parts.kv.read((tx) => this.#entries(tx, chunk));
       for (const entry of entries) found.set(entry.jobId, entry);
     }

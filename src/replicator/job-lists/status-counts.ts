@@ -2,6 +2,7 @@
  * Counts of jobs by state, failure, tag and host, from the counters of the index. Uses snapshot
  * reads, which cause no conflicts.
  */
+import { chunksOf } from "../../base/index.ts";
 import type { FailureClass } from "../../contract/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
@@ -219,8 +220,7 @@ export class StatusCounts {
       }
       return keys;
     });
-    for (let first = 0; first < zeros.length; first += FORGOTTEN_COUNT_MAX) {
-      const page = zeros.slice(first, first + FORGOTTEN_COUNT_MAX);
+    for (const page of chunksOf(zeros, FORGOTTEN_COUNT_MAX)) {
       await kv.transact(
         async (tx) => {
           const values = await tx.getMany(page);

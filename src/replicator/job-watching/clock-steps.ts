@@ -10,7 +10,7 @@
  *
  * docs/decisions/0190-due-times-are-wall-time.md
  */
-import type { Runtime } from "../../base/index.ts";
+import { chunksOf, type Runtime } from "../../base/index.ts";
 import type { Job, Jobs, WorkerId } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { AWAITING_SEC, parkedSecMax } from "../jobs/decide.ts";
@@ -86,8 +86,8 @@ export class ClockSteps {
         const left = await parked.among(tx, soon);
         return { page: read, ids: waiting.map(({ id }) => id).filter((id) => !left.has(id)) };
       });
-      for (let start = 0; start < ids.length; start += PAGE_DATA) {
-        await this.#look(ids.slice(start, start + PAGE_DATA));
+      for (const chunk of chunksOf(ids, PAGE_DATA)) {
+        await this.#look(chunk);
         await runtime.clock.sleep(PAGE_PAUSE_MS, signal).catch(() => {});
       }
       afterId = page.entries.at(-1)?.id;

@@ -1,5 +1,5 @@
 /** Wakes parked jobs of one source: makes them due immediately, subject to fair share. */
-import { forEachConcurrent, type Runtime } from "../../base/index.ts";
+import { chunksOf, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { ParkedJob, ParkedJobs } from "../job-watching/parked-jobs.ts";
@@ -52,7 +52,7 @@ export class ParkedJobsWaking {
 
   /** Wakes the parked jobs of some databases. */
   async wakeDatabases(databases: readonly string[]): Promise<void> {
-    for (const some of partsOf(databases, DATABASES_MAX)) await this.#wakeThose(some);
+    for (const some of chunksOf(databases, DATABASES_MAX)) await this.#wakeThose(some);
   }
 
   async #wakeThose(databases: readonly string[]): Promise<void> {
@@ -85,8 +85,8 @@ export class ParkedJobsWaking {
 
   /** Wakes the given jobs. Jobs that are no longer parked stay unchanged. */
   async wake(jobIds: readonly string[]): Promise<void> {
-    const parts = partsOf(jobIds, WOKEN_MAX);
-    await forEachConcurrent(parts, TRANSACTIONS_MAX, (some) => this.#wakeSome(some));
+    const chunks = chunksOf(jobIds, WOKEN_MAX);
+    await forEachConcurrent(chunks, TRANSACTIONS_MAX, (some) => this.#wakeSome(some));
   }
 
   async #wakeSome(jobIds: readonly string[]): Promise<void> {
@@ -115,12 +115,4 @@ export class ParkedJobsWaking {
     await jobs.resubmit(tx, name, nowSec, encodeProgress(woken(decodeJob(job))));
     return true;
   }
-}
-
-/** Splits the items into arrays of at most `countMax`. */
-export function partsOf<T>(items: readonly T[], countMax: number): readonly (readonly T[])[] {
-  const count = Math.ceil(items.length / countMax);
-  return Array.from({ length: count }, (_, part) =>
-    items.slice(part * countMax, (part + 1) * countMax),
-  );
 }

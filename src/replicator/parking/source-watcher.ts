@@ -9,12 +9,12 @@
  * comparison began. Jobs parked later are compared when they park. If the server offers no feed to
  * this account, comparisons are repeated at a bounded rate.
  */
-import { type Runtime, runTogether } from "../../base/index.ts";
+import { chunksOf, type Runtime, runTogether } from "../../base/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { isSamePosition, type SourceSequence } from "../endpoints/endpoint.ts";
 import type { ParkedJob, ParkedJobs } from "../job-watching/parked-jobs.ts";
 import { serverUrlOf } from "../request/watched-place.ts";
-import { type ParkedJobsWaking, partsOf } from "./parked-jobs-waking.ts";
+import type { ParkedJobsWaking } from "./parked-jobs-waking.ts";
 import type { SweepPace } from "./sweep-pace.ts";
 import type { WatchedServer } from "./watched-server.ts";
 
@@ -164,7 +164,7 @@ export class SourceWatcher {
   async #compareLatest(signal: AbortSignal): Promise<void> {
     const { kv, parked, pace } = this.#parts;
     await pace.turn(serverUrlOf(this.#source), this.#server.requestCount(1), signal);
-    for (const names of partsOf(await this.#server.latestChanged(signal), COMPARED_MAX)) {
+    for (const names of chunksOf(await this.#server.latestChanged(signal), COMPARED_MAX)) {
       // One page of jobs per database is enough here. All other jobs are compared along with the
       // rest of the source.
       const pages = await kv.read((tx) =>

@@ -10,7 +10,7 @@
  * updated, so that any node can resume the work.
  */
 
-import { append, type Runtime, runTogether } from "../../base/index.ts";
+import { append, chunksOf, type Runtime, runTogether } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
@@ -159,8 +159,7 @@ export class RuleFollower {
     const { kv, store } = this.#parts;
     const lacking: string[] = [];
     const matching = names.filter((name) => this.#targetUrl(name) !== undefined);
-    for (let first = 0; first < matching.length; first += ROWS_MAX) {
-      const page = matching.slice(first, first + ROWS_MAX);
+    for (const page of chunksOf(matching, ROWS_MAX)) {
       const rows = await kv.read((tx) => store.databasesNamed(tx.snapshot, this.#followed, page));
       const isCurrent = (index: number) => rows[index]?.generation === this.#followed.generation;
       append(
@@ -235,8 +234,7 @@ export class RuleFollower {
     if (names.length === 0 || this.#followed.rule.whenDeleted !== "stop") return;
     const rows = await kv.read((tx) => store.databasesNamed(tx.snapshot, this.#followed, names));
     const known = names.filter((_, index) => rows[index] !== undefined);
-    for (let first = 0; first < known.length; first += CHANGED_MAX) {
-      const page = known.slice(first, first + CHANGED_MAX);
+    for (const page of chunksOf(known, CHANGED_MAX)) {
       await this.#turn(this.#server.requestCount(page.length), signal);
       const places = await this.#server.sequences(page, signal);
       const missing = page.filter((name) => places.get(name) === "missing");
@@ -312,12 +310,12 @@ export class RuleFollower {
     change: (tx: Transaction, name: string) => Promise<void>,
   ): Promise<void> {
     const { kv, jobs } = this.#parts;
-    for (let first = 0; first < names.length; first += CHANGED_MAX) {
+    for (const page of chunksOf(names, CHANGED_MAX)) {
       signal.throwIfAborted();
       await kv.transact(
         async (tx) => {
           await jobs.verify(tx, this.#held);
-          for (const name of names.slice(first, first + CHANGED_MAX)) await change(tx, name);
+          for (const name of page) await change(tx, name);
         },
         { whenUnknown: "retry" },
       );

@@ -8,7 +8,14 @@
  * Independent of jobs: used by both the queue's job (`replication-job.ts`) and the command line.
  * All work ends when the signal aborts. A run stopped by a StopRequest writes a last checkpoint.
  */
-import { allTogether, errorCode, inSpan, OperationalError, runTogether } from "../../base/index.ts";
+import {
+  allTogether,
+  chunksOf,
+  errorCode,
+  inSpan,
+  OperationalError,
+  runTogether,
+} from "../../base/index.ts";
 import { CheckpointWriter, type CheckpointWriterParts } from "../checkpoints/checkpoint-writer.ts";
 import type { Checkpoints } from "../checkpoints/checkpoints.ts";
 import { openSides } from "../checkpoints/open-sides.ts";
@@ -412,8 +419,8 @@ export class ReplicationRun {
     for await (const items of source.changes(request, signal)) {
       const changes = items.filter(isChange);
       const { workerBatchSize } = replication.options;
-      for (let start = 0; start < changes.length; start += workerBatchSize) {
-        await batchCopier.tryOnce(changes.slice(start, start + workerBatchSize), signal);
+      for (const batch of chunksOf(changes, workerBatchSize)) {
+        await batchCopier.tryOnce(batch, signal);
       }
       if (changes.some((change) => isSameSequence(change.sequence, sequence))) return;
     }

@@ -2,7 +2,7 @@
  * Writes small records of local databases in groups: the logs of a run's source and target, and
  * those of other runs at the same time, are written in one transaction.
  */
-import type { Clock } from "../../../base/index.ts";
+import { type Clock, chunksOf } from "../../../base/index.ts";
 import { KeyValueError, type KeyValueStore, type Transaction } from "../../../kv/index.ts";
 
 /** Maximum number of writes per transaction. A replication log can have some 20 KB. */
@@ -48,11 +48,9 @@ export class GroupedWrites {
   /** Commits the waiting writes, and those added within one turn of the event loop. */
   async #flush(): Promise<void> {
     await this.#clock.sleep(0);
-    const all = this.#waiting;
+    const groups = chunksOf(this.#waiting, GROUP_MAX);
     this.#waiting = [];
-    for (let start = 0; start < all.length; start += GROUP_MAX) {
-      void this.#commit(all.slice(start, start + GROUP_MAX));
-    }
+    for (const group of groups) void this.#commit(group);
   }
 
   async #commit(group: readonly Waiting[]): Promise<void> {

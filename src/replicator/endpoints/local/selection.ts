@@ -1,6 +1,6 @@
 /** The revisions that a replication selects from local changes. */
 
-import { parseJson, type Runtime } from "../../../base/index.ts";
+import { chunksOf, parseJson, type Runtime } from "../../../base/index.ts";
 import {
   type Change,
   type Database,
@@ -81,8 +81,7 @@ function byDocument(
 ): LocalSelection {
   return async (changes) => {
     const taken: string[][] = [];
-    for (let start = 0; start < changes.length; start += READ_COUNT_MAX) {
-      const page = changes.slice(start, start + READ_COUNT_MAX);
+    for (const page of chunksOf(changes, READ_COUNT_MAX)) {
       const documents = await read((tx, database) =>
         Promise.all(
           page.map(async ({ id }): Promise<readonly Document[]> => {
