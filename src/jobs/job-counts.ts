@@ -3,7 +3,12 @@
  * them, so counts cause no conflicts. They are exact, because each counter changes in the same
  * transaction as the jobs that it counts.
  */
-import type { KeyValue, ReadTransaction, Transaction } from "../kv/index.ts";
+import {
+  decodeCounter,
+  type KeyValue,
+  type ReadTransaction,
+  type Transaction,
+} from "../kv/index.ts";
 import type { JobFacts, JobState, JobType } from "./job.ts";
 import { countsOfGroups, type JobKeys } from "./job-keys.ts";
 import { decodeFacts } from "./job-record.ts";
@@ -120,10 +125,4 @@ export class JobCounts {
 
 function stateCounts([pending = 0, running = 0, finished = 0]: readonly number[]): StateCounts {
   return { pending, running, finished };
-}
-
-function decodeCounter(value: Uint8Array | undefined): number {
-  if (value === undefined) return 0;
-  const view = new DataView(value.buffer, value.byteOffset, value.byteLength);
-  return Number(view.getBigInt64(0, true));
 }

@@ -46,7 +46,7 @@ export {
   VALUE_BYTES_MAX,
 } from "./limits.ts";
 export type { AtomicOperation, CommitRequest, Mutation, TextInterval } from "./mutation.ts";
-export { applyAtomic, littleEndian64, writeVersionstamp } from "./mutation.ts";
+export { applyAtomic, decodeCounter, littleEndian64, writeVersionstamp } from "./mutation.ts";
 export { packJson, unpackJson } from "./packed-json.ts";
 export { PagedRange } from "./paged-range.ts";
 export type { Removal } from "./removals.ts";

@@ -2,7 +2,7 @@
  * The changes that a transaction sends to the store, and the effect of atomic operations on a
  * stored value.
  */
-import { compareBytes } from "../base/index.ts";
+import { assert, compareBytes } from "../base/index.ts";
 import { copyBytes } from "./key-bytes.ts";
 import type { Value } from "./transaction.ts";
 import type { VersionstampedBytes } from "./versionstamp.ts";
@@ -97,6 +97,13 @@ const int64View = new DataView(int64Bytes.buffer);
 export function littleEndian64(value: bigint): Value {
   int64View.setBigInt64(0, value, true);
   return int64Bytes.slice();
+}
+
+/** Decodes the sum of atomic additions; 0 if the key has no value. */
+export function decodeCounter(value: Value | undefined): number {
+  if (value === undefined) return 0;
+  assert(value.length === 8, "A counter must have 64 bits");
+  return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
 }
 
 /**

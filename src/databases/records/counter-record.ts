@@ -4,6 +4,8 @@
  */
 import { assert, concatBytes } from "../../base/index.ts";
 import {
+  decodeCounter,
+  littleEndian64,
   type ReadTransaction,
   VERSIONSTAMP_BYTES,
   Versionstamp,
@@ -11,18 +13,12 @@ import {
 } from "../../kv/index.ts";
 import { type Counter, counterElement, type DatabaseKeys } from "./database-keys.ts";
 
+export { decodeCounter };
+
 const FORMAT = 1;
 
 export function encodeCounter(count: number): Uint8Array {
-  const value = new Uint8Array(8);
-  new DataView(value.buffer).setBigInt64(0, BigInt(count), true);
-  return value;
-}
-
-export function decodeCounter(value: Uint8Array | undefined): number {
-  if (value === undefined) return 0;
-  assert(value.length === 8, "A counter must have 64 bits");
-  return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
+  return littleEndian64(BigInt(count));
 }
 
 /**

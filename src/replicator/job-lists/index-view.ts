@@ -2,7 +2,13 @@
  * Rows and counters of the job index in one snapshot, including changes not yet folded into them.
  */
 import { byteText, compareBytes } from "../../base/index.ts";
-import { type Key, type KeyBounds, keyAfter, type ReadTransaction } from "../../kv/index.ts";
+import {
+  decodeCounter,
+  type Key,
+  type KeyBounds,
+  keyAfter,
+  type ReadTransaction,
+} from "../../kv/index.ts";
 import type { ReplicatorKeys, StatusValue } from "../replicator-keys.ts";
 import type { RowChanges } from "./row-changes.ts";
 
@@ -84,12 +90,6 @@ export class IndexView {
     const { delta = 0 } = this.#changes.counters.get(byteText(key)) ?? {};
     return decodeCounter(await this.tx.get(key)) + delta;
   }
-}
-
-/** Decodes a counter; 0 if absent. */
-export function decodeCounter(value: Uint8Array | undefined): number {
-  if (value === undefined) return 0;
-  return Number(new DataView(value.buffer, value.byteOffset, 8).getBigInt64(0, true));
 }
 
 function isWithin({ begin, end }: KeyBounds, key: Key): boolean {

@@ -5,7 +5,7 @@
 import { chunksOf } from "../../base/index.ts";
 import type { FailureClass } from "../../contract/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
-import type { KeyValueStore } from "../../kv/index.ts";
+import { decodeCounter, type KeyValueStore } from "../../kv/index.ts";
 import { causePrefixes, parseCauseKey } from "../jobs/failure-cause.ts";
 import { REPLICATION_JOB_TYPE, type ReplicationState, type RunOutcome } from "../jobs/job-data.ts";
 import {
@@ -18,7 +18,7 @@ import {
 import { JobStatuses } from "../jobs/job-statuses.ts";
 import { LOCAL_MARK } from "../jobs/listed-name.ts";
 import { type ReplicatorKeys, type StatusValue, statusCountsBelow } from "../replicator-keys.ts";
-import { decodeCounter, type IndexView } from "./index-view.ts";
+import type { IndexView } from "./index-view.ts";
 import { hasTag, isOfDatabase } from "./job-filter.ts";
 
 /** Maximum number of counters with the value zero that are removed per transaction. */
