@@ -52,7 +52,12 @@ import { readFilterCode } from "./filter-code.ts";
 import { HeldReplication, type HeldReplicationParts } from "./held-replication.ts";
 import { askPending, MeasuredRun, observeRuns, showLife } from "./job-life.ts";
 import { LagMeter } from "./lag-meter.ts";
-import { type ReplicationEnding, ReplicationRun, StopRequest } from "./replication-run.ts";
+import {
+  isStopRequest,
+  type ReplicationEnding,
+  ReplicationRun,
+  StopRequest,
+} from "./replication-run.ts";
 import { retryFailures } from "./retry-failures.ts";
 import { completed, endingOf, isRefusal, quietAt, RATE_LIMITED } from "./run-endings.ts";
 import { missedHours, onceWindowCloses, scheduledEnding, tooFewChanges } from "./scheduled-run.ts";
@@ -216,8 +221,8 @@ export class ReplicationJob {
       const isOfStore = errorCode(error)?.startsWith("KV_") === true;
       if (isJobLost(error) || (isOfStore && !isRefusal(error))) throw error;
       if (isJobLost(signal.reason)) throw signal.reason;
-      if (isStop(signal.reason)) return stopped;
-      if (isStop(error)) return this.#ownEnding ?? stopped;
+      if (isStopRequest(signal.reason)) return stopped;
+      if (isStopRequest(error)) return this.#ownEnding ?? stopped;
       return endingOf(error, replication, this.#placeOf(error), this.#secrets);
     }
   }
@@ -631,7 +636,7 @@ export class ReplicationJob {
     } catch (error) {
       const code = errorCode(error);
       if (isJobLost(error) || code?.startsWith("KV_") === true) throw error;
-      if (isStop(error) || isStop(signal.reason)) return { kind: "list-stopped" };
+      if (isStopRequest(error) || isStopRequest(signal.reason)) return { kind: "list-stopped" };
       const fields = { jobId: this.#job.held.id, ...describeFailure(error) };
       runtime.trace.event("replication.retry-failed", fields);
       await kv.transact(async (tx) => {
@@ -700,12 +705,4 @@ function gently(replication: Replication): Replication {
       httpConnectionsMax: Math.min(options.httpConnectionsMax, 5),
     },
   };
-}
-
-/**
- * Whether a run was stopped in an orderly way: the node stops, another job needs the slot, or an
- * operator has made a decision.
- */
-function isStop(error: unknown): boolean {
-  return errorCode(error) === "REPLICATOR_STOPPED";
 }

@@ -69,6 +69,14 @@ export class StopRequest extends OperationalError {
 }
 
 /**
+ * Whether a run was stopped in an orderly way: the node stops, another job needs the slot, or an
+ * operator has made a decision.
+ */
+export function isStopRequest(error: unknown): boolean {
+  return errorCode(error) === "REPLICATOR_STOPPED";
+}
+
+/**
  * Abort reason for tasks of a run that has ended. Created once, because creating an error is
  * expensive.
  */
@@ -539,8 +547,4 @@ export class ReplicationRun {
     const { earlier_checkpoints, ...shown } = log;
     return shown;
   }
-}
-
-function isStopRequest(error: unknown): boolean {
-  return errorCode(error) === "REPLICATOR_STOPPED";
 }
