@@ -51,6 +51,7 @@ export { checkLmdbStore, exportLmdbStore } from "./lmdb/export.ts";
 export { LmdbImport } from "./lmdb/import.ts";
 export { LMDB_KEY_SHAPES } from "./lmdb/layout.ts";
 export { SandboxPool } from "./sandbox/pool.ts";
+export type { ChildProgram } from "./system/child-program.ts";
 export { onParentGone, parentListener, startChildProgram } from "./system/child-program.ts";
 export { systemClock } from "./system/clock.ts";
 export { systemCompression } from "./system/compression.ts";

@@ -3,15 +3,8 @@
  * a service, it is restarted with growing pauses when it dies (`supervise.ts`), and it stops with
  * its parent. Its jobs are in the queue; when it dies, other workers take over the jobs.
  */
+import type { ChildProgram } from "../host/index.ts";
 import type { Service } from "./supervise.ts";
-
-/** Interface through which the composition root starts a process. */
-export interface ChildProcess {
-  /** Resolves with a description of how the process ended. */
-  readonly ended: Promise<string>;
-  /** Asks the process to stop. Does not wait until it has stopped. */
-  stop(): void;
-}
 
 /**
  * `publicUrl` is the URL of the cluster's API, which a process without an API cannot determine.
@@ -20,14 +13,14 @@ export interface ChildProcess {
 export type StartProcess = (
   publicUrl: string,
   onCounted: (report: unknown) => void,
-) => ChildProcess;
+) => ChildProgram;
 
 export class ReplicationProcess implements Service {
   readonly name: string;
-  readonly #start: () => ChildProcess;
+  readonly #start: () => ChildProgram;
 
   /** `number` counts from 1 and distinguishes the processes in the log. */
-  constructor(number: number, start: () => ChildProcess) {
+  constructor(number: number, start: () => ChildProgram) {
     this.name = `replication-process.${number}`;
     this.#start = start;
   }
