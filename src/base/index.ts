@@ -65,6 +65,7 @@ export { forbidCopies, valuesNow } from "./live-values.ts";
 export { Notifier } from "./notifier.ts";
 export { errorCode, OperationalError } from "./operational-error.ts";
 export type { Page } from "./page.ts";
+export { peekChunk } from "./peek-chunk.ts";
 export type {
   Clock,
   Compression,

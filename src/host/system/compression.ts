@@ -11,7 +11,7 @@ import {
   createInflateRaw,
   gzip,
 } from "node:zlib";
-import type { Compression } from "../../base/index.ts";
+import { type Compression, peekChunk } from "../../base/index.ts";
 
 const gzipAtOnce = promisify(gzip);
 
@@ -39,21 +39,9 @@ async function* through(
 }
 
 async function* inflate(chunks: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
-  const pieces = chunks[Symbol.asyncIterator]();
-  const first = await pieces.next();
-  if (first.done === true) return;
-  const { value } = first;
+  const peeked = await peekChunk(chunks);
+  if (peeked === undefined) return;
   // The low bits of a zlib header's first byte are the method, 8 (RFC 1950).
-  const isZlib = ((value[0] ?? 0) & 0x0f) === 8;
-  const whole = (async function* () {
-    try {
-      yield value;
-      for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
-        yield next.value;
-      }
-    } finally {
-      await pieces.return?.();
-    }
-  })();
-  yield* through(whole, isZlib ? createInflate : createInflateRaw);
+  const isZlib = ((peeked.first[0] ?? 0) & 0x0f) === 8;
+  yield* through(peeked.whole, isZlib ? createInflate : createInflateRaw);
 }

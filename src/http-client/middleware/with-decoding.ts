@@ -2,7 +2,7 @@
  * Decodes responses that a server or proxy compressed although the client did not accept
  * compression. All code that reads, limits or charges a body therefore counts decoded bytes.
  */
-import { type Compression, OperationalError } from "../../base/index.ts";
+import { type Compression, OperationalError, peekChunk } from "../../base/index.ts";
 import { type Fetch, type FetchResponse, RequestFailedError } from "../fetch.ts";
 
 /** Values of `Content-Encoding` that some servers send for an unencoded body. */
@@ -107,22 +107,10 @@ async function* unlessPlain(
   coding: string,
   decode: Decode,
 ): AsyncIterable<Uint8Array> {
-  const pieces = body[Symbol.asyncIterator]();
-  let first = await pieces.next();
-  while (first.done !== true && first.value.length === 0) first = await pieces.next();
-  if (first.done === true) return;
-  const { value } = first;
-  const whole = (async function* () {
-    try {
-      yield value;
-      for (let next = await pieces.next(); next.done !== true; next = await pieces.next()) {
-        yield next.value;
-      }
-    } finally {
-      await pieces.return?.();
-    }
-  })();
-  yield* coding.endsWith("gzip") && value[0] !== GZIP_BYTE ? whole : decode(whole);
+  const peeked = await peekChunk(body);
+  if (peeked === undefined) return;
+  const { first, whole } = peeked;
+  yield* coding.endsWith("gzip") && first[0] !== GZIP_BYTE ? whole : decode(whole);
 }
 
 /** Yields the body, with its errors converted by `named`. */
