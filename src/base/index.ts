@@ -75,7 +75,7 @@ export type {
   Runtime,
   Trace,
 } from "./runtime.ts";
-export { md5HexOf, randomHex } from "./runtime.ts";
+export { currentSec, md5HexOf, randomHex } from "./runtime.ts";
 export type { Seal } from "./seal.ts";
 export { ServerStoppingError } from "./server-stopping-error.ts";
 export type { SpanAttributes, SpanName, Spans } from "./spans.ts";

@@ -19,6 +19,11 @@ export interface Clock {
   sleep(durationMs: number, signal?: AbortSignal): Promise<void>;
 }
 
+/** Returns the wall-clock time in whole seconds since the epoch, the unit of due times. */
+export function currentSec(clock: Pick<Clock, "nowMs">): number {
+  return Math.floor(clock.nowMs() / 1000);
+}
+
 export interface Random {
   /** Returns an integer in [0, limit). */
   integer(limit: number): number;

@@ -6,7 +6,7 @@
  *
  * If no worker runs the build, a query that waits for the build processes pages itself.
  */
-import { errorCode, type Runtime, waitAtMost } from "../base/index.ts";
+import { currentSec, errorCode, type Runtime, waitAtMost } from "../base/index.ts";
 import type { Database, DatabaseRegistry } from "../databases/index.ts";
 import type { HeldJob, Job, JobData, Jobs, Worker } from "../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../kv/index.ts";
@@ -118,7 +118,7 @@ export class IndexBuilds {
         const fields = { database: String(database), design: String(design) };
         runtime.trace.event("index.build-failed", { ...fields, error: String(error) });
       }
-      const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+      const nowSec = currentSec(runtime.clock);
       await kv
         .transact(async (tx) => {
           await jobs.resubmit(tx, held, nowSec + pauseSec);

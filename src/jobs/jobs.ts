@@ -7,7 +7,7 @@
  * the same transaction. A holder that lost its job gets a JobHaltedError, which aborts the whole
  * transaction.
  */
-import { assert, type Page, type Runtime, randomHex } from "../base/index.ts";
+import { assert, currentSec, type Page, type Runtime, randomHex } from "../base/index.ts";
 import {
   keyAfter,
   type ReadTransaction,
@@ -745,7 +745,7 @@ export class Jobs {
     await this.#clearRunning(tx, job, facts);
     // The job was due when it was accepted. If the clock was set back since then, the due time can
     // be in the future again; the job must not wait for it.
-    const nowSec = Math.floor(this.#runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(this.#runtime.clock);
     const wasDueSec = Math.min(facts.scheduledAtSec, nowSec);
     const scheduledAtSec = facts.resubmitted ? facts.scheduledAtSec : wasDueSec;
     await this.#requeue(tx, job, { ...facts, scheduledAtSec }, LOST);

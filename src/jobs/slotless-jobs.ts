@@ -5,6 +5,7 @@
 import {
   abortWith,
   type Clock,
+  currentSec,
   Notifier,
   type Runtime,
   runTogether,
@@ -106,7 +107,7 @@ class SlotlessJobsOfType {
   async #accept(worker: string, signal: AbortSignal): Promise<void> {
     const { kv, jobs } = this.#parts;
     const { type } = this.#work;
-    const dueBySec = Math.floor(this.#clock.nowMs() / 1000);
+    const dueBySec = currentSec(this.#clock);
     const acceptance = await kv.transact((tx) =>
       jobs.accept(tx, type, { dueBySec, countMax: this.#room(), worker }),
     );

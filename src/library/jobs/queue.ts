@@ -2,7 +2,7 @@
  * The queue of RFC 007 for job types of the caller. Methods that receive a transaction run inside
  * it, so a job and other data of the store change together or not at all.
  */
-import { abortWith, runTogether } from "../../base/index.ts";
+import { abortWith, currentSec, runTogether } from "../../base/index.ts";
 import {
   ActivityMonitor,
   type Job,
@@ -233,7 +233,7 @@ export class StoredJobQueue implements JobQueue {
     type: string,
     { limit = 1, dueBySec }: { readonly limit?: number; readonly dueBySec?: number } = {},
   ): Promise<AcceptedJobs> {
-    const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(this.#parts.runtime.clock);
     const options = { dueBySec: dueBySec ?? nowSec, countMax: limit };
     const acceptance = await this.#jobs.accept(tx, this.#own(type), options);
     if (acceptance.kind === "none-due") {

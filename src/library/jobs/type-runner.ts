@@ -1,5 +1,5 @@
 /** Runs the accepted jobs of a type with the caller's function. */
-import { abortWith, errorCode } from "../../base/index.ts";
+import { abortWith, currentSec, errorCode } from "../../base/index.ts";
 import {
   FAIR_SHARE_DEFAULT,
   type HeldJob,
@@ -155,7 +155,7 @@ export class TypeRunner implements SlotlessJobType {
     if (errorCode(error) === "JOBS_HALTED") return;
     if (!stopped.aborted) this.#work.onError?.(error, { type, id });
     if (isSettled) return;
-    const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(this.#parts.runtime.clock);
     const dueSec = stopped.aborted ? nowSec : nowSec + (this.#work.retrySec ?? RETRY_SEC);
     await this.#transact(async (tx) => {
       await this.#jobs.resubmit(tx, held, dueSec);

@@ -1,4 +1,5 @@
 /** When a job has completed or caught up, releases the jobs that wait for it (`chains.ts`). */
+import { currentSec } from "../../base/index.ts";
 import {
   type HeartbeatParts,
   type HeldJob,
@@ -51,7 +52,7 @@ export class ChainJobs implements SlotlessJobType {
           const last = isStopping ? undefined : await chains.release(tx, held.id, owner, page);
           if (last !== undefined) return last;
           const isAgain = isStopping || (await jobs.isResubmitted(tx, held));
-          if (isStopping) await jobs.resubmit(tx, held, Math.floor(runtime.clock.nowMs() / 1000));
+          if (isStopping) await jobs.resubmit(tx, held, currentSec(runtime.clock));
           await jobs.finish(tx, held);
           if (!isAgain) await jobs.remove(tx, held);
           return undefined;

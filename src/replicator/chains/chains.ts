@@ -13,7 +13,7 @@
  *
  * A predecessor that the waiting job's owner is not allowed to see is treated as missing.
  */
-import { assert } from "../../base/index.ts";
+import { assert, currentSec } from "../../base/index.ts";
 import { type Authority, type Database, mayNameSecrets, ownerKey } from "../../databases/index.ts";
 import type { Job, Jobs } from "../../jobs/index.ts";
 import {
@@ -107,7 +107,7 @@ export class Chains {
 
   /** Returns the due time (s since the epoch) of a job that an operator schedules now. */
   async dueSec(tx: ReadTransaction, jobId: string): Promise<number> {
-    return (await this.isWaiting(tx, jobId)) ? AWAITING_SEC : this.#nowSec();
+    return (await this.isWaiting(tx, jobId)) ? AWAITING_SEC : currentSec(this.#parts.runtime.clock);
   }
 
   /**
@@ -132,7 +132,7 @@ export class Chains {
       tx,
       job,
       { owner: ownerKey(data) },
-      { scheduledAtSec: this.#nowSec() },
+      { scheduledAtSec: currentSec(this.#parts.runtime.clock) },
     );
   }
 
@@ -172,7 +172,7 @@ export class Chains {
     const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined || !isAwaiting(job)) return;
     const schedule = isReadable(job) ? scheduleOf(decodeJob(job).replication) : undefined;
-    await jobs.resubmit(tx, job, firstRunSec(schedule, this.#nowSec()));
+    await jobs.resubmit(tx, job, firstRunSec(schedule, currentSec(this.#parts.runtime.clock)));
   }
 
   /**
@@ -262,10 +262,6 @@ export class Chains {
   #remove(tx: Transaction, name: string, jobId: string): void {
     tx.clear(this.#keys.chainWait.key({ jobId, name }));
     tx.clear(this.#keys.chainWaiter.key({ name, jobId }));
-  }
-
-  #nowSec(): number {
-    return Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
   }
 }
 

@@ -2,6 +2,7 @@
  * Continues commands for many jobs in the background, after the requests that started them have
  * returned.
  */
+import { currentSec } from "../../base/index.ts";
 import {
   type HeartbeatParts,
   type HeldJob,
@@ -43,7 +44,7 @@ export class CommandJobs implements SlotlessJobType {
       pauseSec = PAUSE_SEC;
       fail(error);
     }
-    const dueSec = Math.floor(runtime.clock.nowMs() / 1000) + pauseSec;
+    const dueSec = currentSec(runtime.clock) + pauseSec;
     await kv
       .transact(async (tx) => {
         await jobs.resubmit(tx, held, dueSec);

@@ -1,5 +1,5 @@
 /** Operator commands for jobs on any node. Each command is one transaction and is recorded. */
-import { append, chunksOf, forEachConcurrent, type Runtime } from "../../base/index.ts";
+import { append, chunksOf, currentSec, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import type { Job } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
@@ -161,7 +161,7 @@ export class JobCommands {
       case "again":
         // A retried job no longer waits for other jobs.
         await chains.end(tx, job.id);
-        return scheduleAs(this.#nowSec(), restarted(decodeJob(job)));
+        return scheduleAs(currentSec(this.#parts.runtime.clock), restarted(decodeJob(job)));
       case "restart":
         return scheduleAs(await chains.dueSec(tx, job.id), begunAnew(decodeJob(job)));
       case "restart-later":
@@ -216,10 +216,6 @@ export class JobCommands {
     for (const job of jobs) await removeJob(this.#parts, tx, job);
     const documents = entries.flatMap(({ data }) => data.document ?? []);
     await removeReplicationDocuments(tx, databases, documents);
-  }
-
-  #nowSec(): number {
-    return Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
   }
 }
 

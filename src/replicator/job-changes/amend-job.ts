@@ -1,5 +1,5 @@
 /** Changes the tags and the placement of a job without replacing it. */
-import type { Runtime } from "../../base/index.ts";
+import { currentSec, type Runtime } from "../../base/index.ts";
 import { type Job, type Jobs, NO_LABELS } from "../../jobs/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import type { ParkedJobs } from "../job-watching/parked-jobs.ts";
@@ -47,7 +47,7 @@ export async function amendJob(
   }
   // A parked job must be watched by a node that is allowed to run it. Therefore, the job becomes
   // due now, runs once on such a node, and parks again.
-  const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+  const nowSec = currentSec(runtime.clock);
   await parked.remove(tx, existing.id);
   await jobs.resubmit(tx, name, nowSec, encodeProgress(woken(data)));
 }

@@ -10,7 +10,7 @@
  *
  * docs/decisions/0190-due-times-are-wall-time.md
  */
-import { chunksOf, type Runtime } from "../../base/index.ts";
+import { chunksOf, currentSec, type Runtime } from "../../base/index.ts";
 import type { Job, Jobs, WorkerId } from "../../jobs/index.ts";
 import type { KeyValueStore } from "../../kv/index.ts";
 import { AWAITING_SEC, parkedSecMax } from "../jobs/decide.ts";
@@ -106,7 +106,7 @@ export class ClockSteps {
 
   /** Whether the job is due in the future. Only such a due time might need a correction. */
   #mayMove({ state, scheduledAtSec }: Pick<Job, "state" | "scheduledAtSec">): boolean {
-    const nowSec = Math.floor(this.#parts.runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(this.#parts.runtime.clock);
     return state === "pending" && scheduledAtSec > nowSec && scheduledAtSec < AWAITING_SEC;
   }
 
@@ -116,7 +116,7 @@ export class ClockSteps {
    */
   #isAuditedSoon({ scheduledAtSec }: Pick<Job, "scheduledAtSec">): boolean {
     const { runtime, config } = this.#parts;
-    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(runtime.clock);
     return scheduledAtSec <= nowSec + parkedSecMax(config.auditIntervalSec);
   }
 

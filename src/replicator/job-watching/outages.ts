@@ -3,7 +3,7 @@
  * server on behalf of all jobs that crashed because of it. When the server recovers, these jobs
  * become due over a short time, instead of waiting out their pauses.
  */
-import { assert, forEachConcurrent, type Runtime } from "../../base/index.ts";
+import { assert, currentSec, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Fetch } from "../../http-client/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import {
@@ -205,7 +205,7 @@ export class Outages {
     const job = await jobs.get(tx, name);
     if (job === undefined) return;
     if ((await stepFor(tx, controls, job, "reachable")) !== "due-soon") return;
-    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(runtime.clock);
     const dueAtSec = nowSec + runtime.random.integer(spreadSec + 1);
     if (job.scheduledAtSec > dueAtSec) await jobs.resubmit(tx, name, dueAtSec);
   }

@@ -1,5 +1,5 @@
 /** Wakes parked jobs of one source: makes them due immediately, subject to fair share. */
-import { chunksOf, forEachConcurrent, type Runtime } from "../../base/index.ts";
+import { chunksOf, currentSec, forEachConcurrent, type Runtime } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
 import type { ParkedJob, ParkedJobs } from "../job-watching/parked-jobs.ts";
@@ -111,7 +111,7 @@ export class ParkedJobsWaking {
     await parked.remove(tx, jobId);
     if (job === undefined || !isReadable(job)) return false;
     if ((await stepFor(tx, controls, job, "changed")) !== "again") return false;
-    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(runtime.clock);
     await jobs.resubmit(tx, name, nowSec, encodeProgress(woken(decodeJob(job))));
     return true;
   }

@@ -1,5 +1,5 @@
 /** Source watchers run by this node (`source-watcher.ts`), outside its slots. */
-import { backoff, type Clock, runTogether } from "../../base/index.ts";
+import { backoff, type Clock, currentSec, runTogether } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import {
   type HeartbeatParts,
@@ -137,7 +137,7 @@ export class SourceWatches implements SlotlessJobType {
 
   async #end(held: HeldJob, ending: Ending, attempt: number): Promise<void> {
     const { kv, jobs, parked } = this.#parts;
-    const nowSec = Math.floor(this.#clock.nowMs() / 1000);
+    const nowSec = currentSec(this.#clock);
     const pauseSec = backoff(PAUSE_SEC, attempt);
     await kv.transact(async (tx) => {
       const isLeft = (await parked.page(tx, held.id, { limit: 1 })).length > 0;

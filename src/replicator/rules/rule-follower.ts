@@ -10,7 +10,7 @@
  * updated, so that any node can resume the work.
  */
 
-import { append, chunksOf, type Runtime, runTogether } from "../../base/index.ts";
+import { append, chunksOf, currentSec, type Runtime, runTogether } from "../../base/index.ts";
 import type { Authority } from "../../databases/index.ts";
 import type { HeldJob, Job } from "../../jobs/index.ts";
 import type { KeyValueStore, Transaction } from "../../kv/index.ts";
@@ -295,7 +295,7 @@ export class RuleFollower {
     if (job === undefined || !isReadable(job) || isRunning(job)) return false;
     if ((await stepFor(tx, controls, job, "changed")) !== "again") return true;
     await parked.remove(tx, id);
-    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(runtime.clock);
     await jobs.resubmit(tx, job, nowSec, encodeProgress(restarted(decodeJob(job))));
     return true;
   }

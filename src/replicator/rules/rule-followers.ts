@@ -1,7 +1,7 @@
 /**
  * Follows rules on this node (`rule-follower.ts`). The jobs of the followers do not occupy slots.
  */
-import { assert, backoff, runTogether } from "../../base/index.ts";
+import { assert, backoff, currentSec, runTogether } from "../../base/index.ts";
 import {
   type HeartbeatParts,
   type HeldJob,
@@ -145,7 +145,7 @@ export class RuleFollowers implements SlotlessJobType {
    */
   async #end(held: HeldJob, progress: RuleProgress): Promise<void> {
     const { kv, jobs, runtime } = this.#parts;
-    const nowSec = Math.floor(runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(runtime.clock);
     const { failure, attempt } = progress;
     const pauseSec = backoff(PAUSE_SEC, attempt);
     await kv.transact(async (tx) => {

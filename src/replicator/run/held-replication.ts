@@ -2,7 +2,7 @@
  * A replication job held by this node, with the job data and all writes of the job. Each write
  * verifies the job's lock in the queue, and throws `JOBS_HALTED` if the lock is lost.
  */
-import { assert, errorCode, Notifier, type Runtime } from "../../base/index.ts";
+import { assert, currentSec, errorCode, Notifier, type Runtime } from "../../base/index.ts";
 import type { DatabaseRegistry } from "../../databases/index.ts";
 import {
   areSameLabels,
@@ -715,7 +715,7 @@ export class HeldReplication {
   }
 
   #nowSec(): number {
-    return Math.floor(this.parts.runtime.clock.nowMs() / 1000);
+    return currentSec(this.parts.runtime.clock);
   }
 }
 

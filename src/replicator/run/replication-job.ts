@@ -14,6 +14,7 @@
 import {
   allTogether,
   assert,
+  currentSec,
   errorCode,
   Notifier,
   runTogether,
@@ -252,7 +253,7 @@ export class ReplicationJob {
    * otherwise.
    */
   #missedHours(replication: Replication): RunEnding | undefined {
-    const nowSec = Math.floor(this.#job.parts.runtime.clock.nowMs() / 1000);
+    const nowSec = currentSec(this.#job.parts.runtime.clock);
     return missedHours(replication, this.#dueAtSec, nowSec);
   }
 

@@ -2,7 +2,7 @@
  * Applies a schedule: determines whether a run may start, when it must end, and when the next run
  * starts.
  */
-import type { Clock } from "../../base/index.ts";
+import { type Clock, currentSec } from "../../base/index.ts";
 import type { Endpoint, SourceSequence } from "../endpoints/endpoint.ts";
 import type { RunEnding } from "../jobs/decide.ts";
 import type { Replication } from "../request/replication.ts";
@@ -53,7 +53,7 @@ export async function onceWindowCloses(
   ended: AbortSignal,
 ): Promise<Extract<RunEnding, { kind: "outside-schedule" }> | undefined> {
   const schedule = scheduleOf(replication);
-  const endSec = windowEndSec(schedule, Math.floor(clock.nowMs() / 1000));
+  const endSec = windowEndSec(schedule, currentSec(clock));
   if (endSec === undefined) return undefined;
   while (!ended.aborted && clock.nowMs() < endSec * 1000) {
     await clock.sleep(endSec * 1000 - clock.nowMs(), ended).catch(() => {});

@@ -8,6 +8,7 @@
  * run ends, settings change, or groups must be charged. An idle node does not access the store.
  */
 import {
+  currentSec,
   errorCode,
   Notifier,
   type Runtime,
@@ -436,7 +437,7 @@ export class Scheduler {
   }
 
   #nowSec(): number {
-    return Math.floor(this.#runtime.clock.nowMs() / 1000);
+    return currentSec(this.#runtime.clock);
   }
 }
 

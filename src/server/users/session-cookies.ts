@@ -2,7 +2,7 @@
  * `AuthSession` cookies: name and time in CouchDB's format, signed with a separate key per salt.
  */
 import type { ApiRequest } from "../../api/index.ts";
-import type { Clock } from "../../base/index.ts";
+import { type Clock, currentSec } from "../../base/index.ts";
 import { ProtocolError } from "../../protocol/index.ts";
 import { sameText } from "../passwords.ts";
 import type { AuthenticationSettings } from "../settings/authentication-settings.ts";
@@ -47,9 +47,7 @@ export class SessionCookies {
    */
   issue({ name, salt }: KnownUser, arrival: Arrival): string {
     if (salt === "") throw new ProtocolError(403, "forbidden", NO_SALT);
-    const issued = Math.floor(this.#clock.nowMs() / 1000)
-      .toString(16)
-      .toUpperCase();
+    const issued = currentSec(this.#clock).toString(16).toUpperCase();
     const text = `${name}:${issued}`;
     const key = deriveKey(this.#secrets.current, "session cookie", salt);
     const signature = signText(this.#hashes[0] ?? "sha256", key, text);
