@@ -60,7 +60,7 @@ export {
   sortMembers,
 } from "./json/json-value.ts";
 export { LatestValues } from "./latest-values.ts";
-export { append, chunksOf, largest, replaceAll, smallest } from "./lists.ts";
+export { append, chunksOf, largest, replaceAll, smallest, sum } from "./lists.ts";
 export { forbidCopies, valuesNow } from "./live-values.ts";
 export { Notifier } from "./notifier.ts";
 export { errorCode, OperationalError } from "./operational-error.ts";

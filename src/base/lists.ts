@@ -29,6 +29,12 @@ export function smallest(numbers: Iterable<number>, start = Number.POSITIVE_INFI
   return found;
 }
 
+export function sum(numbers: Iterable<number>): number {
+  let total = 0;
+  for (const number of numbers) total += number;
+  return total;
+}
+
 /** Splits the items into arrays of at most `countMax`. */
 export function chunksOf<T>(items: readonly T[], countMax: number): readonly (readonly T[])[] {
   const count = Math.ceil(items.length / countMax);

@@ -1,5 +1,5 @@
 /** Tables and untrusted text for a terminal. */
-import { largest } from "../../base/index.ts";
+import { largest, sum } from "../../base/index.ts";
 import { columnsOf, shortened, wrapped } from "./width.ts";
 
 /** Space between two columns. */
@@ -108,8 +108,4 @@ function shrink(
     const column = columns.findLast((each) => widths[each] === widest) as number;
     widths[column] = widest - 1;
   }
-}
-
-function sum(numbers: readonly number[]): number {
-  return numbers.reduce((total, number) => total + number, 0);
 }

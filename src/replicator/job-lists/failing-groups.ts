@@ -3,7 +3,7 @@
  * from the index, so that large groups cost no more than small ones. For each displayed group, only
  * the jobs that have been failing longest are read.
  */
-import { smallest } from "../../base/index.ts";
+import { smallest, sum } from "../../base/index.ts";
 import type { JobName, Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, Subspace } from "../../kv/index.ts";
 import { NEVER_SEC } from "../jobs/decide.ts";
@@ -16,7 +16,7 @@ import type { IndexView } from "./index-view.ts";
 import type { JobIndex } from "./job-index.ts";
 import { entryOf } from "./job-lists.ts";
 import type { JobEntry } from "./job-views.ts";
-import { StatusCounts, sum } from "./status-counts.ts";
+import { StatusCounts } from "./status-counts.ts";
 
 /** Maximum number of jobs read per group. */
 const LOOKED_AT_MAX = 20;

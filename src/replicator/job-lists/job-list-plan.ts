@@ -6,6 +6,7 @@
  * are few. All other jobs that have not ended are waiting: if these are few, they are sorted by id;
  * otherwise all jobs are scanned.
  */
+import { sum } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import { type Key, type KeyBounds, packTuple } from "../../kv/index.ts";
 import { matchesCause, parseCauseKey } from "../jobs/failure-cause.ts";
@@ -22,7 +23,7 @@ import { LOCAL_MARK, listedName, REMOTE_MARK } from "../jobs/listed-name.ts";
 import { type ReplicatorKeys, type StatusValue, statusRowsBelow } from "../replicator-keys.ts";
 import type { IndexView } from "./index-view.ts";
 import { isOfDatabase, type JobFilter, type NameFilter, placesNamed } from "./job-filter.ts";
-import { StatusCounts, sum } from "./status-counts.ts";
+import { StatusCounts } from "./status-counts.ts";
 
 /** Maximum number of lists merged for a page. */
 const MERGED_LISTS_MAX = 50;

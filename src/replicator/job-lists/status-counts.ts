@@ -2,7 +2,7 @@
  * Counts of jobs by state, failure, tag and host, from the counters of the index. Uses snapshot
  * reads, which cause no conflicts.
  */
-import { chunksOf } from "../../base/index.ts";
+import { chunksOf, sum } from "../../base/index.ts";
 import type { FailureClass } from "../../contract/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import { decodeCounter, type KeyValueStore } from "../../kv/index.ts";
@@ -265,10 +265,4 @@ export class StatusCounts {
   #at(view: IndexView, list: string, value: StatusValue, databaseUuid: string): Promise<number> {
     return view.count(this.#keys.statusCount.key({ list, value, uuid: databaseUuid }));
   }
-}
-
-export function sum(counts: Iterable<number>): number {
-  let total = 0;
-  for (const count of counts) total += count;
-  return total;
 }

@@ -4,14 +4,14 @@
  * counters and reports, so the cost does not depend on the number of jobs.
  */
 
-import { largest, type Runtime } from "../../base/index.ts";
+import { largest, type Runtime, sum } from "../../base/index.ts";
 import type { FailureClass } from "../../contract/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import type { KeyValueStore, ReadTransaction, Subspace } from "../../kv/index.ts";
 import type { HostMeasure } from "../endpoints/host-measures.ts";
 import type { IndexView } from "../job-lists/index-view.ts";
 import type { JobIndex } from "../job-lists/job-index.ts";
-import { StatusCounts, sum } from "../job-lists/status-counts.ts";
+import { StatusCounts } from "../job-lists/status-counts.ts";
 import { type KnownOutage, knownOutages } from "../job-watching/outages.ts";
 import { parseCauseKey } from "../jobs/failure-cause.ts";
 import { type ReplicatorKeys, replicatorKeys } from "../replicator-keys.ts";

@@ -1,6 +1,6 @@
 /** Gauges of the cluster and of this node, as named rows, read for each scrape. */
 import { Gauge, type Registry } from "prom-client";
-import { utf8Decode, utf8Encode } from "../../base/index.ts";
+import { sum, utf8Decode, utf8Encode } from "../../base/index.ts";
 import { JOB_STATES } from "../../contract/index.ts";
 import type { StoreSpace } from "../../kv/index.ts";
 import type {
@@ -213,10 +213,6 @@ function joined(
 /** Truncates very long names; a split character becomes U+FFFD. */
 function shownName(name: string): string {
   return utf8Decode(utf8Encode(name.slice(0, NAME_LENGTH_MAX)));
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0);
 }
 
 /** Registers a gauge. Label values are passed unescaped, because `prom-client` escapes them. */
