@@ -53,6 +53,7 @@ export {
   isJsonObject,
   JsonNumber,
   keepsForm,
+  membersOf,
   numberValue,
   objectOf,
   parseJson,

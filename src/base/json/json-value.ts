@@ -161,6 +161,11 @@ export function isJsonObject(value: unknown): value is Readonly<Record<string, u
   return isObject && !(value instanceof JsonNumber);
 }
 
+/** Returns the value if it is a JSON object, otherwise an object without members. */
+export function membersOf(value: unknown): Readonly<Record<string, unknown>> {
+  return isJsonObject(value) ? value : {};
+}
+
 /** Like `JSON.stringify`, but preserves the text of every number. */
 export function printJson(value: unknown): JsonText {
   if (value instanceof JsonNumber) return value.text;

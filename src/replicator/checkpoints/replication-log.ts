@@ -8,6 +8,7 @@ import {
   type JsonText,
   jsonKind,
   keepsForm,
+  membersOf,
   parseJson,
   printJson,
   splitArray,
@@ -73,7 +74,7 @@ const NOTHING: CommonAncestry = { sequence: 0, history: [] };
 
 /** Parses a `_local` document from an untrusted source. Invalid members are skipped. */
 export function parseReplicationLog(text: JsonText): ReplicationLog | undefined {
-  const log = withExactSequences(asMembers(JSON.parse(text)), text);
+  const log = withExactSequences(membersOf(JSON.parse(text)), text);
   const { replication_id_version, history } = log;
   const session_id = textOf(log.session_id);
   const source_last_seq = sequenceOf(log.source_last_seq);
@@ -118,7 +119,7 @@ function parseLegacy(log: Members): Partial<ReplicationLog> {
 
 /** Returns the parsed history entry in an array, which is empty if the entry is invalid. */
 function parseEntry(json: unknown): ReplicationLogEntry[] {
-  const entry = asMembers(json);
+  const entry = membersOf(json);
   const session_id = textOf(entry.session_id);
   const { start_last_seq: start = 0, end_last_seq: end = 0, recorded_seq: recorded } = entry;
   const sequences = [start, end, recorded].map(sequenceOf);
@@ -147,10 +148,6 @@ function parseEntry(json: unknown): ReplicationLogEntry[] {
 }
 
 type Members = Readonly<Record<string, unknown>>;
-
-function asMembers(json: unknown): Members {
-  return typeof json === "object" && json !== null ? (json as Members) : {};
-}
 
 function textOf(value: unknown): string | undefined {
   return typeof value === "string" && value.length <= TEXT_LENGTH_MAX ? value : undefined;

@@ -1,6 +1,7 @@
 /**
  * Parses the untrusted state members of a replication document that another replicator has written.
  */
+import { membersOf } from "../../base/index.ts";
 import { type JobOutcome, jobOutcome } from "../jobs/job-data.ts";
 import { type ReplicationStatistics, statisticsOfShown } from "../jobs/replication-statistics.ts";
 import type { Members } from "../request/parse-fields.ts";
@@ -23,7 +24,7 @@ const SEQUENCE_LENGTH_MAX = 10_000;
 export function storedOutcome(members: Members): StoredOutcome | undefined {
   const outcome = outcomeOf(members);
   if (outcome === undefined) return undefined;
-  const stats = objectOf(members._replication_stats);
+  const stats = membersOf(members._replication_stats);
   const sequence = stats.checkpointed_source_seq;
   const isText = typeof sequence === "string" && sequence.length <= SEQUENCE_LENGTH_MAX;
   return {
@@ -44,10 +45,6 @@ function outcomeOf(members: Members): JobOutcome | undefined {
   const text = isSaid ? stored.slice(0, REASON_LENGTH_MAX) : "the document contains no reason";
   const [, error = "error", reason = text] = /^(\w+): (.*)$/s.exec(text) ?? [];
   return jobOutcome(state, { error, reason });
-}
-
-function objectOf(value: unknown): Members {
-  return typeof value === "object" && value !== null ? (value as Members) : {};
 }
 
 function count(value: unknown): number {

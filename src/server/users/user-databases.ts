@@ -11,6 +11,7 @@
  */
 import {
   hexEncode,
+  membersOf,
   Notifier,
   parseJson,
   printJson,
@@ -187,8 +188,4 @@ async function changeSecurity(
   });
   if (groups.length === 0) return;
   await database.setSecurity(tx, printJson({ ...before, ...Object.fromEntries(groups) }));
-}
-
-function membersOf(value: unknown): Members {
-  return typeof value === "object" && value !== null ? (value as Members) : {};
 }
