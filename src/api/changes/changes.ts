@@ -51,7 +51,7 @@ async function changes(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const until = query.feed === "normal" ? current : undefined;
   const reader = new ChangesReader(parts, call, { query, database, filter, until });
   const headers = query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : tag;
-  return streamedJson(200, feed(parts, { query, reader, since: start }), headers);
+  return streamedJson(feed(parts, { query, reader, since: start }), headers);
 }
 
 /**

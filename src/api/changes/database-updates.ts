@@ -27,7 +27,7 @@ async function updates(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const query = feedQuery(call, parts.settings.changesTimeoutMs);
   const headers =
     query.feed === "eventsource" ? { "Content-Type": "text/event-stream" } : undefined;
-  return streamedJson(200, feed(parts, call, query), headers);
+  return streamedJson(feed(parts, call, query), headers);
 }
 
 async function* feed(

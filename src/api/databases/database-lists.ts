@@ -46,7 +46,7 @@ async function listNames(parts: DatabaseParts, call: Call): Promise<ApiResponse>
 /** Descriptions in name order. Databases deleted during the request are omitted. */
 async function describeAll(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const names = await namesOf(parts, call);
-  return streamedJson(200, inPieces(descriptions(parts, call, names, () => undefined)));
+  return streamedJson(inPieces(descriptions(parts, call, names, () => undefined)));
 }
 
 async function describeNamed(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
@@ -57,7 +57,7 @@ async function describeNamed(parts: DatabaseParts, call: Call): Promise<ApiRespo
   if (!isTextList(keys)) throw badRequest("`keys` member must be an array.");
   if (keys.length > parts.settings.infoCountMax) throw badRequest("too_many_keys");
   const pieces = descriptions(parts, call, keys, (key) => ({ key, error: "not_found" }));
-  return streamedJson(200, inPieces(pieces));
+  return streamedJson(inPieces(pieces));
 }
 
 /**

@@ -68,7 +68,7 @@ async function readBulk(parts: DatabaseParts, call: Call): Promise<ApiResponse> 
     return acceptsExplicitly(accept, one);
   });
   if (type === undefined) {
-    return streamedJson(200, jsonPieces(parts, call, requests, options));
+    return streamedJson(jsonPieces(parts, call, requests, options));
   }
   // As in CouchDB, a multipart response always includes attachments; `atts_since` selects which.
   const written = multipartParts(parts, call, requests, { ...options, attachments: true });

@@ -59,7 +59,7 @@ async function read(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
     return documentMultipart(parts, call, { database, view, sent, options, headers });
   }
   const document = await viewJson(parts, database, view, options, call.request.signal);
-  return jsonAsIs(200, document, headers);
+  return jsonAsIs(document, headers);
 }
 
 /**

@@ -49,7 +49,7 @@ export async function readLocal(
   if (matchesEntityTag(call.request.headers.get("if-none-match"), tag)) {
     return notModified({ ETag: tag });
   }
-  return jsonAsIs(200, pieces, { ETag: tag });
+  return jsonAsIs(pieces, { ETag: tag });
 }
 
 export async function writeLocal(

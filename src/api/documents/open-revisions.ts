@@ -37,7 +37,7 @@ export async function openRevisions(
     return mixed(parts, call, database, found, wanted.options);
   }
   const texts = jsonTexts(parts, call, database, found, wanted.options);
-  return streamedJson(200, inPieces(texts));
+  return streamedJson(inPieces(texts));
 }
 
 /**

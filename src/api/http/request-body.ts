@@ -158,11 +158,8 @@ export async function readJsonMembers(
  * Like `readJsonMembers`, but parses the values. Long values are parsed in pieces, yielding to the
  * event loop in between.
  */
-export async function readMembers(
-  call: Call,
-  byteCountMax = QUESTION_BYTES_MAX,
-): Promise<ReadonlyMap<string, unknown>> {
-  return parsedMembers(call, await readJsonMembers(call, byteCountMax));
+export async function readMembers(call: Call): Promise<ReadonlyMap<string, unknown>> {
+  return parsedMembers(call, await readJsonMembers(call));
 }
 
 /** Like `readMembers`, but keeps numbers in their original form. */

@@ -29,22 +29,20 @@ export function jsonBytes(status: number, text: Utf8Writer, headers: Headers = {
 }
 
 /**
- * A response with JSON text, which is sent unchanged; long text consists of pieces, which are sent
- * one by one.
+ * A response 200 with JSON text, which is sent unchanged; long text consists of pieces, which are
+ * sent one by one.
  */
-export function jsonAsIs(
-  status: number,
-  json: JsonText | LongText,
-  headers: Headers = {},
-): ApiResponse {
-  if (typeof json === "string") return jsonText(status, json, headers);
+export function jsonAsIs(json: JsonText | LongText, headers: Headers = {}): ApiResponse {
+  if (typeof json === "string") return jsonText(200, json, headers);
   const pieces = [...json, NEW_LINE];
   let byteCount = 0;
   for (const { length } of pieces) byteCount += length;
   const described = { "Content-Type": JSON_TYPE, ...headers };
-  if (byteCount <= PIECE_LENGTH) return { status, headers: described, body: concatBytes(pieces) };
+  if (byteCount <= PIECE_LENGTH) {
+    return { status: 200, headers: described, body: concatBytes(pieces) };
+  }
   return {
-    status,
+    status: 200,
     headers: { ...described, "Content-Length": String(byteCount) },
     body: (async function* () {
       yield* pieces;
@@ -55,16 +53,15 @@ export function jsonAsIs(
 const NEW_LINE = Uint8Array.of(0x0a);
 
 /**
- * JSON produced while it is sent. The first piece is awaited, so that an error before the first
- * piece becomes an error response rather than a broken stream.
+ * A response 200 with JSON produced while it is sent. The first piece is awaited, so that an error
+ * before the first piece becomes an error response rather than a broken stream.
  */
 export async function streamedJson(
-  status: number,
   pieces: AsyncIterable<Piece>,
   headers: Headers = {},
 ): Promise<ApiResponse> {
   return {
-    status,
+    status: 200,
     headers: { "Content-Type": JSON_TYPE, ...headers },
     body: await begun(pieces),
   };

@@ -59,7 +59,7 @@ async function list(
   body: JsonText = "{}",
 ): Promise<ApiResponse> {
   const query = await allDocumentsQuery(call, body, scope.range);
-  return streamedJson(200, inPieces(texts(parts, call, scope, query)));
+  return streamedJson(inPieces(texts(parts, call, scope, query)));
 }
 
 async function listSeveral(parts: DatabaseParts, call: Call, scope: Scope): Promise<ApiResponse> {
@@ -78,7 +78,7 @@ async function listSeveral(parts: DatabaseParts, call: Call, scope: Scope): Prom
     queries.push(await oneOfSeveral(call, body, scope.range));
   }
   await readDatabase(parts, call, async () => undefined);
-  return streamedJson(200, inPieces(resultTexts(parts, call, scope, queries)));
+  return streamedJson(inPieces(resultTexts(parts, call, scope, queries)));
 }
 
 async function* resultTexts(

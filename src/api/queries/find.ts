@@ -53,7 +53,7 @@ export function findRoutes(parts: DatabaseParts): Route[] {
 async function find(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   const query = await findQuery(call);
   const plan = await readyPlan(parts, call, query);
-  return streamedJson(200, inPieces(texts(parts, call, query, plan)));
+  return streamedJson(inPieces(texts(parts, call, query, plan)));
 }
 
 /** The plan of a query, after waiting until its index is complete. */

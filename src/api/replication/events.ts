@@ -57,7 +57,7 @@ async function follow(parts: EventsParts, call: Call): Promise<ApiResponse> {
   const { events } = parts.replicator;
   const after = since === "now" ? await events.lastId() : since;
   await checked(() => events.page(after, filter), "since: expected now or", since);
-  return streamedJson(200, feed(parts, call, { filter, after, heartbeatMs, timeoutMs }), HEADERS);
+  return streamedJson(feed(parts, call, { filter, after, heartbeatMs, timeoutMs }), HEADERS);
 }
 
 async function resolvedEvents(
