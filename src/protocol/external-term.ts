@@ -74,7 +74,7 @@ export function encodeOnce(term: Term): EncodedTerm {
  */
 export function encodeListPieces(items: readonly Term[]): readonly Uint8Array[] {
   if (items.every((item) => byteOf(item) !== undefined)) return [encodeTerm(list(items))];
-  const head = Uint8Array.of(VERSION, LIST, ...bigEndian(items.length, 4));
+  const head = Uint8Array.of(VERSION, LIST, ...bigEndian32(items.length));
   return [head, ...items.map((item) => encodeOnce(item).encoded), Uint8Array.of(NIL)];
 }
 
@@ -111,7 +111,7 @@ function appendBinary(writer: Utf8Writer, text: string): void {
 }
 
 function appendBinaries(writer: Utf8Writer, texts: readonly string[]): void {
-  if (texts.length > 0) writer.bytes(Uint8Array.of(LIST, ...bigEndian(texts.length, 4)));
+  if (texts.length > 0) writer.bytes(Uint8Array.of(LIST, ...bigEndian32(texts.length)));
   writer.bytes(encodeBinaries(texts));
   writer.bytes(Uint8Array.of(NIL));
 }
@@ -156,7 +156,7 @@ function appendList(writer: Utf8Writer, items: readonly Term[]): void {
       writer.bytes(tagged(STRING, 2, Uint8Array.from(bytes)));
       return;
     }
-    writer.bytes(Uint8Array.of(LIST, ...bigEndian(items.length, 4)));
+    writer.bytes(Uint8Array.of(LIST, ...bigEndian32(items.length)));
     for (const item of items) append(writer, item);
   }
   writer.bytes(Uint8Array.of(NIL));
@@ -197,7 +197,7 @@ const SMALL_BIG_BYTES_MAX = 255;
 function encodeInteger(integer: bigint): Uint8Array {
   if (integer >= 0n && integer <= 255n) return Uint8Array.of(97, Number(integer));
   if (integer >= -(2n ** 31n) && integer < 2n ** 31n) {
-    return Uint8Array.of(98, ...bigEndian(Number(BigInt.asUintN(32, integer)), 4));
+    return Uint8Array.of(98, ...bigEndian32(Number(BigInt.asUintN(32, integer))));
   }
   const isNegative = integer < 0n;
   const digits: number[] = [];
@@ -207,7 +207,7 @@ function encodeInteger(integer: bigint): Uint8Array {
   const sign = Number(isNegative);
   return digits.length <= SMALL_BIG_BYTES_MAX
     ? Uint8Array.of(110, digits.length, sign, ...digits)
-    : Uint8Array.of(111, ...bigEndian(digits.length, 4), sign, ...digits);
+    : Uint8Array.of(111, ...bigEndian32(digits.length), sign, ...digits);
 }
 
 function tagged(tag: number, lengthBytes: number, bytes: Uint8Array): Uint8Array {
@@ -218,10 +218,8 @@ function tagged(tag: number, lengthBytes: number, bytes: Uint8Array): Uint8Array
   return term;
 }
 
-function bigEndian(value: number, byteCount: number): number[] {
-  const bytes: number[] = [];
-  for (let shift = byteCount - 1; shift >= 0; shift--) {
-    bytes.push(Math.floor(value / 256 ** shift) % 256);
-  }
+function bigEndian32(value: number): Uint8Array {
+  const bytes = new Uint8Array(4);
+  new DataView(bytes.buffer).setUint32(0, value);
   return bytes;
 }
