@@ -1,6 +1,5 @@
 /** Building blocks of the schemas (JSON Schema 2020-12, by TypeBox). */
 import {
-  type ObjectOptions,
   type Static,
   type TObject,
   type TProperties,
@@ -24,11 +23,8 @@ type Immutable<T> = T extends (infer Item)[]
     : T;
 
 /** An object with exactly these members. */
-export function exactly<Members extends TProperties>(
-  members: Members,
-  options: ObjectOptions = {},
-): TObject<Members> {
-  return Type.Object(members, { additionalProperties: false, ...options });
+export function exactly<Members extends TProperties>(members: Members): TObject<Members> {
+  return Type.Object(members, { additionalProperties: false });
 }
 
 export function nullable<Schema extends TSchema>(

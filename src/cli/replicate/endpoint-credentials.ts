@@ -88,11 +88,10 @@ export async function withCredentials(
 export async function withLoginAdvice(
   error: unknown,
   sides: Partial<GivenSides>,
-  sources = systemCredentialSources(),
 ): Promise<unknown> {
   if (describeFailure(error).error !== "unauthorized") return error;
   const sentence = describeError(error);
-  const advice = await loginAdvice(sentence, sides, sources);
+  const advice = await loginAdvice(sentence, sides);
   return advice === "" ? error : new Error(`${sentence} (${advice})`, { cause: error });
 }
 
@@ -100,11 +99,8 @@ export async function withLoginAdvice(
  * For each endpoint that `message` names: the user that was sent to it, and where this user was
  * specified. Empty if the message names no endpoint.
  */
-export async function loginAdvice(
-  message: string,
-  sides: Partial<GivenSides>,
-  sources = systemCredentialSources(),
-): Promise<string> {
+export async function loginAdvice(message: string, sides: Partial<GivenSides>): Promise<string> {
+  const sources = systemCredentialSources();
   const advice = await Promise.all(
     Object.values(sides).map((side) => sideAdvice(message, side, sources)),
   );

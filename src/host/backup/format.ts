@@ -52,8 +52,8 @@ export type BackupBlock =
 
 /** The file is not a complete backup; `details.reason` says why. */
 export class BackupDamagedError extends OperationalError {
-  constructor(reason: string, options?: ErrorOptions) {
-    super("BACKUP_DAMAGED", "The backup is damaged", { reason }, options);
+  constructor(reason: string) {
+    super("BACKUP_DAMAGED", "The backup is damaged", { reason });
   }
 }
 

@@ -42,8 +42,8 @@ export interface ConnectionLimits {
   readonly stallMs: number;
 }
 
-export function connectionLimits(handlesMax = fileHandlesMax()): ConnectionLimits {
-  const connectionsMax = Math.max(1, Math.floor(handlesMax * HANDLES_PART) - RESERVED_COUNT);
+function connectionLimits(): ConnectionLimits {
+  const connectionsMax = Math.max(1, Math.floor(fileHandlesMax() * HANDLES_PART) - RESERVED_COUNT);
   return { connectionsMax, reservedCount: RESERVED_COUNT, stallMs: STALL_MS };
 }
 

@@ -42,13 +42,13 @@ export class SandboxPool implements Sandbox {
   readonly #selectors: ThreadPool<SelectorRequest, SelectorAnswer>;
 
   /** Threads are started on demand. */
-  constructor({ clock, trace }: Runtime, { threadCountMax = THREADS_MAX } = {}) {
+  constructor({ clock, trace }: Runtime) {
     this.#clock = clock;
     this.#trace = trace;
     this.#functions = new ThreadPool(clock, {
       file: builtFile(import.meta.url, "function-thread.js"),
-      countMax: threadCountMax,
-      shareMax: Math.max(1, threadCountMax - 1),
+      countMax: THREADS_MAX,
+      shareMax: THREADS_MAX - 1,
       memoryOf,
     });
     this.#selectors = new ThreadPool(clock, {
