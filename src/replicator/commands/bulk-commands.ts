@@ -1,5 +1,5 @@
 /** Starts, continues, cancels and undoes commands for many jobs (`bulk-command.ts`). */
-import { errorCode, type Runtime, randomHex } from "../../base/index.ts";
+import { errorCode, type Runtime, randomHex, utf8Encode } from "../../base/index.ts";
 import type { Jobs } from "../../jobs/index.ts";
 import {
   type KeyValueStore,
@@ -30,10 +30,10 @@ import type { CommandOutcome, CommandOutcomes, JobCommands } from "./job-command
 import type { ReplacementCommands } from "./replacement-commands.ts";
 
 /**
- * Maximum size of a page of a list, in jobs and in characters. A FoundationDB value is limited to
- * 100,000 bytes.
+ * Maximum size of a page of a list, in jobs and in bytes of JSON, in which a control character has
+ * six bytes. A FoundationDB value is limited to 100,000 bytes.
  */
-const PAGE_MAX = { jobs: 500, characters: 25_000 };
+const PAGE_MAX = { jobs: 500, bytes: 50_000 };
 /** Number of jobs changed per transaction. */
 const BATCH = { min: 1, first: 20, max: 100 };
 /** Duration of a transaction above which the next batch has half the size. */
@@ -213,19 +213,20 @@ export class BulkCommands {
     id: string,
     pages: AsyncIterable<readonly string[]> | Iterable<readonly string[]>,
   ): Promise<{ readonly matched: number; readonly setLast: (tx: Transaction) => void }> {
-    let [matched, pageCount, characters] = [0, 0, 0];
+    let [matched, pageCount, byteCount] = [0, 0, 0];
     let rest: string[] = [];
     for await (const jobIds of pages) {
       for (const jobId of jobIds) {
-        if (rest.length === PAGE_MAX.jobs || characters + jobId.length > PAGE_MAX.characters) {
+        const idBytes = utf8Encode(JSON.stringify(jobId)).length + 1;
+        if (rest.length === PAGE_MAX.jobs || byteCount + idBytes > PAGE_MAX.bytes) {
           const [page, full] = [pageCount++, rest];
           await this.#parts.kv.transact(async (tx) => this.#setPage(tx, id, page, full), {
             whenUnknown: "retry",
           });
-          [rest, characters] = [[], 0];
+          [rest, byteCount] = [[], 0];
         }
         rest.push(jobId);
-        characters += jobId.length;
+        byteCount += idBytes;
         matched++;
       }
     }

@@ -1,6 +1,6 @@
 /** Stored commands that apply to many jobs: their results, order, undo and deletion. */
 import { afterEach, beforeEach, expect, test } from "vitest";
-import type { Trace } from "../../../src/base/index.ts";
+import { type Trace, Utf8Text } from "../../../src/base/index.ts";
 import { createSystemRuntime } from "../../../src/host/index.ts";
 import type { HeldJob } from "../../../src/jobs/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../../src/kv/index.ts";
@@ -14,6 +14,7 @@ import { replicatorKeys } from "../../../src/replicator/replicator-keys.ts";
 import { SUBSPACES } from "../../../src/server/layout.ts";
 import { composeNode } from "../../support/compose-node.ts";
 import { deferred } from "../../support/deferred.ts";
+import { ADMIN } from "../../support/open-node.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const ROOT = { userName: "root" };
@@ -70,6 +71,22 @@ test("a command counts the jobs that it cannot change, and changes the others", 
   expect(await bulk.start("pause", {}, ROOT)).toMatchObject({
     ...{ state: "completed", matched: 3, done: 3, changed: 2, failed: 1 },
   });
+});
+
+test("the list of a command is split by the bytes of its ids", async () => {
+  const { bulk } = node.replicator;
+  await node.kv.transact(async (tx) => {
+    const database = await node.databases.create(tx, "_replicator");
+    const body = Utf8Text.of('{"source":"http://far.example/db","target":"a"}');
+    for (const last of ["1", "2", "3"]) {
+      // Six bytes per character in JSON.
+      const id = "\u0001".repeat(6_900) + last;
+      const edit = { mode: "interactive", id, parent: undefined, deleted: false } as const;
+      await database.write(tx, { ...edit, body, attachments: [] }, ADMIN);
+    }
+  });
+  expect(await bulk.start("pause", {}, ROOT)).toMatchObject({ matched: 6, changed: 6 });
+  expect(await listedPages()).toBe(3);
 });
 
 test("commands are listed newest first", async () => {
