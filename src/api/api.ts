@@ -33,7 +33,7 @@ import { corsHeaders, preflight } from "./http/cors.ts";
 import { errorResponse, isExpected, methodNotAllowed } from "./http/error-responses.ts";
 import type { Api, ApiRequest, ApiResponse, User } from "./http/exchange.ts";
 import { notImplementedRoutes, unknownPath } from "./http/not-implemented.ts";
-import { refuseUnknownParameters } from "./http/query.ts";
+import { checkParameters } from "./http/query.ts";
 import { BODY_BYTES_MAX } from "./http/request-body.ts";
 import type { Headers } from "./http/responses.ts";
 import type { RouteFacts } from "./http/route-facts.ts";
@@ -201,7 +201,7 @@ async function handle(
   if (match.kind === "wrong-method") return methodNotAllowed(match.allowed);
   if (match.kind === "unknown") throw unknownPath(request.method, segments);
   if (match.route.facts.acceptsForms !== true) refuseForms(request);
-  refuseUnknownParameters(request, match.route.path);
+  checkParameters(request, match.route.path);
   const allowance = bodyBudget.open();
   const bodies = { ...bodyRules(parts, request), allowance };
   const yielder = new Yielder(parts.runtime.clock);

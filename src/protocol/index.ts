@@ -38,6 +38,7 @@ export { checkSelector, compileSelector, fieldPath, selectorWeight, valueAt } fr
 export type { IdBounds, SelectorFields } from "./selector-fields.ts";
 export { selectorFields, selectorIdBounds } from "./selector-fields.ts";
 export { formatSinceTime, hasTimeForm, sinceTime } from "./since-time.ts";
+export type { ParsedQuery } from "./urls.ts";
 export {
   encodeAttachmentName,
   encodeDatabaseName,

@@ -112,13 +112,25 @@ function maskQuery(url: string): string {
   return `${url.slice(0, mark)}?${names.join("&")}`;
 }
 
+export interface ParsedQuery {
+  /** The parameters in order, with the last value of a repeated name. */
+  readonly query: ReadonlyMap<string, string>;
+  /** The first name that occurs again. */
+  readonly repeatedParameter: string | undefined;
+}
+
 /**
- * Returns the parameters of a query string in order, with the last value of a repeated name.
- * Returns `undefined` if a parameter is not UTF-8. Semicolons also separate parameters, as in
- * CouchDB.
+ * Parses a query string. Returns `undefined` if a parameter is not UTF-8. Semicolons also separate
+ * parameters, as in CouchDB.
  */
-export function parseQuery(text: string): ReadonlyMap<string, string> | undefined {
+export function parseQuery(text: string): ParsedQuery | undefined {
   const escapes = text.match(/(?:%[0-9a-f]{2})+/gi) ?? [];
   if (escapes.some((bytes) => percentDecode(bytes) === undefined)) return undefined;
-  return new Map(new URLSearchParams(text.replaceAll(";", "&")));
+  const query = new Map<string, string>();
+  let repeatedParameter: string | undefined;
+  for (const [name, value] of new URLSearchParams(text.replaceAll(";", "&"))) {
+    if (query.has(name)) repeatedParameter ??= name;
+    query.set(name, value);
+  }
+  return { query, repeatedParameter };
 }

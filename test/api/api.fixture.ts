@@ -18,7 +18,7 @@ import { createSystemRuntime } from "../../src/host/system/runtime.ts";
 import { IndexBuilds, Indexes } from "../../src/indexes/index.ts";
 import { Jobs } from "../../src/jobs/index.ts";
 import { type Engine, KeyValueStore, MemoryEngine, Subspace } from "../../src/kv/index.ts";
-import { parseQuery } from "../../src/protocol/index.ts";
+import { type ParsedQuery, parseQuery } from "../../src/protocol/index.ts";
 import { ADMIN, SETTINGS } from "./api-settings.ts";
 
 export { ADMIN, SETTINGS };
@@ -184,10 +184,7 @@ function requestOf(request: string, { body, headers = {}, signal }: AskOptions):
   return {
     method: request.slice(0, space),
     path: question < 0 ? target : target.slice(0, question),
-    query: parseQuery(question < 0 ? "" : target.slice(question + 1)) as ReadonlyMap<
-      string,
-      string
-    >,
+    ...(parseQuery(question < 0 ? "" : target.slice(question + 1)) as ParsedQuery),
     headers: named,
     body: (async function* () {
       for (let start = 0; start < bytes.length; start += 10_000) {

@@ -9,6 +9,8 @@ export interface ApiRequest {
   readonly path: string;
   /** Decoded names and values, in order. If a name is repeated, its last value wins. */
   readonly query: ReadonlyMap<string, string>;
+  /** Name of a query parameter that is given more than once; `query` has its last value. */
+  readonly repeatedParameter?: string | undefined;
   /** Headers with names in lower case. */
   readonly headers: ReadonlyMap<string, string>;
   readonly body: AsyncIterable<Uint8Array>;

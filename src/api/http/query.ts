@@ -86,11 +86,17 @@ export function isTextList(value: unknown): value is readonly string[] {
 }
 
 /**
- * Rejects unknown query parameters of resources below `/_tandem/`. All other resources ignore
- * unknown parameters, as in CouchDB.
+ * Rejects unknown and repeated query parameters of resources below `/_tandem/`. All other resources
+ * ignore unknown parameters, as in CouchDB.
  */
-export function refuseUnknownParameters({ method, query }: ApiRequest, path: string): void {
+export function checkParameters(
+  { method, query, repeatedParameter }: ApiRequest,
+  path: string,
+): void {
   if (!path.startsWith("/_tandem/")) return;
+  if (repeatedParameter !== undefined) {
+    throw badRequest(`Parameter ${repeatedParameter} is given more than once`);
+  }
   const name = `${method === "HEAD" ? "GET" : method} ${path}`;
   const known = Object.keys((QUERIES as Readonly<Record<string, Query>>)[name] ?? {});
   for (const parameter of query.keys()) {

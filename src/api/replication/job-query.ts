@@ -86,11 +86,14 @@ export function commandFilterOf(call: Call): AskedFilter & { readonly list: bool
   return { ...(asked ?? filterOf(filters)), list };
 }
 
-/** Returns the filters in a query, or `undefined` if it has no filters. */
+/**
+ * Returns the filters in a query, or `undefined` if it has no filters. An empty value does not
+ * count: usually a variable of a script is unset, and as a prefix it would match all jobs.
+ */
 export function optionalFilterOf(
   filters: QueryValues<typeof JOB_FILTERS>,
 ): AskedFilter | undefined {
-  const isFiltered = Object.values(filters).some((value) => value !== undefined);
+  const isFiltered = Object.values(filters).some((value) => value !== undefined && value !== "");
   return isFiltered ? filterOf(filters) : undefined;
 }
 

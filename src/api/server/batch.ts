@@ -131,8 +131,8 @@ function requestOf(
   }
   const question = target.indexOf("?");
   const path = question < 0 ? target : target.slice(0, question);
-  const query = parseQuery(question < 0 ? "" : target.slice(question + 1));
-  if (query === undefined) throw badRequest(`The query string of message ${number} is not UTF-8`);
+  const parsed = parseQuery(question < 0 ? "" : target.slice(question + 1));
+  if (parsed === undefined) throw badRequest(`The query string of message ${number} is not UTF-8`);
   const headers = new Map(shared);
   for (const [name, value] of Object.entries(own)) {
     const isOwn = OWN_HEADERS.has(name.toLowerCase()) && typeof value === "string";
@@ -145,7 +145,7 @@ function requestOf(
     headers.set(name.toLowerCase(), value);
   }
   headers.set("content-length", String(body.length));
-  return { ...call.request, method, path, query, headers, body: once(body) };
+  return { ...call.request, method, path, ...parsed, headers, body: once(body) };
 }
 
 /**

@@ -308,8 +308,8 @@ function requestOf(
   const { target, host } = originForm(incoming.url ?? "/");
   const question = target.indexOf("?");
   const path = question < 0 ? target : target.slice(0, question);
-  const query = parseQuery(question < 0 ? "" : target.slice(question + 1));
-  if (query === undefined) return undefined;
+  const parsed = parseQuery(question < 0 ? "" : target.slice(question + 1));
+  if (parsed === undefined) return undefined;
   const headers = new Map<string, string>();
   for (const [name, value] of Object.entries(incoming.headers)) {
     if (value !== undefined) headers.set(name, Array.isArray(value) ? value.join(", ") : value);
@@ -318,7 +318,7 @@ function requestOf(
   return {
     method: incoming.method ?? "GET",
     path,
-    query,
+    ...parsed,
     headers,
     body: incoming,
     peer: incoming.socket.remoteAddress ?? "",

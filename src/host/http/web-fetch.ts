@@ -72,13 +72,13 @@ function requestOf(input: Request | string | URL, init: RequestInit): Request {
 /** Converts a request. Returns `undefined` if the query string is not UTF-8. */
 function apiRequestOf(request: Request, peer: string, signal: AbortSignal): ApiRequest | undefined {
   const url = new URL(request.url);
-  const query = parseQuery(url.search.slice(1));
-  if (query === undefined) return undefined;
+  const parsed = parseQuery(url.search.slice(1));
+  if (parsed === undefined) return undefined;
   const headers = new Map([["host", url.host], ...request.headers]);
   return {
     method: request.method,
     path: url.pathname,
-    query,
+    ...parsed,
     headers,
     body: request.body ?? nothing(),
     peer,

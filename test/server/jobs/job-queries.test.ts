@@ -140,6 +140,7 @@ test.each([
   ["sort=name", "Unknown sort name. Choose from: id, since, tries, lag"],
   ["bookmark=x", "Invalid bookmark: use the one returned with the previous page"],
   ["failing=perhaps", "Invalid boolean parameter"],
+  ["name=a&name=b", "Parameter name is given more than once"],
 ])("GET /_tandem/jobs?%s is refused: %s", async (query, reason) => {
   const { status, body } = await ask("GET", `/_tandem/jobs?${query}`);
   expect(status).toBe(400);
@@ -152,7 +153,9 @@ test("a command with an unknown filter is refused, and changes nothing", async (
     400,
     expect.stringContaining("Unknown parameter sorce"),
   ]);
-  expect((await ask("POST", "/_tandem/jobs/_pause")).status).toBe(400);
+  for (const query of ["", "?name=", "?source_database=&owner="]) {
+    expect((await ask("POST", `/_tandem/jobs/_pause${query}`)).status).toBe(400);
+  }
   expect((await ask("GET", "/_tandem/jobs?paused=true")).body.total_rows).toBe(0);
 });
 
