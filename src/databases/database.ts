@@ -29,6 +29,7 @@ import { Documents } from "./documents/documents.ts";
 import { LeafWriter } from "./documents/leaf-writer.ts";
 import { LocalDocuments } from "./documents/local-documents.ts";
 import { type KeepOldBodies, OldBodies } from "./documents/old-bodies.ts";
+import { PurgeSize } from "./documents/purge-size.ts";
 import { Resolutions } from "./documents/resolutions.ts";
 import type { DatabaseHook, HookedDatabase, WriteContext } from "./hooks.ts";
 import { checkDocumentId, LOCAL_PREFIX } from "./names.ts";
@@ -143,7 +144,7 @@ export class Database implements HookedDatabase {
     this.tombstones = new Tombstones({
       ...{ keys, reader, changes, assertExists },
       times: this.times,
-      purge: (tx, purges, context) => this.purge(tx, purges, context),
+      purge: (tx, purges, context, size) => this.purge(tx, purges, context, size),
     });
     this.#batches = new BatchWriter({ runtime, keys, conflicts, writer, counts, local, hooks });
   }
@@ -230,16 +231,19 @@ export class Database implements HookedDatabase {
   /**
    * Removes leaves, and the ancestors that no other leaf shares, as if they had never existed
    * (`_purge`). A transaction clears a bounded number of records; the caller passes the returned
-   * `rest` to the next transaction. Purges of one database conflict with each other.
+   * `rest` to the next transaction. If a transaction is too large, the caller repeats it with a
+   * smaller `size`. Purges of one database conflict with each other.
    */
   async purge(
     tx: Transaction,
     purges: readonly Purge[],
     context: WriteContext,
+    size = new PurgeSize(),
   ): Promise<PurgedPage> {
     const page = await this.purges.purge(
       { tx, state: await this.#state(tx), database: this, context },
       purges,
+      size,
     );
     if (page.purged.length > 0) await this.#updates.note(tx, this.name, "updated");
     return page;

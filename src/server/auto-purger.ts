@@ -5,12 +5,13 @@
  */
 import type { Runtime } from "../base/index.ts";
 import { errorCode } from "../base/index.ts";
-import type {
-  Database,
-  DatabaseRegistry,
-  Purge,
-  PurgedTombstones,
-  WriteContext,
+import {
+  type Database,
+  type DatabaseRegistry,
+  type Purge,
+  type PurgedTombstones,
+  PurgeSize,
+  type WriteContext,
 } from "../databases/index.ts";
 import type { KeyValueStore } from "../kv/index.ts";
 import { parseTtl } from "../protocol/index.ts";
@@ -85,19 +86,25 @@ export class AutoPurger {
   /** Yields the number of documents purged in each step. */
   async *#purge(name: string, signal: AbortSignal): AsyncGenerator<number> {
     const { kv, databases } = this.#parts;
+    const size = new PurgeSize();
     let step: PurgedTombstones | undefined = { documentCount: 0, rest: [], isLast: false };
     while (!step.isLast && this.#continues(signal)) {
       const rest: readonly Purge[] = step.rest;
       const beganMs = this.#parts.runtime.clock.monotonicMs();
-      step = await kv.transact(
-        async (tx): Promise<PurgedTombstones> => {
-          const database = await databases.open(tx, name);
-          const beforeMs = await this.#beforeMs(tx, database);
-          if (beforeMs === undefined) return { documentCount: 0, rest: [], isLast: true };
-          return database.tombstones.purge(tx, { beforeMs, rest }, SERVER);
-        },
-        { signal, whenUnknown: "retry" },
-      );
+      try {
+        step = await kv.transact(
+          async (tx): Promise<PurgedTombstones> => {
+            const database = await databases.open(tx, name);
+            const beforeMs = await this.#beforeMs(tx, database);
+            if (beforeMs === undefined) return { documentCount: 0, rest: [], isLast: true };
+            return database.tombstones.purge(tx, { beforeMs, rest }, SERVER, size);
+          },
+          { signal, whenUnknown: "retry" },
+        );
+      } catch (error) {
+        if (!size.halveAfter(error)) throw error;
+        continue;
+      }
       yield step.documentCount;
       if (!step.isLast) await this.#rest(beganMs, signal);
     }

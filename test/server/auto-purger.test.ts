@@ -175,6 +175,22 @@ describe("documents are purged by age", () => {
     expect((await purging.documents("films")).size).toBe(0);
   });
 
+  test("a document whose revisions exceed a value of the store is purged in several steps", async () => {
+    const purging = new PurgingWorld("large");
+    await purging.create("films");
+    const hashes = Array.from({ length: 300 }, (_, index) => `${index}`.padEnd(500, "h"));
+    for (let start = 0; start < hashes.length; start += 20) {
+      const slice = hashes.slice(start, start + 20);
+      await purging.edit("films", ...slice.map((hash) => edit("a", [`1-${hash}`], true)));
+    }
+    await purging.setTtl("films", "1_hour");
+    purging.enable();
+    purging.open();
+    await purging.pass(DAY_MS);
+    expect(purging.purged).toEqual([{ database: "films", documentCount: 1, isDryRun: false }]);
+    expect((await purging.documents("films")).size).toBe(0);
+  });
+
   test("a database that is removed during a purge round does not end the round", async () => {
     const purging = new PurgingWorld("removed");
     for (const name of ["a", "b"]) {

@@ -3,7 +3,7 @@
  * purges, and `_auto_purge`, the setting for purges by age.
  */
 import { append, jsonKind, splitObject } from "../../base/index.ts";
-import type { Purge } from "../../databases/index.ts";
+import { type Purge, PurgeSize } from "../../databases/index.ts";
 import { badRequest, parseTtl } from "../../protocol/index.ts";
 import { readDatabase, writeContext, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
@@ -18,10 +18,6 @@ import { checkRevision } from "./document-options.ts";
 
 /** Maximum number of documents per request. CouchDB: `[purge] max_document_id_number`, 100. */
 const DOCUMENTS_MAX = 1_000;
-
-/** Maximum number of documents per transaction. */
-const BATCH_COUNT_MAX = 100;
-const BATCH_REVISIONS_MAX = 1_000;
 
 export function purgeRoutes(parts: DatabaseParts): Route[] {
   const limit = "/{database}/_purged_infos_limit";
@@ -43,12 +39,10 @@ async function purge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const asked = askedPurges(await readJsonBody(call));
   const purged = new Map<string, string[]>();
-  for (const batch of batchesOf(asked)) {
-    for await (const { id, revisions } of purgeBatch(parts, call, batch)) {
-      const earlier = purged.get(id);
-      if (earlier === undefined) purged.set(id, [...revisions]);
-      else append(earlier, revisions);
-    }
+  for await (const { id, revisions } of purgeAll(parts, call, asked)) {
+    const earlier = purged.get(id);
+    if (earlier === undefined) purged.set(id, [...revisions]);
+    else append(earlier, revisions);
   }
   const members = [...purged].map(([id, revisions]) => {
     return `${JSON.stringify(id)}:${JSON.stringify(revisions)}`;
@@ -56,22 +50,30 @@ async function purge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   return jsonText(201, `{"purge_seq":null,"purged":{${members.join(",")}}}`);
 }
 
-/** Uses one transaction per page, because a large leaf can have thousands of keys. */
-async function* purgeBatch(
+/**
+ * Uses several transactions, and at least one, so that a missing database is noticed. Yields the
+ * revisions purged by each.
+ */
+async function* purgeAll(
   parts: DatabaseParts,
   call: Call,
-  batch: readonly Purge[],
+  asked: readonly Purge[],
 ): AsyncGenerator<Purge> {
-  let asked = batch;
+  const size = new PurgeSize();
+  let left = asked;
   do {
     if (call.yielder.isDue) await call.yielder.yield();
-    const purges = asked;
-    const { purged, rest } = await writeDatabase(parts, call, (tx, database) =>
-      database.purge(tx, purges, writeContext(call.user)),
-    );
-    yield* purged;
-    asked = rest;
-  } while (asked.length > 0);
+    const purges = left;
+    try {
+      const { purged, rest } = await writeDatabase(parts, call, (tx, database) =>
+        database.purge(tx, purges, writeContext(call.user), size),
+      );
+      yield* purged;
+      left = rest;
+    } catch (error) {
+      if (!size.halveAfter(error)) throw error;
+    }
+  } while (left.length > 0);
 }
 
 /** Merges the revisions of a document that is named twice. */
@@ -93,34 +95,6 @@ function askedPurges(text: string): Purge[] {
     asked.set(name, [...new Set([...(asked.get(name) ?? []), ...revisions])]);
   }
   return [...asked].map(([id, revisions]) => ({ id, revisions }));
-}
-
-/**
- * Yields at least one batch, so that a missing database is noticed. A batch contains a document at
- * most once.
- */
-function* batchesOf(purges: readonly Purge[]): Generator<readonly Purge[]> {
-  let batch: Purge[] = [];
-  let revisionCount = 0;
-  for (const purge of purges.flatMap(slicesOf)) {
-    const isFull = revisionCount + purge.revisions.length > BATCH_REVISIONS_MAX;
-    if (batch.length > 0 && (batch.length >= BATCH_COUNT_MAX || isFull)) {
-      yield batch;
-      batch = [];
-      revisionCount = 0;
-    }
-    batch.push(purge);
-    revisionCount += purge.revisions.length;
-  }
-  yield batch;
-}
-
-function slicesOf({ id, revisions }: Purge): Purge[] {
-  const slices = [{ id, revisions: revisions.slice(0, BATCH_REVISIONS_MAX) }];
-  for (let start = BATCH_REVISIONS_MAX; start < revisions.length; start += BATCH_REVISIONS_MAX) {
-    slices.push({ id, revisions: revisions.slice(start, start + BATCH_REVISIONS_MAX) });
-  }
-  return slices;
 }
 
 async function readInfos(parts: DatabaseParts, call: Call): Promise<ApiResponse> {

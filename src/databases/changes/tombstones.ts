@@ -7,6 +7,7 @@ import { utf8Decode, utf8Encode } from "../../base/index.ts";
 import type { ReadTransaction, Transaction, Versionstamp } from "../../kv/index.ts";
 import type { Purge, PurgedPage } from "../documents/document-purger.ts";
 import type { DocumentReader } from "../documents/document-reader.ts";
+import { PurgeSize } from "../documents/purge-size.ts";
 import type { WriteContext } from "../hooks.ts";
 import { decodeVersionstamp, encodeVersionstamp, readCounter } from "../records/counter-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
@@ -17,10 +18,6 @@ import type { Times } from "./times.ts";
 
 /** Maximum number of changes that one transaction reads. */
 const PAGE_ROWS = 1_000;
-/** Maximum number of documents that one transaction purges, as with `_purge`. */
-const PURGED_DOCUMENTS_MAX = 100;
-/** Maximum number of revisions that one transaction purges. */
-const PURGED_REVISIONS_MAX = 1_000;
 
 /** Tombstones in one page of changes. */
 interface TombstonePage {
@@ -52,6 +49,7 @@ export interface TombstonesParts {
     tx: Transaction,
     purges: readonly Purge[],
     context: WriteContext,
+    size: PurgeSize,
   ) => Promise<PurgedPage>;
 }
 
@@ -85,27 +83,32 @@ export class Tombstones {
     { beforeMs, after }: { readonly beforeMs: number; readonly after?: string | undefined },
   ): Promise<{ readonly count: number; readonly through: string; readonly isLast: boolean }> {
     const since = after ?? (await this.#purgedThrough(tx));
-    const { tombstones, through, isLast } = await this.#page(tx, since, beforeMs);
+    const page = await this.#page(tx, since, beforeMs, new PurgeSize());
+    const { tombstones, through, isLast } = page;
     return { count: tombstones.length, through, isLast };
   }
 
   /**
    * Purges as many tombstones older than `beforeMs` as one transaction can purge. If `rest`
-   * (returned by the previous call) is not empty, purges those instead.
+   * (returned by the previous call) is not empty, purges those instead. If a transaction is too
+   * large, the caller repeats it with a smaller `size`.
    */
   async purge(
     tx: Transaction,
     { beforeMs, rest }: { readonly beforeMs: number; readonly rest: readonly Purge[] },
     context: WriteContext,
+    size = new PurgeSize(),
   ): Promise<PurgedTombstones> {
     await this.#parts.assertExists(tx);
+    const purge = async (purges: readonly Purge[]): Promise<PurgedPage> =>
+      purges.length === 0 ? { purged: [], rest: [] } : this.#parts.purge(tx, purges, context, size);
     if (rest.length > 0) {
-      const done = await this.#purge(tx, await this.#stillDeleted(tx, rest), context);
+      const done = await purge(await this.#stillDeleted(tx, rest));
       return { documentCount: finishedCount(done), rest: done.rest, isLast: false };
     }
     const since = await this.#purgedThrough(tx);
-    const page = await this.#page(tx, since, beforeMs);
-    const done = await this.#purge(tx, page.tombstones, context);
+    const page = await this.#page(tx, since, beforeMs, size);
+    const done = await purge(page.tombstones);
     const begun = new Set(done.purged.map(({ id }) => id));
     // Partially purged documents have moved to the end of the update sequence, so the next page can
     // begin after their old positions.
@@ -119,14 +122,6 @@ export class Tombstones {
     };
   }
 
-  async #purge(
-    tx: Transaction,
-    purges: readonly Purge[],
-    context: WriteContext,
-  ): Promise<PurgedPage> {
-    return purges.length === 0 ? { purged: [], rest: [] } : this.#parts.purge(tx, purges, context);
-  }
-
   /** Returns the sequence up to which tombstones have been purged. */
   async #purgedThrough(tx: ReadTransaction): Promise<string> {
     const value = await tx.get(this.#parts.keys.tombstonesPurged.key({}));
@@ -138,7 +133,12 @@ export class Tombstones {
     tx.set(this.#parts.keys.tombstonesPurged.key({}), encodeVersionstamp(versionstamp));
   }
 
-  async #page(tx: ReadTransaction, since: string, beforeMs: number): Promise<TombstonePage> {
+  async #page(
+    tx: ReadTransaction,
+    since: string,
+    beforeMs: number,
+    { documentCountMax, revisionCountMax }: PurgeSize,
+  ): Promise<TombstonePage> {
     const { keys, changes, times } = this.#parts;
     const before = new Map<string, string>();
     const until = await times.sequenceBefore(tx, beforeMs);
@@ -155,8 +155,7 @@ export class Tombstones {
     for (const { id, sequence, deleted, leaves } of page.entries) {
       if (deleted) {
         revisionCount += leaves.length;
-        const isFull =
-          tombstones.length === PURGED_DOCUMENTS_MAX || revisionCount > PURGED_REVISIONS_MAX;
+        const isFull = tombstones.length === documentCountMax || revisionCount > revisionCountMax;
         if (isFull && tombstones.length > 0) return { tombstones, before, through, isLast: false };
         tombstones.push({ id, revisions: leaves.map(({ revision }) => revision) });
         before.set(id, through);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { KeyValueError } from "../../kv/index.ts";
 import { AttachmentStore } from "../attachments/attachment-store.ts";
 import type { Document } from "../document.ts";
 import type { DatabaseHook } from "../hooks.ts";
@@ -11,6 +12,7 @@ import {
   revisionOf,
 } from "../store.fixture.ts";
 import type { Purge } from "./document-purger.ts";
+import { PurgeSize } from "./purge-size.ts";
 
 const purge = (store: OpenStore, id: string, ...revisions: string[]) =>
   store.write((tx, database) => database.purge(tx, [{ id, revisions }], CONTEXT));
@@ -141,6 +143,28 @@ describe("a purge", () => {
     ]);
     const infos = await store.read((tx, opened) => opened.purges.infos(tx));
     expect(infos.flatMap(({ revisions }) => revisions)).toHaveLength(hashes.length + 2);
+  });
+
+  test("takes at most as many documents and revisions as its size permits", async () => {
+    const store = await openStore();
+    const hashes = ["x", "y", "z"];
+    await store.edit(...hashes.map((hash) => replicated("a", [`1-${hash}`])));
+    const size = new PurgeSize();
+    const tooLarge = new KeyValueError("KV_TOO_LARGE");
+    while (size.revisionCountMax > 2) expect(size.halveAfter(tooLarge)).toBe(true);
+    const page = (...asked: Purge[]) =>
+      store.write((tx, database) => database.purge(tx, asked, CONTEXT, size));
+    const all = { id: "a", revisions: ["1-x", "1-y", "1-z", "9-q"] };
+    const others = { id: "b", revisions: ["1-b"] };
+    const first = await page(all, others);
+    // The revision that is not a leaf, and the leaf that loses to all others.
+    expect(first.purged).toEqual([{ id: "a", revisions: ["1-x"] }]);
+    expect(first.rest).toEqual([{ id: "a", revisions: ["1-y", "1-z"] }, others]);
+    const second = await page(...first.rest);
+    expect(second).toEqual({ purged: [{ id: "a", revisions: ["1-y", "1-z"] }], rest: [others] });
+    expect(size.halveAfter(new KeyValueError("KV_CONFLICT"))).toBe(false);
+    expect(size.halveAfter(tooLarge)).toBe(true);
+    expect(size.halveAfter(tooLarge)).toBe(false);
   });
 
   test("is reported to hooks as a deletion of purged documents, and as a write of remaining documents", async () => {

@@ -36,6 +36,7 @@ import { type Counting, type DocumentIndexes, treeBefore } from "./document-inde
 import type { DocumentReader } from "./document-reader.ts";
 import type { LeafWriter } from "./leaf-writer.ts";
 import { ClearBudget, type OldBodies } from "./old-bodies.ts";
+import type { PurgeSize } from "./purge-size.ts";
 
 /** Default of `_purged_infos_limit`, as in CouchDB. */
 const INFOS_LIMIT_DEFAULT = 1_000;
@@ -60,9 +61,9 @@ export interface DocumentPurgerParts {
 
 /** Leaves purged in one transaction. */
 export interface PurgedPage {
-  /** Purged leaves by document. A document is omitted if all its leaves are in `rest`. */
+  /** Purged leaves by document. A document is omitted if all its revisions are in `rest`. */
   readonly purged: readonly Purge[];
-  /** Leaves to purge in the next transaction, because one cannot clear the records of all. */
+  /** Revisions for the next transaction, because one cannot clear the records of all. */
   readonly rest: readonly Purge[];
 }
 
@@ -76,8 +77,8 @@ interface Purgeable {
   readonly revisions: readonly Revision[];
   readonly leaves: readonly LeafNode[];
   readonly attachments: ReadonlyMap<LeafNode, readonly Attachment[]>;
-  /** Leaves for the next transaction. */
-  readonly rest: readonly LeafNode[];
+  /** Requested revisions for the next transaction. */
+  readonly rest: readonly Revision[];
 }
 
 export class DocumentPurger {
@@ -88,15 +89,16 @@ export class DocumentPurger {
   }
 
   /**
-   * Purges as many leaves as one transaction can clear, and at least one. Must be called at most
-   * once per transaction, with each document once. Purges the leaves of a document in reverse
-   * order, so that no leaf that is left for the next transaction becomes the winner.
+   * Purges as many leaves as one transaction can clear, up to `size` and at least one. Must be
+   * called at most once per transaction, with each document once. Purges the leaves of a document
+   * in reverse order, so that no leaf that is left for the next transaction becomes the winner.
    */
-  async purge(batch: Batch, purges: readonly Purge[]): Promise<PurgedPage> {
+  async purge(batch: Batch, purges: readonly Purge[], size: PurgeSize): Promise<PurgedPage> {
     const { tx, state } = batch;
     const { keys, counts } = this.#parts;
-    await counts.begin(tx, state, purges.length);
-    const all = await this.#find(tx, purges);
+    const asked = purges.slice(0, size.documentCountMax);
+    await counts.begin(tx, state, asked.length);
+    const all = await this.#find(tx, asked, size.revisionCountMax);
     const found = all.filter(({ revisions, rest }) => revisions.length > 0 || rest.length === 0);
     await this.#remember(tx, found);
     const affected = found.filter(({ leaves }) => leaves.length > 0);
@@ -121,12 +123,13 @@ export class DocumentPurger {
       this.#parts.hooks,
       affected.map(({ id }) => id),
     );
-    const named = (id: string, leaves: readonly LeafNode[]): Purge => {
-      return { id, revisions: leaves.map(formatRevision) };
-    };
+    const unfinished = all.filter(({ rest }) => rest.length > 0);
     return {
-      purged: found.map(({ id, leaves }) => named(id, leaves)),
-      rest: all.flatMap(({ id, rest }) => (rest.length === 0 ? [] : [named(id, rest)])),
+      purged: found.map(({ id, leaves }) => ({ id, revisions: leaves.map(formatRevision) })),
+      rest: [
+        ...unfinished.map(({ id, rest }) => ({ id, revisions: rest })),
+        ...purges.slice(asked.length),
+      ],
     };
   }
 
@@ -178,47 +181,60 @@ export class DocumentPurger {
     tx.set(this.#parts.keys.purgeLimit.key({}), encodePurgeLimit(limit));
   }
 
-  async #find(tx: Transaction, purges: readonly Purge[]): Promise<Purgeable[]> {
+  async #find(
+    tx: Transaction,
+    purges: readonly Purge[],
+    revisionCountMax: number,
+  ): Promise<Purgeable[]> {
     const loaded = await this.#parts.conflicts.load(
       tx,
       purges.map(({ id }) => id),
     );
     const budget = new ClearBudget();
     const found: Purgeable[] = [];
+    let countLeft = revisionCountMax;
     for (const [index, purge] of purges.entries()) {
-      found.push(await this.#findLeaves(tx, purge, loaded[index] as LoadedDocument, budget));
+      const document = loaded[index] as LoadedDocument;
+      const entry = await this.#findLeaves(tx, purge, document, { budget, countMax: countLeft });
+      countLeft -= entry.revisions.length;
+      found.push(entry);
     }
     return found;
   }
 
   /**
-   * Finds the leaves to be purged, as many as the budget permits. Reads their attachment lists one
+   * Finds the leaves to be purged, as many as the limits permit. Reads their attachment lists one
    * by one, because a list can be large.
    */
   async #findLeaves(
     tx: Transaction,
     { id, revisions }: Purge,
     loaded: LoadedDocument,
-    budget: ClearBudget,
+    { budget, countMax }: { readonly budget: ClearBudget; readonly countMax: number },
   ): Promise<Purgeable> {
     const named = revisions.map((revision) => loaded.tree.findLeaf(parseRevision(revision)));
     const asked = new Set(named.filter((leaf) => leaf !== undefined));
+    const others = revisions.filter((_, index) => named[index] === undefined).slice(0, countMax);
+    const isOther = new Set(others);
     const attachments = new Map<LeafNode, readonly Attachment[]>();
-    for (const leaf of loaded.tree.leaves.toReversed()) {
-      if (!asked.has(leaf)) continue;
+    const lastFirst = loaded.tree.leaves.toReversed().filter((leaf) => asked.has(leaf));
+    for (const leaf of lastFirst.slice(0, countMax - others.length)) {
       const list = budget.isSpent ? [] : await this.#parts.reader.attachments(tx, id, leaf);
       const { bodyChunkCount, attachmentChunkCount } = leaf.leaf;
       if (!budget.take(bodyChunkCount + attachmentChunkCount + list.length)) break;
       attachments.set(leaf, list);
     }
-    const isForNow = (leaf: LeafNode | undefined) => leaf === undefined || attachments.has(leaf);
+    const isForNow = (revision: Revision, index: number) => {
+      const leaf = named[index];
+      return leaf === undefined ? isOther.has(revision) : attachments.has(leaf);
+    };
     return {
       id,
       loaded,
-      revisions: revisions.filter((_, index) => isForNow(named[index])),
+      revisions: revisions.filter(isForNow),
       leaves: [...asked].filter((leaf) => attachments.has(leaf)),
       attachments,
-      rest: [...asked].filter((leaf) => !attachments.has(leaf)),
+      rest: revisions.filter((revision, index) => !isForNow(revision, index)),
     };
   }
 

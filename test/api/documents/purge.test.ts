@@ -22,6 +22,8 @@ async function openPurgeable(open: () => Promise<Asked> = openFilms) {
   return api;
 }
 
+const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
+
 const many = Object.fromEntries(Array.from({ length: 250 }, (_, n) => [`k${n}`, ["1-a"]]));
 const manyRevisions = [...Array.from({ length: 1_001 }, (_, n) => `1-${n}`), "2-y"];
 
@@ -164,6 +166,32 @@ describe("_purge", () => {
         { id: "b", revs: ["2-y"] },
       ],
     });
+  });
+
+  test("purges documents whose index entries together exceed a transaction", async () => {
+    const { ask } = await openFilms();
+    const fields = Object.fromEntries(numbers(30).map((n) => [`f${n}`, "x".repeat(1_000)]));
+    for (const field of Object.keys(fields)) {
+      await ask("POST /films/_index", { body: { index: { fields: [field] }, ddoc: field } });
+    }
+    const docs = numbers(20).map((n) => ({ _id: `${n}`.padEnd(7_000, "i"), ...fields }));
+    const written = (await ask("POST /films/_bulk_docs", { body: { docs } })).json;
+    const body = Object.fromEntries(
+      written.map(({ id, rev }: { id: string; rev: string }) => [id, [rev]]),
+    );
+    const { status, json } = await ask("POST /films/_purge", { body });
+    expect([status, json.purged]).toEqual([201, body]);
+    const query = { selector: { f0: { $gt: null } }, fields: ["_id"] };
+    expect((await ask("POST /films/_find", { body: query })).json.docs).toEqual([]);
+  });
+
+  test("records revisions that together exceed a value of the store", async () => {
+    const { ask } = await openFilms();
+    const revisions = numbers(300).map((n) => `1-${`${n}`.padEnd(500, "h")}`);
+    const { status, json } = await ask("POST /films/_purge", { body: { a: revisions } });
+    expect([status, json.purged]).toEqual([201, { a: [] }]);
+    const { purged_infos: infos } = (await ask("GET /films/_purged_infos")).json;
+    expect(infos.flatMap(({ revs }: { revs: string[] }) => revs).sort()).toEqual(revisions.sort());
   });
 
   test("is allowed only for server admins", async () => {
