@@ -8,6 +8,7 @@ import { badRequest, parseTtl } from "../../protocol/index.ts";
 import { readDatabase, writeContext, writeDatabase } from "../access/database-access.ts";
 import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
+import { type ErrorAnswer, errorAnswer, isExpected } from "../http/error-responses.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList } from "../http/query.ts";
 import { readJsonBody, readJsonMembers, requireJsonType } from "../http/request-body.ts";
@@ -39,15 +40,25 @@ async function purge(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
   requireJsonType(call);
   const asked = askedPurges(await readJsonBody(call));
   const purged = new Map<string, string[]>();
-  for await (const { id, revisions } of purgeAll(parts, call, asked)) {
-    const earlier = purged.get(id);
-    if (earlier === undefined) purged.set(id, [...revisions]);
-    else append(earlier, revisions);
+  let failure: ErrorAnswer | undefined;
+  try {
+    for await (const { id, revisions } of purgeAll(parts, call, asked)) {
+      const earlier = purged.get(id);
+      if (earlier === undefined) purged.set(id, [...revisions]);
+      else append(earlier, revisions);
+    }
+  } catch (error) {
+    // As in CouchDB, a failure is reported with the documents that it concerns, so that the client
+    // learns which ones have been purged.
+    if (purged.size === 0 || !isExpected(error)) throw error;
+    failure = errorAnswer(error);
   }
-  const members = [...purged].map(([id, revisions]) => {
-    return `${JSON.stringify(id)}:${JSON.stringify(revisions)}`;
+  const failed = failure && { error: failure.error, reason: failure.reason };
+  const members = asked.map(({ id }) => {
+    return `${JSON.stringify(id)}:${JSON.stringify(purged.get(id) ?? failed)}`;
   });
-  return jsonText(201, `{"purge_seq":null,"purged":{${members.join(",")}}}`);
+  const body = `{"purge_seq":null,"purged":{${members.join(",")}}}`;
+  return jsonText(failure?.status ?? 201, body);
 }
 
 /**

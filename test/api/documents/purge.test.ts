@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { KeyValueError } from "../../../src/kv/index.ts";
 import { type Asked, openApi, openFilms } from "../api.fixture.ts";
 import { FILMS, refusal, testRows } from "../rows.ts";
 
@@ -20,6 +21,11 @@ async function openPurgeable(open: () => Promise<Asked> = openFilms) {
     },
   });
   return api;
+}
+
+interface Gone {
+  readonly id: string;
+  readonly deleted: boolean;
 }
 
 const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
@@ -192,6 +198,25 @@ describe("_purge", () => {
     expect([status, json.purged]).toEqual([201, { a: [] }]);
     const { purged_infos: infos } = (await ask("GET /films/_purged_infos")).json;
     expect(infos.flatMap(({ revs }: { revs: string[] }) => revs).sort()).toEqual(revisions.sort());
+  });
+
+  test("reports what was purged before a failure", async () => {
+    const hook = {
+      appliesTo: () => true,
+      afterWrite: async (_tx: unknown, _database: unknown, { id, deleted }: Gone) => {
+        if (deleted && id === "120") throw new KeyValueError("KV_UNAVAILABLE", { reason: "test" });
+      },
+    };
+    const { ask } = await openFilms({ hooks: [hook] });
+    const ids = numbers(150).map(String);
+    const docs = ids.map((_id) => ({ _id, _rev: "1-a" }));
+    await ask("POST /films/_bulk_docs", { body: { new_edits: false, docs } });
+    const body = Object.fromEntries(ids.map((id) => [id, ["1-a"]]));
+    const { status, json } = await ask("POST /films/_purge", { body });
+    const failure = { error: "service_unavailable", reason: "test" };
+    const expected = ids.map((id, index) => [id, index < 100 ? ["1-a"] : failure]);
+    expect([status, json.purged]).toEqual([503, Object.fromEntries(expected)]);
+    expect((await ask("GET /films")).json.doc_count).toBe(50);
   });
 
   test("is allowed only for server admins", async () => {
