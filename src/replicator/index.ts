@@ -151,7 +151,6 @@ export { adminOnlyRefusal } from "./request/admin-only.ts";
 export {
   ReplicationInvalidError,
   replicationMembers,
-  shown,
   withExactMembers,
 } from "./request/parse-fields.ts";
 export { parseReplication } from "./request/parse-replication.ts";
@@ -159,7 +158,7 @@ export { resolveReferences } from "./request/references.ts";
 export type { HttpAddress, Replication } from "./request/replication.ts";
 export type { ReplicationIdContext } from "./request/replication-id.ts";
 export { replicationId } from "./request/replication-id.ts";
-export { isStartSequence } from "./request/start-sequence.ts";
+export { startSequenceFault } from "./request/start-sequence.ts";
 export { isTagName, parseTagFilter, splitTerm, type Tags } from "./request/tags.ts";
 export { maskedRule } from "./rules/masked-rule.ts";
 export { matchRule, parseRule, type Rule, ruleReplication } from "./rules/rule.ts";

@@ -62,12 +62,45 @@ test("a decision is stored with its reason, both for one job and for many jobs",
 
 test("`_start_from` accepts a valid sequence of the source, and refuses an invalid one", async () => {
   const startFrom = (since: unknown) => world.ask(`POST ${JOB}/_start_from`, { body: { since } });
-  for (const since of [{}, -1, true, null, ""]) {
-    const reason = `\`since\` must be an update sequence of the source, but is ${JSON.stringify(since)}`;
+  const times = ["9999-99-99T00:00:00Z", "2026-02-30T00:00:00Z"];
+  for (const since of [{}, -1, 1.5, true, null, "", "now", [], [[1]], ...times]) {
     const { status, json } = await startFrom(since);
-    expect([status, json]).toEqual([400, { error: "bad_request", reason }]);
+    expect([status, json.error]).toEqual([400, "bad_request"]);
+    expect(json.reason).toMatch(/^`since` must be an update sequence of the source, /);
+    expect(json.reason).toContain(`but is ${JSON.stringify(since)}`);
   }
-  for (const since of [0, 7, "7-x", [7, "x"]]) expect((await startFrom(since)).status).toBe(200);
+  const large = { body: '{"since":-9007199254740993}' };
+  expect((await world.ask(`POST ${JOB}/_start_from`, large)).status).toBe(400);
+  for (const since of [0, 7, "7", "7-x", [7, "x"], "2026-02-28T00:00:00Z"]) {
+    expect((await startFrom(since)).status).toBe(200);
+  }
+});
+
+test("`_start_from` refuses unknown members", async () => {
+  const body = { since: 0, x: 1 };
+  const { status, json } = await world.ask(`POST ${JOB}/_start_from`, { body });
+  expect([status, json]).toEqual([400, { error: "bad_request", reason: "`x` is not known" }]);
+});
+
+test("long sequences do not prevent later commands, and the latest one is kept in full", async () => {
+  const long = `0-${"a".repeat(30_000)}`;
+  for (let count = 0; count < 20; count++) {
+    const { status } = await world.ask(`POST ${JOB}/_start_from`, { body: { since: long } });
+    expect(status).toBe(200);
+  }
+  const wide = await world.ask(`POST ${JOB}/_start_from`, { body: { since: "中".repeat(32_000) } });
+  expect([wide.status, wide.json.reason]).toEqual([
+    400,
+    expect.stringMatching(/^`since` must be .* of at most 32768 bytes, but has 96002$/),
+  ]);
+  const paused = await world.ask(`POST ${JOB}/_pause`, {
+    body: { why: `${"\u0001".repeat(199)}.` },
+  });
+  expect(paused.status).toBe(200);
+  const { restart_at: restartAt, control } = (await world.ask(`GET ${JOB}`)).json;
+  expect(restartAt).toBe(long);
+  expect(control).toHaveLength(20);
+  expect(control[1].since).toBe(`${long.slice(0, 999)}…`);
 });
 
 test("the event of a decision contains the request id of the response, but the stored decision does not", async () => {

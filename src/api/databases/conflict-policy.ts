@@ -24,7 +24,7 @@ import type { DatabaseParts } from "../api-parts.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { isTextList, readQuery } from "../http/query.ts";
-import { readMembers } from "../http/request-body.ts";
+import { readMembers, refuseUnknownNames } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { CONFLICTS, DATABASE_ADMIN, DATABASE_SETTING } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -126,8 +126,7 @@ async function undo(parts: DatabaseParts, call: Call): Promise<ApiResponse> {
 const UNDO_MEMBERS: readonly string[] = ["ids", "since", "bookmark"];
 
 function undoSelection(members: ReadonlyMap<string, unknown>): UndoSelection {
-  const unknown = [...members.keys()].find((name) => !UNDO_MEMBERS.includes(name));
-  if (unknown !== undefined) throw badRequest(`\`${unknown}\` is not known`);
+  refuseUnknownNames(members.keys(), UNDO_MEMBERS);
   const ids = members.get("ids");
   if (ids !== undefined && !(isTextList(ids) && ids.length <= IDS_MAX)) {
     throw badRequest(`\`ids\` must be a list of at most ${IDS_MAX} document ids`);

@@ -188,9 +188,15 @@ export async function readOnlyMember(call: Call, name: string): Promise<unknown>
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw badRequest("Request body must be a JSON object");
   }
-  const unknown = Object.keys(body).find((member) => member !== name);
-  if (unknown !== undefined) throw badRequest(`\`${unknown}\` is not known`);
+  refuseUnknownNames(Object.keys(body), [name]);
   return (body as Readonly<Record<string, unknown>>)[name];
+}
+
+/** Throws a ProtocolError 400 for the first name that is not known. */
+export function refuseUnknownNames(names: Iterable<string>, known: readonly string[]): void {
+  for (const name of names) {
+    if (!known.includes(name)) throw badRequest(`\`${name}\` is not known`);
+  }
 }
 
 /**

@@ -4,13 +4,12 @@
  */
 import { QUERIES, type ReplacedCredentials } from "../../contract/index.ts";
 import { authorityOf } from "../../databases/index.ts";
-import { badRequest } from "../../protocol/index.ts";
 import { parseReplacement } from "../../replicator/index.ts";
 import { securitySubject } from "../access/database-access.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readQuery } from "../http/query.ts";
-import { readMembers } from "../http/request-body.ts";
+import { readMembers, refuseUnknownNames } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -35,8 +34,7 @@ async function replaceCredentials(parts: JobsParts, call: Call): Promise<ApiResp
   const { dry_run: isDryRun = false, ...filters } = query;
   const asked = optionalFilterOf(filters);
   const members = await readMembers(call);
-  const unknown = [...members.keys()].find((name) => !MEMBERS.includes(name));
-  if (unknown !== undefined) throw badRequest(`\`${unknown}\` is not known`);
+  refuseUnknownNames(members.keys(), MEMBERS);
   const given = Object.fromEntries(members);
   const replacement = parseReplacement(given);
   const decider = deciderOf(call, given.why);

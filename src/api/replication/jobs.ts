@@ -3,7 +3,7 @@
  * retries, resets or cancels one or several jobs. CouchDB has no counterpart.
  */
 
-import { append, errorCode } from "../../base/index.ts";
+import { append, errorCode, parseJson } from "../../base/index.ts";
 import {
   type ControlEvent as ControlRow,
   type Job,
@@ -24,7 +24,6 @@ import {
   type Decider,
   type Failing,
   isoTime,
-  isStartSequence,
   type JobControl,
   type JobEntry,
   type JobFilter,
@@ -34,12 +33,12 @@ import {
   jobView,
   parseSequence,
   type Replicator,
-  shown,
+  startSequenceFault,
 } from "../../replicator/index.ts";
 import type { Call } from "../http/call.ts";
 import type { ApiResponse } from "../http/exchange.ts";
 import { readQuery } from "../http/query.ts";
-import { readJsonMembers } from "../http/request-body.ts";
+import { readJsonMembers, refuseUnknownNames } from "../http/request-body.ts";
 import { json } from "../http/responses.ts";
 import { OPERATIONS } from "../http/route-facts.ts";
 import { defineRoute, type Route } from "../http/router.ts";
@@ -195,10 +194,11 @@ async function namesOf(
 
 async function startFrom(parts: JobsParts, call: Call): Promise<ApiResponse> {
   const members = await readJsonMembers(call);
-  const since = parseSequence(members.get("since") ?? "null");
-  if (!isStartSequence(since)) {
-    throw badRequest(`\`since\` must be an update sequence of the source, but is ${shown(since)}`);
-  }
+  refuseUnknownNames(members.keys(), ["since", "why"]);
+  const text = members.get("since") ?? "null";
+  const fault = startSequenceFault("since", parseJson(text));
+  if (fault !== undefined) throw badRequest(fault);
+  const since = parseSequence(text);
   const decider = deciderOf(call, JSON.parse(members.get("why") ?? "null"));
   const { jobId, data } = await findJob(parts, call);
   if (data.replication?.pair === true && since !== 0) {

@@ -12,23 +12,24 @@ test.each([
   expect(() => parseReplication(body)).toThrow(expect.objectContaining({ details: { reason } }));
 });
 
-test.each([true, -1, "", {}, { a: 1 }, Array(20_000).fill(1), "x".repeat(40_000)])(
-  "rejects a since_seq that is no sequence: %j",
-  (since) => {
-    const body = { source: "a", target: "b", since_seq: since };
-    expect(() => parseReplication(body)).toThrow(
-      expect.objectContaining({ reason: expect.stringMatching(/^`since_seq` must be .{1,300}$/) }),
-    );
-  },
-);
+test.each([
+  ...[true, -1, 1.5, "", "-1", "1.5", "[]", "now", {}, { a: 1 }],
+  ...[[], [[1]], [5], [1.5, "a"], ["5", "a"], [5, 6], [5, "a", "b"], Array(20_000).fill(1)],
+  ...["9999-99-99T00:00:00Z", "2026-02-30T00:00:00Z", "x".repeat(40_000), "中".repeat(11_000)],
+])("rejects a since_seq that is not a sequence: %j", (since) => {
+  const body = { source: "a", target: "b", since_seq: since };
+  expect(() => parseReplication(body)).toThrow(
+    expect.objectContaining({ reason: expect.stringMatching(/^`since_seq` must be .{1,300}$/) }),
+  );
+});
 
-test.each([0, "5-xyz", [5, "5-xyz"], "2026-01-31T12:00:00Z"])(
-  "accepts the since_seq %j",
-  (since) => {
-    const body = { source: "a", target: "b", since_seq: since };
-    expect(parseReplication(body).sinceSequence).toEqual(since);
-  },
-);
+test.each([
+  ...[0, 5, "0", "5", "5-xyz", "5-g1AAAA", [5, "g1AAAA"], [5, [["a", [0, 1], 5]]], '[5,"g1AAAA"]'],
+  ...["xyz", "2026-01-31T12:00:00Z", "2026-01-31", "x".repeat(32_766)],
+])("accepts the since_seq %j", (since) => {
+  const body = { source: "a", target: "b", since_seq: since };
+  expect(parseReplication(body).sinceSequence).toEqual(since);
+});
 
 test("keeps the digits of a large since_seq", () => {
   const members = replicationMembers('{"source":"a","target":"b","since_seq":9007199254740993}');

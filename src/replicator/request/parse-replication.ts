@@ -17,14 +17,13 @@ import {
   type Members,
   optionalString,
   ReplicationInvalidError,
-  shown,
 } from "./parse-fields.ts";
 import { parseOmissions } from "./parse-omissions.ts";
 import { parseOption, parseOptions } from "./parse-options.ts";
 import type { Replication, Selection } from "./replication.ts";
 import { parseRunOn } from "./run-on.ts";
 import { parseSchedule } from "./schedule.ts";
-import { isStartSequence } from "./start-sequence.ts";
+import { startSequenceFault } from "./start-sequence.ts";
 import { parseTags } from "./tags.ts";
 
 /**
@@ -161,11 +160,8 @@ function parseSelector(selector: unknown): Selection {
 
 function parseSince(since: unknown): Pick<Replication, "sinceSequence" | "sinceIsJson"> {
   if (since === undefined || since === null) return {};
-  if (!isStartSequence(since)) {
-    throw new ReplicationInvalidError(
-      `\`since_seq\` must be an update sequence of the source or a time such as 2026-01-31T12:00:00Z, but is ${shown(since)}`,
-    );
-  }
+  const fault = startSequenceFault("since_seq", since);
+  if (fault !== undefined) throw new ReplicationInvalidError(fault);
   if (!hasJsonNumber(since)) return { sinceSequence: since };
   return { sinceSequence: printJson(since), sinceIsJson: true };
 }

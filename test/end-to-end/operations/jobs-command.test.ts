@@ -323,7 +323,8 @@ test.each([
     400,
     {
       error: "bad_request",
-      reason: "`since` must be an update sequence of the source, but is null",
+      reason:
+        '`since` must be an update sequence of the source, like 12, "12-g1AA" or [12,"g1AA"], or an existing time like 2026-01-31T12:00:00Z, but is null',
     },
   ],
   ["POST", "/_tandem/jobs/_replicator%2Ffollow/_start_from", { since: 0 }, 200, { ok: true }],
