@@ -1,6 +1,10 @@
 /** Export of the embedded store as rows, and import of rows. */
+import { type ChildProcess, fork } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import {
   createSystemRuntime,
@@ -22,6 +26,14 @@ async function openStore(directory: string): Promise<KeyValueStore> {
 
 async function allRows(kv: KeyValueStore): Promise<readonly KeyValue[]> {
   return (await kv.read((tx) => tx.getRangePage(EVERYTHING))).entries;
+}
+
+/** Starts an import in another process, which does not finish it. */
+async function beginImport(directory: string): Promise<ChildProcess> {
+  const file = fileURLToPath(new URL("../support/kv/import-process.mjs", import.meta.url));
+  const child = fork(file, [directory]);
+  await once(child, "message");
+  return child;
 }
 
 /** Commits a row. Returns the versionstamp of this commit. */
@@ -129,6 +141,53 @@ test("an import replaces a store only on request and only if no process has the 
     const again = await openStore(directory);
     expect(await allRows(again)).toEqual(rows);
     await again.close();
+  });
+});
+
+test.each([
+  ["an import", (directory: string) => importRows([], 1, { directory, keepAs: randomUUID() })],
+  ["a node", async (directory: string) => (await openStore(directory)).close()],
+])(
+  "%s removes the files of an import that was killed, but not those of a running one",
+  async (_, use) => {
+    await withDirectory(async (directory) => {
+      await (await openStore(directory)).close();
+      const drafts = () => readdirSync(directory).filter((name) => name.startsWith("new-"));
+      const killed = await beginImport(directory);
+      const [draft] = drafts();
+      expect(drafts()).toEqual([draft, `${draft}-lock`]);
+      killed.kill("SIGKILL");
+      await once(killed, "exit");
+      const running = await beginImport(directory);
+      const left = drafts();
+      expect(left).toHaveLength(2);
+      expect(left).not.toContain(draft);
+      await use(directory);
+      expect(drafts()).toEqual(left);
+      running.kill("SIGKILL");
+      await once(running, "exit");
+      await use(directory);
+      expect(drafts()).toEqual([]);
+    });
+  },
+);
+
+test("a node removes the files of a killed process that had the same id", async () => {
+  await withDirectory(async (directory) => {
+    const draft = join(directory, `new-${process.pid}-${randomUUID()}`);
+    for (const file of [draft, `${draft}-lock`, `${draft}-copy`]) writeFileSync(file, "");
+    const other = join(directory, "new-films.backup");
+    writeFileSync(other, "");
+    const imported = new LmdbImport({ directory, keepAs: "old.mdb" });
+    await (await openStore(directory)).close();
+    expect(existsSync(draft)).toBe(false);
+    expect(existsSync(other)).toBe(true);
+    imported.put([{ key: bytes("k"), value: bytes("new") }]);
+    await imported.finish(1);
+    await imported.close();
+    expect(readdirSync(directory).filter((name) => name.startsWith("new-"))).toEqual([
+      "new-films.backup",
+    ]);
   });
 });
 

@@ -17,6 +17,7 @@ import {
 import { LmdbChangeFeed } from "./change-feed.ts";
 import { LmdbCommitQueue } from "./commit-queue.ts";
 import { DiskRoom } from "./disk-room.ts";
+import { removeDeadDrafts } from "./drafts.ts";
 import { GIVEN_UP_REASON, isGivenUp, openEnvironment, unavailable } from "./environment.ts";
 import type { LmdbDatabase } from "./layout.ts";
 import { LockWakeUps } from "./lock-wake-ups.ts";
@@ -36,6 +37,7 @@ const LOOK_MS = 1_000;
 /** Opens the store. Rejects with KV_UNUSABLE or KV_UNAVAILABLE and the reason. */
 export async function openLmdbEngine(options: LmdbOptions): Promise<LmdbEngine> {
   const database = openEnvironment(options.directory, options.mapBytes);
+  removeDeadDrafts(options.directory);
   const engine = new LmdbEngine(options, database);
   try {
     await engine.open();

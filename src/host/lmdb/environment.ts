@@ -1,21 +1,13 @@
 /**
  * Opens LMDB with the required options, and translates its errors into errors of the `kv` layer.
  */
-import { randomUUID } from "node:crypto";
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  linkSync,
-  mkdirSync,
-  rmSync,
-  statfsSync,
-} from "node:fs";
+import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, statfsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { open } from "lmdb";
 import { errorCode } from "../../base/index.ts";
 import { KeyValueError } from "../../kv/index.ts";
 import { saveFile, saveFolder } from "../system/files.ts";
+import { copyOf, draftPath, removeDraft } from "./drafts.ts";
 import { keyEncoder, valueEncoder } from "./encoding.ts";
 import { DATA_FILE, FORMAT_KEY, FORMAT_VERSION, type LmdbDatabase, PAGE_BYTES } from "./layout.ts";
 import { redoLostCommits } from "./redo.ts";
@@ -185,8 +177,8 @@ function makeIfMissing(folder: string): void {
 function makeFile(directory: string, options: Parameters<typeof open>[0]): void {
   const file = join(directory, DATA_FILE);
   if (existsSync(file)) return;
-  const draft = join(directory, `new-${randomUUID()}`);
-  const copy = `${draft}-copy`;
+  const draft = draftPath(directory);
+  const copy = copyOf(draft);
   try {
     const database = open<Uint8Array, Buffer>({ ...options, path: draft, noSubdir: true });
     checkFormat(database, directory);
@@ -202,7 +194,7 @@ function makeFile(directory: string, options: Parameters<typeof open>[0]): void 
     // EEXIST: another process might have created the store.
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   } finally {
-    for (const each of [draft, `${draft}-lock`, copy]) rmSync(each, { force: true });
+    removeDraft(draft);
   }
 }
 

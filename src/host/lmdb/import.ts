@@ -1,12 +1,12 @@
 /**
  * Creates a store from rows. The store is filled under a temporary name, then synced and renamed.
  */
-import { randomUUID } from "node:crypto";
-import { existsSync, linkSync, renameSync, rmdirSync, rmSync } from "node:fs";
+import { existsSync, linkSync, renameSync, rmdirSync } from "node:fs";
 import { join } from "node:path";
 import { open } from "lmdb";
 import { type KeyValue, KeyValueError } from "../../kv/index.ts";
 import { saveFile, saveFolder } from "../system/files.ts";
+import { draftPath, removeDeadDrafts, removeDraft } from "./drafts.ts";
 import { asBuffer } from "./encoding.ts";
 import { environmentOptions, makeDirectory, openDraft, unavailable } from "./environment.ts";
 import {
@@ -54,12 +54,14 @@ export class LmdbImport {
   constructor(options: LmdbImportOptions) {
     const { directory } = options;
     this.#options = options;
-    this.#draft = join(directory, `new-${randomUUID()}`);
     checkPlace(options);
+    this.#draft = draftPath(directory);
     try {
       this.#made = makeDirectory(directory);
+      removeDeadDrafts(directory);
       this.#database = openDraft(this.#draft);
     } catch (error) {
+      removeDraft(this.#draft);
       throw unavailable(error, directory);
     }
   }
@@ -121,7 +123,7 @@ export class LmdbImport {
   /** Deletes the files and folders that were created, unless the store is finished. */
   async close(): Promise<void> {
     await this.#closeDatabase();
-    for (const each of [this.#draft, `${this.#draft}-lock`]) rmSync(each, { force: true });
+    removeDraft(this.#draft);
     try {
       for (const folder of this.#made) rmdirSync(folder);
     } catch {
