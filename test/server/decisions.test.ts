@@ -103,6 +103,29 @@ test("long sequences do not prevent later commands, and the latest one is kept i
   expect(control[1].since).toBe(`${long.slice(0, 999)}…`);
 });
 
+test.each([
+  ["GET", "_replicator/copy", "_replicator%2Fcopy"],
+  ["POST", "_replicator/copy/_pause", "_replicator%2Fcopy/_pause"],
+  ["POST", "_replicator/a%20b/failures/_retry", "_replicator%2Fa%20b/failures/_retry"],
+  ["GET", "a%2Fb/c", "a%2Fb%2Fc"],
+])(
+  "%s /_tandem/jobs/%s is refused with the path in which the name is escaped",
+  async (method, path, escaped) => {
+    const { status, json } = await world.ask(`${method} /_tandem/jobs/${path}`);
+    expect([status, json.error]).toEqual([404, "not_found"]);
+    expect(json.reason).toMatch(/^There is no such resource: use DATABASE\/DOCUMENT, /);
+    expect(json.reason.endsWith(` as in /_tandem/jobs/${escaped}`)).toBe(true);
+  },
+);
+
+test.each(["/_tandem", "/_tandem/nosuch", "/_tandem/databases/a/b/conflicts"])(
+  "the reason for the unknown path %s does not name a database",
+  async (path) => {
+    const { status, json } = await world.ask(`PATCH ${path}`);
+    expect([status, json.reason]).toEqual([404, expect.stringContaining("/_tandem/openapi.json")]);
+  },
+);
+
 test("the event of a decision contains the request id of the response, but the stored decision does not", async () => {
   const announced = vi.spyOn(world.parts.runtime.trace, "event");
   for (const [command, name] of [

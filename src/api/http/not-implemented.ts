@@ -2,7 +2,7 @@
  * CouchDB resources that Tandem does not implement. They return 501 with an explanation, so that no
  * client mistakes them for a missing document.
  */
-import { badRequest, ProtocolError } from "../../protocol/index.ts";
+import { badRequest, ProtocolError, percentEncode } from "../../protocol/index.ts";
 import type { Handler } from "./call.ts";
 import { databaseNameFault } from "./error-responses.ts";
 import { ADMIN, DOCUMENT, MEMBER } from "./route-facts.ts";
@@ -41,7 +41,10 @@ const SERVER_SENTENCES: Readonly<Record<string, string>> = {
   _search_analyze: "Search is not part of Tandem.",
 };
 
-/** The error for a path without a route. As in CouchDB, the first segment counts as a database. */
+/**
+ * The error for a path without a route. As in CouchDB, the first segment counts as a database,
+ * except `_tandem`.
+ */
 export function unknownPath(method: string, segments: readonly string[]): ProtocolError {
   const [first = ""] = segments;
   if (method === "PUT" && segments.length === 1) {
@@ -50,7 +53,19 @@ export function unknownPath(method: string, segments: readonly string[]): Protoc
   if (first === "_node" && segments.length === 1) {
     return badRequest("Incomplete path to _node request");
   }
-  return new ProtocolError(404, "not_found", "Database does not exist.");
+  const reason =
+    first === "_tandem" ? unknownResource(segments.slice(1)) : "Database does not exist.";
+  return new ProtocolError(404, "not_found", reason);
+}
+
+/** The reason for a path below `/_tandem` without a route. Often, a name has an unescaped slash. */
+function unknownResource(segments: readonly string[]): string {
+  const [kind, first, second, ...others] = segments.map(percentEncode);
+  if (kind !== "jobs" || second === undefined) {
+    return "There is no such resource: see /_tandem/openapi.json, and write a slash in a name as %2F";
+  }
+  const path = ["/_tandem/jobs", `${first}%2F${second}`, ...others].join("/");
+  return `There is no such resource: use DATABASE/DOCUMENT, RULE/DATABASE or an id, with a slash written as %2F, as in ${path}`;
 }
 
 export function notImplementedRoutes(): Route[] {
