@@ -69,7 +69,7 @@ const INEFFECTIVE: readonly (readonly [why: string, settings: string])[] = [
     `couchdb: attachment_writer_timeout read_repair_lag; couch_peruser: q n cluster_start_period
     cluster_quiet_period; mem3; fabric; rexi; reshard; mem3_reshard; custodian`,
   ],
-  ["purges are split into transactions of 100 documents and 1000 revisions", `purge`],
+  ["large purges are split", `purge`],
   [`nodes discover each other in the store`, `cluster`],
   ["there are no rewrites", `chttpd: secure_rewrites rewrite_limit`],
   ["JSONP is not supported; use CORS", `chttpd: allow_jsonp`],
