@@ -7,7 +7,7 @@
  * counters are incremented atomically without a read, and positions in the update sequence are
  * versionstamps.
  */
-import { type Runtime, Yielder } from "../../base/index.ts";
+import { type Runtime, utf8Encode, Yielder } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import { type Resolution, resolveAttachments } from "../attachments/attachment-resolution.ts";
 import type { Attachment, DocumentEdit, RevisionPath, WriteOutcome } from "../document.ts";
@@ -37,6 +37,13 @@ const LEAVES_MAX = 1_000;
  */
 const MANY_ATTACHMENTS = 500;
 const TOO_LARGE = "document_too_large";
+
+/**
+ * Maximum length of the names of a revision's attachments, plus the document id for each of them.
+ * These make up the keys of references. Clearing a key takes twice its length, and the transaction
+ * that deletes or purges the revision must clear all of them and its index entries.
+ */
+const REFERENCE_BYTES_MAX = 2_000_000;
 
 /**
  * An edit judged against its document: the outcome if nothing needs to be written, otherwise the
@@ -161,6 +168,10 @@ export class DocumentWriter {
     const resolution = await this.#resolve(tx, edit, judged, leafAttachments, yielder);
     if (resolution.kind === "missing-stub") {
       return { kind: "missing-stub", id: edit.id, name: resolution.name };
+    }
+    if (referenceBytes(edit.id, resolution.attachments) > REFERENCE_BYTES_MAX) {
+      const reason = `The names of all attachments, each with the document id, must not have more than ${REFERENCE_BYTES_MAX} bytes`;
+      return { kind: "rejected", id: edit.id, error: TOO_LARGE, reason };
     }
     // All attachments are written in one turn of the event loop.
     if (resolution.attachments.length > MANY_ATTACHMENTS) await yielder.yield();
@@ -357,4 +368,9 @@ function stubSource(
 
 function hasAttachments(leaf: LeafNode): boolean {
   return leaf.leaf.attachmentChunkCount > 0;
+}
+
+function referenceBytes(id: string, attachments: readonly Attachment[]): number {
+  const idBytes = utf8Encode(id).length;
+  return attachments.reduce((sum, { name }) => sum + idBytes + utf8Encode(name).length, 0);
 }

@@ -282,4 +282,25 @@ describe("a document", () => {
     const error = "document_too_large";
     expect(await api.ask("PUT /films/a", { body })).toMatchObject({ status: 413, json: { error } });
   });
+
+  test("may have attachments whose names, with the document id, have two million bytes, and can be purged", async () => {
+    const id = "i".repeat(6_990);
+    const bodyOf = (count: number) => {
+      const names = Array.from({ length: count }, (_, at) => [`${at}`, { data: "" }]);
+      return { _attachments: Object.fromEntries(names) };
+    };
+    for (let at = 0; at < 64; at++) {
+      await api.ask("POST /films/_index", {
+        body: { index: { fields: [`f${at}`] }, ddoc: `${at}` },
+      });
+    }
+    const fields = Array.from({ length: 64 }, (_, at) => [`f${at}`, "x".repeat(1_000)]);
+    const indexed = (count: number) => ({ ...Object.fromEntries(fields), ...bodyOf(count) });
+    const refused = await api.ask(`PUT /films/${id}`, { body: indexed(287) });
+    expect(refused).toMatchObject({ status: 413, json: { error: "document_too_large" } });
+    const { status, json } = await api.ask(`PUT /films/${id}`, { body: indexed(285) });
+    expect(status).toBe(201);
+    const purged = await api.ask("POST /films/_purge", { body: { [id]: [json.rev] } });
+    expect(purged.json.purged).toEqual({ [id]: [json.rev] });
+  });
 });
