@@ -234,7 +234,9 @@ async function command(
   flags: Flags,
 ): Promise<readonly [unknown, Printer]> {
   const found = query(flags, ["all"]);
-  if ((id === undefined) === (Object.keys(found).length === 0)) {
+  // An empty value, usually of an unset variable, selects nothing.
+  const isFiltered = Object.values(found).some((value) => value !== "");
+  if ((id === undefined) !== isFiltered) {
     throw new WrongUse("expected the id of one job, a filter for several, or --all");
   }
   if (id !== undefined) {
