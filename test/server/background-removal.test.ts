@@ -5,6 +5,7 @@
  */
 import { expect, onTestFinished, test } from "vitest";
 import { Utf8Text } from "../../src/base/index.ts";
+import type { Purge } from "../../src/databases/index.ts";
 import { CLEARED_KEYS_MAX, type KeyRange, listRemovals } from "../../src/kv/index.ts";
 import { encodeMark } from "../../src/replicator/job-changes/abandoned-replications.ts";
 import { persistentJobId } from "../../src/replicator/jobs/job-data.ts";
@@ -130,12 +131,16 @@ test("the failure list of an abandoned replication is deleted page by page, alon
 test("purge records beyond a lowered limit are hidden immediately, and deleted by later purges", async () => {
   const node = await open();
   await node.createDatabase("films");
-  const purge = (count: number) =>
-    node.kv.transact(async (tx) => {
-      const database = await node.databases.open(tx, "films");
-      const purges = Array.from({ length: count }, (_, n) => ({ id: `d${n}`, revisions: ["1-a"] }));
-      return database.purge(tx, purges, ADMIN);
+  const purge = async (count: number): Promise<void> => {
+    let left: readonly Purge[] = Array.from({ length: count }, (_, n) => {
+      return { id: `d${n}`, revisions: ["1-a"] };
     });
+    while (left.length > 0) {
+      const purges = left;
+      const page = await node.kv.transact((tx) => database.purge(tx, purges, ADMIN));
+      left = page.rest;
+    }
+  };
   const database = await node.kv.read((tx) => node.databases.open(tx, "films"));
   await node.kv.transact((tx) => database.purges.setInfosLimit(tx, 10_000));
   for (let round = 0; round < 3; round++) await purge(800);

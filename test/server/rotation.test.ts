@@ -42,8 +42,13 @@ async function openNode({
   renewOthers = async () => 0,
 }: Options) {
   const system = createSystemRuntime();
-  // The test does not wait, because no other nodes exist.
-  const clock = { ...system.clock, sleep: async () => onPause() };
+  // The test does not wait, because no other nodes exist. A sleep of 0 ms only yields.
+  const clock = {
+    ...system.clock,
+    sleep: async (durationMs: number) => {
+      if (durationMs > 0) await onPause();
+    },
+  };
   const runtime = { ...system, clock };
   const kv = new KeyValueStore({ runtime, engine: new MemoryEngine({ runtime, storage }) });
   const ring = new KeyRing({ random: runtime.random, readKeys: () => readKeys(source) });
