@@ -213,7 +213,10 @@ export class GroupIndex {
     }
   }
 
-  /** Makes transactions conflict that add a job with a due time that the group has passed. */
+  /**
+   * Declares a write conflict on the due times that the group moves past. A concurrent `enter` with
+   * such a due time is then repeated.
+   */
   #pass(tx: Transaction, queue: Queue, group: string, from: Place, to: Place): void {
     const { passed } = this.#keys;
     const { begin, end } = passed.range({ queue, group });

@@ -50,12 +50,6 @@ export interface RetryPolicy {
  */
 const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 100 };
 
-/**
- * Maximum number of retries after attempts that took too long. A body that always takes too long
- * would otherwise be repeated for hours.
- */
-const TOO_OLD_COUNT_MAX = 10;
-
 /** A row that every writing transaction reads, and a check of its value. */
 export interface Fence {
   readonly key: Key;
@@ -314,7 +308,6 @@ export class KeyValueStore {
   async #pause(error: unknown, attempt: number, options: ReadOptions, run: Run): Promise<void> {
     run.throwIfGivenUp();
     if (attempt >= (options.retryCountMax ?? this.#retry.retryCountMax)) throw error;
-    if (errorCode(error) === "KV_TOO_OLD" && run.tooOldCount++ === TOO_OLD_COUNT_MAX) throw error;
     const { backoffMsMin, backoffMsMax } = this.#retry;
     const pauseMs = backoff({ min: backoffMsMin, max: backoffMsMax }, attempt + 1);
     this.#runtime.trace.event("kv.retry", { code: errorCode(error), attempt });
@@ -324,8 +317,6 @@ export class KeyValueStore {
 
 /** One call of `transact` or `read`: its current attempt, and whether it was cancelled. */
 class Run {
-  /** Number of attempts that took too long. */
-  tooOldCount = 0;
   /** The commit in progress. */
   commit: Promise<Commit> | undefined;
   #attempt: EngineTransaction | undefined;

@@ -101,19 +101,6 @@ test("the same seed causes the same faults, and another seed causes different fa
 });
 
 /** Opens three nodes that share one store. Their clock advances without waiting. */
-
-test("a body whose transaction is always too old is repeated ten times", async () => {
-  const { kvs } = openNodes(1, { ...FAULTS, tooOldRatio: 1 });
-  const [kv] = kvs as [KeyValueStore];
-  let attemptCount = 0;
-  const reading = kv.read(async (tx) => {
-    attemptCount++;
-    await read(tx, "key");
-  });
-  await expect(reading).rejects.toMatchObject({ code: "KV_TOO_OLD" });
-  expect(attemptCount).toBe(11);
-});
-
 function openNodes(
   seed: number,
   faults: Omit<MemoryFaults, "random">,
