@@ -87,13 +87,16 @@ export function commandFilterOf(call: Call): AskedFilter & { readonly list: bool
 }
 
 /**
- * Returns the filters in a query, or `undefined` if it has no filters. An empty value does not
- * count: usually a variable of a script is unset, and as a prefix it would match all jobs.
+ * Returns the filters in the query of a command, or `undefined` if it has no filters. Refuses an
+ * empty value: usually a variable of a script is unset, and the command would change other jobs
+ * than intended.
  */
 export function optionalFilterOf(
   filters: QueryValues<typeof JOB_FILTERS>,
 ): AskedFilter | undefined {
-  const isFiltered = Object.values(filters).some((value) => value !== undefined && value !== "");
+  const empty = Object.entries(filters).find(([, value]) => value === "");
+  if (empty !== undefined) throw badRequest(`${empty[0]} must not be empty`);
+  const isFiltered = Object.values(filters).some((value) => value !== undefined);
   return isFiltered ? filterOf(filters) : undefined;
 }
 

@@ -234,9 +234,10 @@ async function command(
   flags: Flags,
 ): Promise<readonly [unknown, Printer]> {
   const found = query(flags, ["all"]);
-  // An empty value, usually of an unset variable, selects nothing.
-  const isFiltered = Object.values(found).some((value) => value !== "");
-  if ((id === undefined) !== isFiltered) {
+  // Usually, a variable of a script is unset.
+  const empty = Object.entries(found).find(([, value]) => value === "");
+  if (empty !== undefined) throw new WrongUse(`--${optionOf(empty[0])} must not be empty`);
+  if ((id === undefined) === (Object.keys(found).length === 0)) {
     throw new WrongUse("expected the id of one job, a filter for several, or --all");
   }
   if (id !== undefined) {

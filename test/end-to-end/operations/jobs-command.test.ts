@@ -243,6 +243,7 @@ test("if no documents have failed, the command says so", async () => {
 
 test.each([
   [["pause"], 2, "expected the id of one job"],
+  [["cancel", "--name", "", "--paused", "--dry-run"], 2, "--name must not be empty"],
   [["pause", ""], 2, "argument 'id' is empty: expected a value"],
   [["start-from", FOLLOW, ""], 2, "argument 'sequence' is empty"],
   [

@@ -153,10 +153,18 @@ test("a command with an unknown filter is refused, and changes nothing", async (
     400,
     expect.stringContaining("Unknown parameter sorce"),
   ]);
-  for (const query of ["", "?name=", "?source_database=&owner="]) {
-    expect((await ask("POST", `/_tandem/jobs/_pause${query}`)).status).toBe(400);
-  }
+  expect((await ask("POST", "/_tandem/jobs/_pause")).status).toBe(400);
   expect((await ask("GET", "/_tandem/jobs?paused=true")).body.total_rows).toBe(0);
+});
+
+test.each([
+  ["/_tandem/jobs/_pause?name=", "name must not be empty"],
+  ["/_tandem/jobs/_pause?name=&failing=true", "name must not be empty"],
+  ["/_tandem/jobs/_pause?all=true&owner=", "owner must not be empty"],
+  ["/_tandem/credentials/_replace?dry_run=true&owner=", "owner must not be empty"],
+])("a command with an empty filter, %s, is refused", async (path, reason) => {
+  const refused = await ask("POST", path, {});
+  expect([refused.status, refused.body.reason]).toEqual([400, reason]);
 });
 
 test("a command applies to the jobs that match its filter", async () => {
