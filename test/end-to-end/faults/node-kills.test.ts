@@ -45,21 +45,26 @@ onSharedStores((openStore) => {
     await Promise.all(Array.from({ length: REQUESTS_AT_ONCE }, lane));
   }
 
-  /** Returns the number of jobs that each live worker holds, by process. */
-  async function held(): Promise<ReadonlyMap<number, number>> {
+  /**
+   * Returns the number of jobs that each live worker holds, by process, and the number of running
+   * replications. Workers also hold jobs of other types, such as the watch of a source.
+   */
+  async function held() {
     const [node] = nodes as [TandemProcess];
     const { workers } = (await node.call("GET", "/_tandem/workers")).body;
-    return new Map(
-      workers.map(({ pid, jobs }: { pid: string; jobs: number }) => [Number(pid), jobs]),
-    );
+    const { body } = await node.call("GET", "/_tandem/jobs?state=running&limit=1");
+    const counts = workers.map(({ pid, jobs }: { pid: string; jobs: number }) => [pid, jobs]);
+    return {
+      byProcess: Object.fromEntries(counts) as Readonly<Record<string, number>>,
+      runningCount: body.total_rows as number,
+    };
   }
 
   function allHeld(): Promise<unknown> {
-    return onceAnswered(
-      nodes,
-      held,
-      (counts) => [...counts.values()].reduce((sum, count) => sum + count, 0) === JOB_COUNT,
-    );
+    return onceAnswered(nodes, held, ({ byProcess, runningCount }) => {
+      const heldCount = Object.values(byProcess).reduce((sum, count) => sum + count, 0);
+      return runningCount === JOB_COUNT && heldCount >= JOB_COUNT;
+    });
   }
 
   /**
@@ -102,7 +107,7 @@ onSharedStores((openStore) => {
         await sleep(KILL_PAUSE_SEC * 1000);
         const victim = nodes.pop() as TandemProcess;
         await victim.kill();
-        await onceAnswered(nodes, held, (counts) => !counts.has(victim.child.pid ?? 0));
+        await onceAnswered(nodes, held, ({ byProcess }) => !(`${victim.child.pid}` in byProcess));
         await allHeld();
         nodes.unshift(await processes.open({ ...nodeOptions, ini }));
       }
