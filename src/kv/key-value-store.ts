@@ -3,9 +3,17 @@
  * ends when its signal aborts, its time limit passes or the store closes; after that, its body can
  * no longer access the store.
  */
-import { assert, backoff, errorCode, OperationalError, type Runtime } from "../base/index.ts";
+import {
+  assert,
+  backoff,
+  type Clock,
+  errorCode,
+  OperationalError,
+  type Runtime,
+} from "../base/index.ts";
 import type { CommitEffect, Engine, EngineTransaction, StoreSpace } from "./engine.ts";
 import { isRetryable, KeyValueError } from "./kv-error.ts";
+import { READ_VERSION_AGE_MS_MAX } from "./limits.ts";
 import type { Commit, Key, ReadTransaction, Transaction, Value } from "./transaction.ts";
 import { TransactionIds } from "./transaction-ids.ts";
 
@@ -49,6 +57,13 @@ export interface RetryPolicy {
  * writers on one key: bench/kv/contention.mjs).
  */
 const DEFAULT_RETRY: RetryPolicy = { retryCountMax: 1_000, backoffMsMin: 1, backoffMsMax: 100 };
+
+/**
+ * Maximum number of retries after attempts that ended with KV_TOO_OLD and took `TOO_LONG_MS` or
+ * longer. A body that always takes too long would otherwise be repeated for hours.
+ */
+const TOO_LONG_COUNT_MAX = 10;
+const TOO_LONG_MS = READ_VERSION_AGE_MS_MAX / 2;
 
 /** A row that every writing transaction reads, and a check of its value. */
 export interface Fence {
@@ -184,7 +199,7 @@ export class KeyValueStore {
   async #run<T>(options: ReadOptions, work: (run: Run) => Promise<T>): Promise<T> {
     if (this.#closing !== undefined) throw new KeyValueError("KV_CLOSED", { closed: "store" });
     options.signal?.throwIfAborted();
-    const run = new Run();
+    const run = new Run(this.#runtime.clock);
     this.#running.add(run);
     const { signal } = options;
     const onAbort = (): void => run.giveUp(signal?.reason);
@@ -308,6 +323,8 @@ export class KeyValueStore {
   async #pause(error: unknown, attempt: number, options: ReadOptions, run: Run): Promise<void> {
     run.throwIfGivenUp();
     if (attempt >= (options.retryCountMax ?? this.#retry.retryCountMax)) throw error;
+    const isTooLong = errorCode(error) === "KV_TOO_OLD" && run.attemptMs >= TOO_LONG_MS;
+    if (isTooLong && run.tooLongCount++ === TOO_LONG_COUNT_MAX) throw error;
     const { backoffMsMin, backoffMsMax } = this.#retry;
     const pauseMs = backoff({ min: backoffMsMin, max: backoffMsMax }, attempt + 1);
     this.#runtime.trace.event("kv.retry", { code: errorCode(error), attempt });
@@ -319,10 +336,23 @@ export class KeyValueStore {
 class Run {
   /** The commit in progress. */
   commit: Promise<Commit> | undefined;
+  /** Number of attempts so far that took too long. */
+  tooLongCount = 0;
+  readonly #clock: Clock;
+  #beganMs = 0;
   #attempt: EngineTransaction | undefined;
   #givenUp: { readonly reason: unknown } | undefined;
   #reject: ((reason: unknown) => void) | undefined;
   #controller: AbortController | undefined;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Duration of the current attempt. */
+  get attemptMs(): number {
+    return this.#clock.monotonicMs() - this.#beganMs;
+  }
 
   /** Aborts when the run is cancelled. */
   get signal(): AbortSignal {
@@ -342,6 +372,7 @@ class Run {
 
   begin(engine: Engine, attempt: number): EngineTransaction {
     this.throwIfGivenUp();
+    this.#beganMs = this.#clock.monotonicMs();
     this.#attempt = engine.begin(attempt);
     return this.#attempt;
   }

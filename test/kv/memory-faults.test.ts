@@ -1,6 +1,6 @@
 /** Seeded faults of the memory engine, which the simulations use. */
 import { expect, test } from "vitest";
-import type { Random, Runtime } from "../../src/base/index.ts";
+import type { Clock, Random, Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import {
   KeyValueStore,
@@ -100,11 +100,24 @@ test("the same seed causes the same faults, and another seed causes different fa
   expect(await trace(22)).not.toBe(await trace(21));
 });
 
-/** Opens three nodes that share one store. Their clock advances without waiting. */
+test("a body is repeated ten times if each attempt takes too long", async () => {
+  const { kvs, clock } = openNodes(1, { tooOldRatio: 1 });
+  const [kv] = kvs as [KeyValueStore];
+  let attemptCount = 0;
+  const reading = kv.read(async (tx) => {
+    attemptCount++;
+    await clock.sleep(50_000);
+    await read(tx, "key");
+  });
+  await expect(reading).rejects.toMatchObject({ code: "KV_TOO_OLD" });
+  expect(attemptCount).toBe(11);
+});
+
+/** Opens three nodes that share one store. Their clock advances by a tenth, without waiting. */
 function openNodes(
   seed: number,
   faults: Omit<MemoryFaults, "random">,
-): { readonly kvs: KeyValueStore[]; readonly events: string[] } {
+): { readonly kvs: KeyValueStore[]; readonly clock: Clock; readonly events: string[] } {
   const events: string[] = [];
   const storage = new MemoryStorage();
   const system = createSystemRuntime();
@@ -133,7 +146,7 @@ function openNodes(
         }),
       }),
   );
-  return { kvs, events };
+  return { kvs, clock: runtime.clock, events };
 }
 
 /** A small random number generator (mulberry32). Its results differ sufficiently between seeds. */
