@@ -379,7 +379,7 @@ export class CredentialReplacements {
     const isWaiting = job.state === "pending" && !control.isPaused && !hasEnded(data.state);
     if (job.state === "running") await jobs.resubmit(tx, job, nowSec, undefined, request);
     else if (isWaiting) {
-      const dueSec = Math.min(job.scheduledAtSec, await chains.dueSec(tx, job.id));
+      const dueSec = Math.min(job.scheduledAtSec, await chains.dueSec(tx, job.id, data));
       await jobs.resubmit(tx, job, dueSec, undefined, request);
     } else await jobs.setRequest(tx, job, request);
     const trace = jobTrace(runtime.trace, describeJob(job.id, data));

@@ -66,6 +66,9 @@ type ReachedJob = Authority &
     "document" | "rule" | "replicationId" | "replication" | "state" | "failing" | "lastStartMs"
   >;
 
+/** Data of a job that might wait. Without `after`, the job has no rows. */
+type MaybeWaiting = Pick<ReplicationJobData, "replication">;
+
 export class Chains {
   readonly #parts: ChainsParts;
   readonly #keys: ReplicatorKeys;
@@ -94,7 +97,8 @@ export class Chains {
   }
 
   /** Removes the job's rows, so that it no longer waits. */
-  async end(tx: Transaction, jobId: string): Promise<void> {
+  async end(tx: Transaction, jobId: string, data: MaybeWaiting): Promise<void> {
+    if (data.replication?.after === undefined) return;
     for (const name of await this.#namesFor(tx, jobId)) {
       this.#remove(tx, name, jobId);
       await this.#forget(tx, name);
@@ -106,8 +110,9 @@ export class Chains {
   }
 
   /** Returns the due time (s since the epoch) of a job that an operator schedules now. */
-  async dueSec(tx: ReadTransaction, jobId: string): Promise<number> {
-    return (await this.isWaiting(tx, jobId)) ? AWAITING_SEC : currentSec(this.#parts.runtime.clock);
+  async dueSec(tx: ReadTransaction, jobId: string, data: MaybeWaiting): Promise<number> {
+    const isWaiting = data.replication?.after !== undefined && (await this.isWaiting(tx, jobId));
+    return isWaiting ? AWAITING_SEC : currentSec(this.#parts.runtime.clock);
   }
 
   /**

@@ -101,7 +101,8 @@ export class JobCommands {
     const outcomes = new Map<string, CommandOutcome>(jobIds.map((id) => [id, "missing"]));
     if (action === "cancel") {
       const found = await this.#parts.jobs.getMany(tx, REPLICATION_JOB_TYPE, jobIds);
-      await this.#remove(tx, found, command);
+      const removed = found.map((job) => ({ job, data: decodeJob(job) }));
+      await this.#remove(tx, removed, command);
       for (const { id } of found) outcomes.set(id, "done");
       return outcomes;
     }
@@ -120,27 +121,28 @@ export class JobCommands {
     const job = await jobs.get(tx, { type: REPLICATION_JOB_TYPE, id: jobId });
     if (job === undefined) return "missing";
     const control = await controls.get(tx, jobId);
-    const phase = phaseOf(job, decodeJob(job));
-    const step = decideInput(INPUTS[command.action], phase, control.isPaused);
-    return this.#carryOut(tx, step, job, { control, command });
+    const data = decodeJob(job);
+    const step = decideInput(INPUTS[command.action], phaseOf(job, data), control.isPaused);
+    return this.#carryOut(tx, step, { job, data }, { control, command });
   }
 
   async #carryOut(
     tx: Transaction,
     step: JobStep,
-    job: Job,
+    decoded: DecodedJob,
     { control, command }: { readonly control: JobControl; readonly command: Command },
   ): Promise<CommandOutcome> {
-    const { chains } = this.#parts;
+    const { chains, jobs } = this.#parts;
+    const { job, data } = decoded;
     const schedule = async (dueAtSec: number): Promise<"done"> => {
-      this.#note(tx, job, control, command);
-      await this.#parts.jobs.resubmit(tx, job, dueAtSec);
+      this.#note(tx, decoded, control, command);
+      await jobs.resubmit(tx, job, dueAtSec);
       return "done";
     };
-    const scheduleAs = async (dueAtSec: number, data: ReplicationJobData): Promise<"done"> => {
-      this.#note(tx, job, control, command);
-      const request = requestToStore(job, data);
-      await this.#parts.jobs.resubmit(tx, job, dueAtSec, encodeProgress(data), request);
+    const scheduleAs = async (dueAtSec: number, after: ReplicationJobData): Promise<"done"> => {
+      this.#note(tx, decoded, control, command);
+      const request = requestToStore(job, after);
+      await jobs.resubmit(tx, job, dueAtSec, encodeProgress(after), request);
       return "done";
     };
     switch (step) {
@@ -153,35 +155,39 @@ export class JobCommands {
       case "pause":
         // A paused job must not be parked, because a watcher would wake it. The data of a running
         // job may only be changed by its worker.
-        if (phaseOf(job, decodeJob(job)) !== "parked") return schedule(NEVER_SEC);
-        return scheduleAs(NEVER_SEC, restarted(decodeJob(job)));
+        if (phaseOf(job, data) !== "parked") return schedule(NEVER_SEC);
+        return scheduleAs(NEVER_SEC, restarted(data));
       case "due":
       case "due-soon":
-        return schedule(await chains.dueSec(tx, job.id));
+        return schedule(await chains.dueSec(tx, job.id, data));
       case "again":
         // A retried job no longer waits for other jobs.
-        await chains.end(tx, job.id);
-        return scheduleAs(currentSec(this.#parts.runtime.clock), restarted(decodeJob(job)));
+        await chains.end(tx, job.id, data);
+        return scheduleAs(currentSec(this.#parts.runtime.clock), restarted(data));
       case "restart":
-        return scheduleAs(await chains.dueSec(tx, job.id), begunAnew(decodeJob(job)));
+        return scheduleAs(await chains.dueSec(tx, job.id, data), begunAnew(data));
       case "restart-later":
-        return scheduleAs(NEVER_SEC, begunAnew(decodeJob(job)));
+        return scheduleAs(NEVER_SEC, begunAnew(data));
       case "replace":
       case "remove":
-        await this.#remove(tx, [job], command);
+        await this.#remove(tx, [decoded], command);
         return "done";
     }
   }
 
   /** Records an operator's decision, and emits its event after the commit. */
-  #note(tx: Transaction, job: Job, control: JobControl, command: Command): void {
+  #note(
+    tx: Transaction,
+    { job: { id }, data }: DecodedJob,
+    control: JobControl,
+    command: Command,
+  ): void {
     const { controls, runtime } = this.#parts;
-    const { id } = job;
     const { action, requestId: _, ...decision } = command;
     if (action === "cancel") return;
     const event: ControlEvent = { action, ...decision, timeMs: runtime.clock.nowMs() };
     controls.decide(tx, id, control, event);
-    this.announce(tx, id, command, job);
+    this.announce(tx, id, command, data);
   }
 
   /** Emits the event of an operator's decision after the commit. */
@@ -189,10 +195,10 @@ export class JobCommands {
     tx: Transaction,
     jobId: string,
     { action, userName, why, requestId, command }: Decider & { readonly action: string },
-    job?: Job,
+    data?: ReplicationJobData,
   ): void {
     const { trace } = this.#parts.runtime;
-    const described = job ? jobTrace(trace, describeJob(jobId, decodeJob(job))) : trace;
+    const described = data ? jobTrace(trace, describeJob(jobId, data)) : trace;
     const fields = { jobId, action, userName, why, requestId, command };
     tx.afterCommit(() => described.event("replication.controlled", fields));
   }
@@ -200,23 +206,27 @@ export class JobCommands {
   /** Removes jobs with their documents. Emits events after the commit. */
   async #remove(
     tx: Transaction,
-    jobs: readonly Job[],
+    removed: readonly DecodedJob[],
     { userName, why, requestId, command }: Decider,
   ): Promise<void> {
     const { databases, runtime } = this.#parts;
-    const entries = jobs.map((job) => ({ job, data: decodeJob(job) }));
     tx.afterCommit(() => {
-      for (const { job, data } of entries) {
+      for (const { job, data } of removed) {
         const trace = jobTrace(runtime.trace, describeJob(job.id, data));
         const fields = { jobId: job.id, userName, why, requestId, command };
         trace.event("replication.cancelled", fields);
       }
     });
     // The hook of the documents' database would have to read the jobs again.
-    for (const job of jobs) await removeJob(this.#parts, tx, job);
-    const documents = entries.flatMap(({ data }) => data.document ?? []);
+    for (const { job, data } of removed) await removeJob(this.#parts, tx, job, data);
+    const documents = removed.flatMap(({ data }) => data.document ?? []);
     await removeReplicationDocuments(tx, databases, documents);
   }
+}
+
+interface DecodedJob {
+  readonly job: Job;
+  readonly data: ReplicationJobData;
 }
 
 interface Command extends Decider {

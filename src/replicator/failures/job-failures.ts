@@ -179,7 +179,7 @@ export class JobFailures {
     }
     const { isPaused } = await controls.get(tx, job.id);
     if (decideInput("try-list", phaseOf(job, decodeJob(job)), isPaused) === "due") {
-      await jobs.resubmit(tx, job, await chains.dueSec(tx, job.id));
+      await jobs.resubmit(tx, job, await chains.dueSec(tx, job.id, decodeJob(job)));
     }
     return isPaused;
   }

@@ -29,9 +29,9 @@ export async function removeJob(
   { jobs, ownership, controls, backlogs, runs, parked, halted, events, chains }: RemoveJobParts,
   tx: Transaction,
   job: Job,
+  data = decodeJob(job),
 ): Promise<void> {
-  const data = decodeJob(job);
-  const { userName, vouched, rule, replication } = data;
+  const { userName, vouched, rule } = data;
   const replicationIds = replicationIdsOf(data);
   const status = await jobs.notes.get(tx, job);
   events.noteFormer(tx, job.id, { name: jobName(job.id, data), rule, status });
@@ -43,5 +43,5 @@ export async function removeJob(
   backlogs.remove(tx, job.id);
   runs.remove(tx, job.id);
   await parked.remove(tx, job.id);
-  if (replication?.after !== undefined) await chains.end(tx, job.id);
+  await chains.end(tx, job.id, data);
 }
