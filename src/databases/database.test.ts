@@ -505,6 +505,24 @@ describe("documents", () => {
     expect(await bodyRowCount()).toBeLessThanOrEqual(1);
   });
 
+  test("an empty body is not sealed", async () => {
+    const { store, bodyRowCount } = await openSealing(() => ({
+      seal: () => {
+        throw new Error("sealed");
+      },
+      open: () => {
+        throw new Error("opened");
+      },
+      isCurrent: () => false,
+    }));
+    await store.edit(interactive("a"));
+    expect(await bodyRowCount()).toBe(0);
+    const renewed = await store.write((tx, { bodyRenewal }) => bodyRenewal.renew(tx, "a", 0));
+    expect(renewed).toEqual({ renewedCount: 0, nextLeaf: undefined });
+    const read = await store.read((tx, { documents }) => documents.read(tx, "a"));
+    expect(read?.body.text).toBe("{}");
+  });
+
   test("the seal of a body that was stored unsealed moves it to a row of its own", async () => {
     let seal: DatabaseHook["seal"];
     const { store, bodyRowCount } = await openSealing(() => seal);

@@ -6,7 +6,12 @@ import { OperationalError, type Runtime } from "../../base/index.ts";
 import type { Transaction } from "../../kv/index.ts";
 import { type ContentDatabase, clearChunks } from "../attachments/content.ts";
 import type { Attachment, DocumentEdit, StagedContent } from "../document.ts";
-import { digestBytes, encodeAttachmentList, encodeBody } from "../records/body-record.ts";
+import {
+  digestBytes,
+  encodeAttachmentList,
+  encodeBody,
+  hasMember,
+} from "../records/body-record.ts";
 import { type BodySealOf, unsealed } from "../records/body-seals.ts";
 import { ofChunk } from "../records/chunks.ts";
 import { encodeContentId } from "../records/content-record.ts";
@@ -66,7 +71,7 @@ export class LeafWriter {
         max: BODY_BYTES_MAX,
       });
     }
-    const sealed = this.#sealOf(edit.id, revision);
+    const sealed = hasMember(body) ? this.#sealOf(edit.id, revision) : undefined;
     const bodyChunks = encodeBody(body, sealed, edit.authority);
     const [first] = bodyChunks as [Uint8Array, ...Uint8Array[]];
     // A sealed body gets a row of its own, because it is sealed again when the key changes.

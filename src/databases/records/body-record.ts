@@ -4,7 +4,7 @@
  *
  *   BodyRecord             format (1): 1 or 2, then the body in UTF-8; or 3 or 4, then the length
  *                          of the authority as JSON, the authority, and the body. Sealed in formats
- *                          2 and 4
+ *                          2 and 4. An empty body, as in most tombstones, is not sealed
  *   AttachmentListRecord   format (1), number of attachments, each: name, content type, position,
  *                          digest (16), encoding (1), length, encoded length, content (16)
  *   LocalRecord            format (1), number of chunks, revision number, the body
@@ -34,6 +34,8 @@ const FORMAT_AUTHORED_SEALED = 4;
 const DIGEST_BYTES = 16;
 const CONTENT_ID_BYTES = 16;
 const DIGEST_PREFIX = "md5-";
+/** Length of the only object without members, `{}`. */
+const EMPTY_OBJECT_BYTES = 2;
 const IDENTITY = 0;
 const GZIP = 1;
 
@@ -47,6 +49,11 @@ export interface BodySeal {
 export interface AuthoredBody {
   readonly text: Utf8Text;
   readonly authority: Authority | undefined;
+}
+
+/** Whether the body, given in UTF-8, has a member. An empty object contains no secret. */
+export function hasMember(text: Uint8Array): boolean {
+  return text.length !== EMPTY_OBJECT_BYTES;
 }
 
 /**
@@ -96,12 +103,13 @@ function splitAuthored(bytes: Uint8Array): AuthoredBody {
   return { text: Utf8Text.encoded(reader.rest()), authority };
 }
 
-/** Whether the record is sealed as `encodeBody` would seal it now. */
+/** Whether the record is sealed with the current key, or need not be sealed. */
 export function isCurrentBody(chunks: readonly Uint8Array[], { seal }: BodySeal): boolean {
   const reader = new RecordReader(joinChunks(chunks));
   const format = reader.byte();
   const isSealed = format === FORMAT_SEALED || format === FORMAT_AUTHORED_SEALED;
-  return isSealed && seal.isCurrent(reader.rest());
+  if (isSealed) return seal.isCurrent(reader.rest());
+  return !hasMember(decodeBody(chunks).bytes);
 }
 
 export function encodeAttachmentList(attachments: readonly Attachment[]): Uint8Array[] {
