@@ -35,7 +35,7 @@ import type { ReplacementCommands } from "./replacement-commands.ts";
  */
 const PAGE_MAX = { jobs: 500, bytes: 50_000 };
 /** Number of jobs changed per transaction. */
-const BATCH = { min: 1, first: 20, max: 100 };
+const BATCH = { min: 1, first: 20, max: 200 };
 /** Duration of a transaction above which the next batch has half the size. */
 const BATCH_MS_MAX = 100;
 /**
