@@ -488,6 +488,21 @@ describe("documents", () => {
     );
   });
 
+  test("a batch writes the tree of a document once, however many of its leaves it contains", async () => {
+    const store = await openStore();
+    const edits = ["3-c", "2-e", "4-d"].map((leaf) => replicated("x", [leaf]));
+    const treeCount = await store.write(async (tx, database) => {
+      const set = vi.spyOn(tx, "setVersionstampedValue");
+      const outcomes = await database.writeMany(tx, edits, CONTEXT);
+      expect(outcomes.map(({ kind }) => kind)).toEqual(["written", "written", "written"]);
+      const key = database.keys.document.key({ id: "x", chunk: 0 }).join();
+      return set.mock.calls.filter(([each]) => each.join() === key).length;
+    });
+    expect(treeCount).toBe(1);
+    const leaves = await store.read((tx, { documents }) => documents.readLeaves(tx, "x"));
+    expect(leaves.map(({ revision }) => revision)).toEqual(["4-d", "3-c", "2-e"]);
+  });
+
   test("a document record contains at most one body", async () => {
     const { store, bodyRowCount } = await openSealing(() => undefined);
     const bodyOf = (hash: string) => JSON.stringify({ hash });

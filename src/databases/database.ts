@@ -116,7 +116,7 @@ export class Database implements HookedDatabase {
       reader,
       isFormat3: parts.isFormat3,
     });
-    const indexes = new DocumentIndexes(keys, { rows, counts, conflicts });
+    const indexes = new DocumentIndexes(runtime.clock, keys, { rows, counts, conflicts });
     const writer = new DocumentWriter(runtime, { keys, reader, leaves, oldBodies, indexes });
     this.documents = new Documents(reader);
     this.allDocuments = new AllDocuments(rows, reader);
@@ -146,7 +146,9 @@ export class Database implements HookedDatabase {
       times: this.times,
       purge: (tx, purges, context, size) => this.purge(tx, purges, context, size),
     });
-    this.#batches = new BatchWriter({ runtime, keys, conflicts, writer, counts, local, hooks });
+    this.#batches = new BatchWriter({
+      ...{ runtime, keys, conflicts, writer, indexes, counts, local, hooks },
+    });
   }
 
   /**

@@ -8,7 +8,7 @@
  */
 import type { ReadTransaction, Versionstamp } from "../kv/index.ts";
 import type { DatabaseRecord } from "./records/database-record.ts";
-import type { RevisionTree } from "./revisions/revision-tree.ts";
+import type { LeafNode, RevisionTree } from "./revisions/revision-tree.ts";
 
 /** Position of a document in the update sequence. */
 export type Place =
@@ -35,6 +35,13 @@ export interface LoadedDocument {
   writeCount: number;
 }
 
+/** The rows of a document's record before this transaction changes them, and their winner. */
+export interface StoredRecord {
+  readonly deleted: boolean | undefined;
+  readonly chunkCount: number;
+  readonly winner: LeafNode | undefined;
+}
+
 /** This transaction's partial count of changes (`change-counts.ts`). */
 export interface Share {
   readonly userVersion: number;
@@ -54,6 +61,10 @@ export interface TransactionState {
   /** The database record, including changes that this transaction has made to it. */
   database: DatabaseRecord;
   readonly written: Map<string, LoadedDocument>;
+  /**
+   * Documents in `written` whose records must still be written, by id (`DocumentIndexes.flush`).
+   */
+  readonly moved: Map<string, StoredRecord>;
   /**
    * Ids of the contents that written attachments refer to, keyed by digest, encoding and length.
    */
@@ -88,6 +99,7 @@ export function openState(tx: ReadTransaction, database: DatabaseRecord): Transa
   const state: TransactionState = {
     database,
     written: new Map(),
+    moved: new Map(),
     contents: new Map(),
     droppedKeyCount: 0,
     share: undefined,

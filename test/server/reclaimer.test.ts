@@ -24,12 +24,15 @@ let onceAsleep: () => void;
 let stopping: AbortController;
 let running: Promise<void>;
 
-const sleep: Clock["sleep"] = (_durationMs, signal) =>
-  new Promise((resolve, reject) => {
+const sleep: Clock["sleep"] = (durationMs, signal) => {
+  // A task yields.
+  if (durationMs === 0) return node.runtime.clock.sleep(0, signal);
+  return new Promise((resolve, reject) => {
     signal?.addEventListener("abort", () => reject(signal.reason));
     wake = resolve;
     onceAsleep();
   });
+};
 
 /** Advances time while the reclaimer sleeps. Resolves when the reclaimer sleeps again. */
 async function pass(durationMs: number): Promise<void> {

@@ -13,6 +13,7 @@ import type { DatabaseKeys } from "../records/database-keys.ts";
 import { formatRevision } from "../revisions/revision.ts";
 import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
 import type { Conflicts } from "./conflicts.ts";
+import type { DocumentIndexes } from "./document-indexes.ts";
 import {
   type DocumentWriter,
   isStale,
@@ -37,6 +38,7 @@ export interface BatchWriterParts {
   readonly keys: DatabaseKeys;
   readonly conflicts: Conflicts;
   readonly writer: DocumentWriter;
+  readonly indexes: DocumentIndexes;
   readonly counts: ChangeCounts;
   readonly local: LocalDocuments;
   readonly hooks: readonly DatabaseHook[];
@@ -72,15 +74,18 @@ export class BatchWriter {
   readonly #keys: DatabaseKeys;
   readonly #conflicts: Conflicts;
   readonly #writer: DocumentWriter;
+  readonly #indexes: DocumentIndexes;
   readonly #counts: ChangeCounts;
   readonly #local: LocalDocuments;
   readonly #hooks: readonly DatabaseHook[];
 
-  constructor({ runtime, keys, conflicts, writer, counts, local, hooks }: BatchWriterParts) {
+  constructor(parts: BatchWriterParts) {
+    const { runtime, keys, conflicts, writer, indexes, counts, local, hooks } = parts;
     this.#runtime = runtime;
     this.#keys = keys;
     this.#conflicts = conflicts;
     this.#writer = writer;
+    this.#indexes = indexes;
     this.#counts = counts;
     this.#local = local;
     this.#hooks = hooks;
@@ -105,6 +110,7 @@ export class BatchWriter {
       }
       for (const [at, { index }] of round.entries()) outcomes[index] = written[at] as WriteOutcome;
     }
+    await this.#indexes.flush(batch.tx, batch.state);
     await announceBatch(batch, this.#hooks, outcomes.flatMap(writtenDocument));
     return outcomes;
   }

@@ -3,7 +3,7 @@
  * the document's position at the end of the update sequence, the list of conflicts, and the
  * database's counters. A document without leaves has no such records.
  */
-import { assert } from "../../base/index.ts";
+import { assert, type Clock, Yielder } from "../../base/index.ts";
 import type { Key, Transaction } from "../../kv/index.ts";
 import type { ChangeCounts } from "../counters/change-counts.ts";
 import type { CounterDeltas } from "../counters/counter-deltas.ts";
@@ -12,9 +12,9 @@ import { encodeNewVersionstamp } from "../records/counter-record.ts";
 import type { DatabaseKeys } from "../records/database-keys.ts";
 import { encodeDocumentRecord } from "../records/document-record.ts";
 import type { LeafNode, LeafState, RevisionTree } from "../revisions/revision-tree.ts";
-import type { LoadedDocument, TransactionState } from "../transaction-state.ts";
+import type { LoadedDocument, StoredRecord, TransactionState } from "../transaction-state.ts";
 import type { Conflicts } from "./conflicts.ts";
-import type { DocumentRows, StoredRows } from "./document-rows.ts";
+import type { DocumentRows } from "./document-rows.ts";
 
 /**
  * Context of a change: the counters that it affects, the job that writes it, and how long replaced
@@ -56,12 +56,14 @@ interface ChangedDocument {
 }
 
 export class DocumentIndexes {
+  readonly #clock: Clock;
   readonly #keys: DatabaseKeys;
   readonly #rows: DocumentRows;
   readonly #counts: ChangeCounts;
   readonly #conflicts: Conflicts;
 
   constructor(
+    clock: Clock,
     keys: DatabaseKeys,
     parts: {
       readonly rows: DocumentRows;
@@ -69,6 +71,7 @@ export class DocumentIndexes {
       readonly conflicts: Conflicts;
     },
   ) {
+    this.#clock = clock;
     this.#keys = keys;
     this.#rows = parts.rows;
     this.#counts = parts.counts;
@@ -76,8 +79,8 @@ export class DocumentIndexes {
   }
 
   /**
-   * Updates the records derived from the document's tree. Synchronous, like every other step of
-   * carrying out an edit.
+   * Updates the records derived from the document's tree. `flush` must be called later in the
+   * transaction. Synchronous, like every other step of carrying out an edit.
    */
   update(
     tx: Transaction,
@@ -89,7 +92,7 @@ export class DocumentIndexes {
     const { winner } = tree;
     const stored = { deleted: before.wasDeleted, winner: before.winner, chunkCount };
     if (winner === undefined) this.#leave(tx, id, loaded, { stored, counting });
-    else this.#move(tx, state, { id, loaded, winner, stored, counting });
+    else this.#move(tx, state, { id, loaded, stored, counting });
     this.#conflicts.update(tx, { id, loaded, before: before.leaves }, counting);
     count(counting.deltas, tree, before);
   }
@@ -102,12 +105,8 @@ export class DocumentIndexes {
   }
 
   /** Moves the document to the end of the update sequence. */
-  #move(
-    tx: Transaction,
-    state: TransactionState,
-    { id, loaded, winner, stored, counting }: Move,
-  ): void {
-    const { place, tree } = loaded;
+  #move(tx: Transaction, state: TransactionState, { id, loaded, stored, counting }: Move): void {
+    const { place } = loaded;
     const { deltas, left } = counting;
     const userVersion = place.kind === "written" ? place.userVersion : tx.nextUserVersion();
     if (place.kind !== "written") this.#counts.enter(state);
@@ -115,17 +114,38 @@ export class DocumentIndexes {
       tx.clear(this.#keys.change.key({ versionstamp: place.versionstamp }));
       this.#counts.leave(left, deltas);
     }
-    const change = encodeChangeRecord(id, tree.leaves.map(changedLeaf));
-    tx.setVersionstampedKey(this.#keys.change.newKey({}, userVersion), change);
-    const record = encodeDocumentRecord(tree, userVersion);
-    this.#rows.write(tx, id, { record, winner }, stored);
     if (state.written.size === 0) {
       tx.setVersionstampedValue(this.#keys.changed.key({}), encodeNewVersionstamp(userVersion));
     }
     loaded.place = { kind: "written", userVersion };
-    loaded.chunkCount = record.chunkCount;
     loaded.writeCount++;
     state.written.set(id, loaded);
+    if (!state.moved.has(id)) state.moved.set(id, stored);
+  }
+
+  /**
+   * Writes the trees and changes of the documents that `update` has moved. This happens once per
+   * batch, because the tree of a document with many conflicts takes milliseconds to encode, and a
+   * batch can contain all its leaves.
+   */
+  async flush(tx: Transaction, state: TransactionState): Promise<void> {
+    const yielder = new Yielder(this.#clock);
+    for (const id of state.moved.keys()) {
+      if (yielder.isDue) await yielder.yield();
+      const stored = state.moved.get(id);
+      // During the yield, another batch of this transaction can have flushed the document.
+      if (stored === undefined) continue;
+      state.moved.delete(id);
+      const loaded = state.written.get(id) as LoadedDocument;
+      const { tree, place } = loaded;
+      const winner = tree.winner as LeafNode;
+      assert(place.kind === "written", "A moved document must have a position in the transaction");
+      const change = encodeChangeRecord(id, tree.leaves.map(changedLeaf));
+      tx.setVersionstampedKey(this.#keys.change.newKey({}, place.userVersion), change);
+      const record = encodeDocumentRecord(tree, place.userVersion);
+      this.#rows.write(tx, id, { record, winner }, stored);
+      loaded.chunkCount = record.chunkCount;
+    }
   }
 
   /** Removes a document from the update sequence, and its tree from the store. */
@@ -149,8 +169,7 @@ export class DocumentIndexes {
 interface Move {
   readonly id: string;
   readonly loaded: LoadedDocument;
-  readonly winner: LeafNode;
-  readonly stored: StoredRows & Pick<TreeBefore, "winner">;
+  readonly stored: StoredRecord;
   readonly counting: Counting;
 }
 

@@ -116,6 +116,7 @@ export class DocumentPurger {
     }
     deltas.apply(tx);
     counts.finish(tx, state);
+    await this.#parts.indexes.flush(tx, state);
     this.#parts.indexes.announce(tx, state);
     for (const entry of affected) await this.#announce(batch, entry);
     await announceBatch(

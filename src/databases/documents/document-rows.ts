@@ -25,12 +25,10 @@ import {
 } from "../records/document-record.ts";
 import type { RevisionParts } from "../revisions/revision.ts";
 import type { LeafNode } from "../revisions/revision-tree.ts";
+import type { StoredRecord } from "../transaction-state.ts";
 
-/** The stored record of a document: its number of chunks, and whether the document is deleted. */
-export interface StoredRows {
-  readonly deleted: boolean | undefined;
-  readonly chunkCount: number;
-}
+/** The stored rows of a document's record. */
+export type StoredRows = Pick<StoredRecord, "deleted" | "chunkCount">;
 
 export class DocumentRows {
   readonly #keys: DatabaseKeys;
@@ -65,7 +63,7 @@ export class DocumentRows {
     tx: Transaction,
     id: string,
     { record, winner }: { readonly record: EncodedDocumentRecord; readonly winner: LeafNode },
-    stored: StoredRows & { readonly winner: LeafNode | undefined },
+    stored: StoredRecord,
   ): void {
     const { deleted } = winner.leaf;
     const isSameKind = this.hasWinnerRows || stored.deleted === deleted;
