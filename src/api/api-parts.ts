@@ -115,10 +115,8 @@ export interface ServerInfoParts {
 
 /** Runs whose jobs were removed by requests. */
 export interface HaltedRunsOf {
-  /** Number of removals of jobs with a run, by requests in this process. Only increases. */
-  readonly count: number;
-  /** Resolves when all runs of removed jobs have ended. */
-  settled(signal: AbortSignal): Promise<void>;
+  /** Calls `call`, and resolves when the runs of the jobs that it removed have ended. */
+  settledAfter<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T>;
 }
 
 /** Dependencies of the API as a whole, besides those of its resources. */

@@ -206,10 +206,11 @@ async function handle(
   const bodies = { ...bodyRules(parts, request), allowance };
   const yielder = new Yielder(parts.runtime.clock);
   const call = { request, requestId, user, parameters: match.parameters, bodies, yielder };
-  const haltCount = parts.haltedRuns.count;
-  const response = await match.route.handle(call).finally(() => allowance.release());
   // The response confirms that jobs were removed, so it waits until their runs have ended.
-  if (parts.haltedRuns.count !== haltCount) await parts.haltedRuns.settled(request.signal);
+  const response = await parts.haltedRuns.settledAfter(
+    () => match.route.handle(call).finally(() => allowance.release()),
+    request.signal,
+  );
   if (user.renewedCookie === undefined || "Set-Cookie" in response.headers) return response;
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
 }

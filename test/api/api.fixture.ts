@@ -121,7 +121,7 @@ export async function openApi({
     hashPasswords: async (edits) => edits,
     settings: SETTINGS,
     cors: () => undefined,
-    haltedRuns: { count: 0, settled: async () => {} },
+    haltedRuns: { settledAfter: (call) => call() },
     routes: checkpointRoutes({ kv, databases }),
     ...parts,
   };

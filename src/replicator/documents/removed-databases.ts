@@ -61,7 +61,7 @@ export class RemovedDatabases {
     tx.set(this.#keys.removedDatabase.key({ uuid: databaseUuid }), utf8Encode("1"));
     tx.add(this.#keys.databasesRemoved.key({}), 1n);
     this.#queue(tx, databaseUuid);
-    this.#parts.halted.noteDatabase(tx);
+    this.#parts.halted.noteDatabase(tx, databaseUuid);
     tx.afterCommit(() => this.#haltJobs(persistentJobId(databaseUuid, "")));
   }
 

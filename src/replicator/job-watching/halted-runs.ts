@@ -26,6 +26,20 @@ const ROWS_MAX = 5000;
 /** Pause before retrying to delete a row after the store failed. */
 const REFUSED_PAUSE_MS = 1000;
 
+/** Runs halted by the transactions of one call. */
+interface Halts {
+  /** Locks of the runs. */
+  readonly locks: Set<string>;
+  /** Databases and rules that were removed with all their jobs. */
+  readonly uuids: Set<string>;
+}
+
+/** A value for everything that an asynchronous call does, like Node's `AsyncLocalStorage`. */
+export interface CallScope<T> {
+  run<R>(value: T, call: () => R): R;
+  getStore(): T | undefined;
+}
+
 export interface HaltedRunsParts {
   readonly runtime: Runtime;
   readonly kv: KeyValueStore;
@@ -33,6 +47,7 @@ export interface HaltedRunsParts {
   readonly subspace: Subspace;
   /** Contains the time limit for runs to end. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
+  readonly scope: CallScope<Halts>;
 }
 
 /**
@@ -44,16 +59,10 @@ export type HaltRun = (run: Pick<HaltedRun, "jobId" | "lock">) => Promise<void>;
 export class HaltedRuns {
   readonly #parts: HaltedRunsParts;
   readonly #keys: ReplicatorKeys;
-  #count = 0;
 
   constructor(parts: HaltedRunsParts) {
     this.#parts = parts;
     this.#keys = replicatorKeys(parts.subspace);
-  }
-
-  /** Number of transactions committed by this process that might have caused runs to be halted. */
-  get count(): number {
-    return this.#count;
   }
 
   /** Records a run to be halted. Must be called in the transaction that removes the job. */
@@ -62,22 +71,21 @@ export class HaltedRuns {
     for (const replicationId of replicationIds) {
       tx.set(this.#keys.haltedReplication.key({ replicationId, ...run }), EMPTY_BYTES);
     }
-    this.#announce(tx);
+    this.#announce(tx, ({ locks }) => locks.add(run.lock));
   }
 
   /**
-   * Notifies workers that a database or rule is marked for removal. Must be called in the
-   * transaction that marks it.
+   * Notifies workers that the database or rule with this uuid is marked for removal. Must be called
+   * in the transaction that marks it.
    */
-  noteDatabase(tx: Transaction): void {
-    this.#announce(tx);
+  noteDatabase(tx: Transaction, uuid: string): void {
+    this.#announce(tx, ({ uuids }) => uuids.add(uuid));
   }
 
-  #announce(tx: Transaction): void {
+  #announce(tx: Transaction, add: (halts: Halts) => void): void {
     tx.add(this.#keys.haltsChanged.key({}), 1n);
-    tx.afterCommit(() => {
-      this.#count++;
-    });
+    const halts = this.#parts.scope.getStore();
+    if (halts !== undefined) tx.afterCommit(() => add(halts));
   }
 
   /**
@@ -96,16 +104,25 @@ export class HaltedRuns {
     return this.#until(async (tx) => !(await this.isUnderWay(tx, replicationIds)), signal);
   }
 
-  /** Settles when the runs of all jobs removed so far have ended, or after the activity timeout. */
-  async settled(signal: AbortSignal): Promise<void> {
-    const { kv, runtime, config } = this.#parts;
-    let left = await kv.read((tx) => this.#doomed(tx));
+  /**
+   * Calls `call`, and returns its result when the runs of all jobs that it removed have ended, or
+   * after the activity timeout.
+   */
+  async settledAfter<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
+    const halts: Halts = { locks: new Set(), uuids: new Set() };
+    const result = await this.#parts.scope.run(halts, call);
+    if (halts.locks.size + halts.uuids.size > 0) await this.#settled(halts, signal);
+    return result;
+  }
+
+  async #settled({ locks, uuids }: Halts, signal: AbortSignal): Promise<void> {
+    const { runtime, config } = this.#parts;
     const isOver = async (tx: ReadTransaction): Promise<boolean> => {
-      const doomed = new Set((await this.#doomed(tx)).map(({ lock }) => lock));
-      left = left.filter(({ lock }) => doomed.has(lock));
-      return left.length === 0;
+      const doomed = await this.#doomed(tx);
+      return !doomed.some(
+        ({ jobId, lock }) => locks.has(lock) || uuids.has(databaseUuidOf(jobId) ?? ""),
+      );
     };
-    if (left.length === 0) return;
     await waitAtMost(runtime.clock, config.activityTimeoutSec * 1000, signal, (over) =>
       this.#until(isOver, over),
     );

@@ -269,7 +269,7 @@ test("another document's job for the same replication starts its run only after 
   expect(last).toEqual(["replication.accepted", "replication.halted", "replication.started"]);
 });
 
-test("a cancel waits for a run on a dead node until the node's lease expires", async () => {
+test("a cancel waits for a run on a dead node until the node's lease expires, and other calls do not", async () => {
   const { ask, document, simulated, world, seesWrites } = await openBusyNode();
   await ask("PUT /_replicator/job", BODY);
   await seesWrites(20);
@@ -280,9 +280,20 @@ test("a cancel waits for a run on a dead node until the node's lease expires", a
   OPEN.push(frontend);
   simulated.crash();
   const { replicator, halted } = frontend;
-  await world.until(replicator.commands.cancel(jobId, { userName: "joe" }));
+  const { signal } = new AbortController();
+  const settled = (call: () => Promise<unknown>) => halted.settledAfter(call, signal);
+  let noteCancelled = () => {};
+  const cancelled = new Promise<void>((resolve) => (noteCancelled = resolve));
+  const other = settled(() => cancelled);
+  const cancelling = settled(async () => {
+    await replicator.commands.cancel(jobId, { userName: "joe" });
+    noteCancelled();
+  });
+  await world.until(cancelled);
   const cancelledMs = world.time.nowMs;
-  await world.until(halted.settled(new AbortController().signal));
+  await world.until(other);
+  expect(world.time.nowMs - cancelledMs).toBeLessThan(1000);
+  await world.until(cancelling);
   expect(world.time.nowMs - cancelledMs).toBeGreaterThan(3000);
   expect(world.time.nowMs - cancelledMs).toBeLessThan(20_000);
 });
