@@ -559,6 +559,26 @@ describe("documents", () => {
     expect(read?.body.text).toBe(body);
   });
 
+  test("a page of documents ends when the bodies reach a limit, and has at least two rows", async () => {
+    const store = await openStore();
+    const body = (length: number) => JSON.stringify({ text: "x".repeat(length) });
+    const lengths = [10, 10, 10, 5_000, 5_000, 5_000];
+    await store.edit(
+      ...lengths.map((length, at) => interactive(`d${at}`, undefined, { body: body(length) })),
+    );
+    const page = (startId: string, bodyBytesMax: number) =>
+      store.read((tx, { allDocuments }) =>
+        allDocuments.page(tx, { startId, bodyBytesMax, withDocument: true }),
+      );
+    const ids = async (startId: string, bodyBytesMax: number) => {
+      const { entries, stoppedBy } = await page(startId, bodyBytesMax);
+      return [stoppedBy, ...entries.map(({ id }) => id)];
+    };
+    expect(await ids("d0", 11_000)).toEqual(["byte-limit", "d0", "d1", "d2", "d3", "d4"]);
+    expect(await ids("d3", 100)).toEqual(["byte-limit", "d3", "d4"]);
+    expect(await ids("d4", 100)).toEqual(["exhausted", "d4", "d5"]);
+  });
+
   test("bodies of up to 8 MiB are stored in chunks, and larger bodies are refused", async () => {
     const store = await openStore();
     const body = JSON.stringify({ text: "é".repeat(4_000_000) });

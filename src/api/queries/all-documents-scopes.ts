@@ -1,6 +1,11 @@
 /** The contents of `_all_docs`, `_design_docs` and `_local_docs`, and how their rows are read. */
-import { type JsonText, type LongText, mapAtOnce } from "../../base/index.ts";
-import type { Database, Document, LocalDocument } from "../../databases/index.ts";
+import { type JsonText, type LongText, mapAtOnce, type Page } from "../../base/index.ts";
+import {
+  type Database,
+  type Document,
+  type LocalDocument,
+  PAGE_BODY_BYTES_MAX,
+} from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { ProtocolError, wireDocumentJson } from "../../protocol/index.ts";
 import { isStorableId } from "../documents/document-request.ts";
@@ -15,7 +20,7 @@ export interface Scope {
     database: Database,
     query: AllDocumentsQuery,
     place: Place,
-  ) => Promise<Row[]>;
+  ) => Promise<Page<Row>>;
   /** Returns a row for each id, in order. */
   readonly byIds: (
     tx: ReadTransaction,
@@ -82,21 +87,22 @@ async function documentPage(
   database: Database,
   query: AllDocumentsQuery,
   { startId, limit }: Place,
-): Promise<Row[]> {
-  const page = await database.allDocuments.page(tx, {
+): Promise<Page<Row>> {
+  const { entries, stoppedBy } = await database.allDocuments.page(tx, {
     ...(startId === undefined ? {} : { startId }),
     ...(query.endId === undefined ? {} : { endId: query.endId }),
     inclusiveEnd: query.inclusiveEnd,
     descending: query.descending,
     limit,
     withDocument: query.includeDocuments,
+    bodyBytesMax: PAGE_BODY_BYTES_MAX,
   });
-  if (!query.includeDocuments) {
-    return page.entries.map(({ id, revision }) => ({ kind: "document", id, rev: revision }));
-  }
-  return mapAtOnce(page.entries, ({ revision, id, document }) =>
-    documentRow(tx, database, { id, revision, document }, query),
-  );
+  const rows = query.includeDocuments
+    ? await mapAtOnce(entries, ({ revision, id, document }) =>
+        documentRow(tx, database, { id, revision, document }, query),
+      )
+    : entries.map(({ id, revision }): Row => ({ kind: "document", id, rev: revision }));
+  return { entries: rows, stoppedBy };
 }
 
 /** Counts by reading all design documents, since there are few. */
@@ -155,15 +161,15 @@ async function localPage(
   database: Database,
   query: AllDocumentsQuery,
   { startId, limit }: Place,
-): Promise<Row[]> {
-  const page = await database.local.page(tx, {
+): Promise<Page<Row>> {
+  const { entries, stoppedBy } = await database.local.page(tx, {
     ...(startId === undefined ? {} : { startId: localBound(startId) }),
     ...(query.endId === undefined ? {} : { endId: localBound(query.endId) }),
     inclusiveEnd: query.inclusiveEnd,
     descending: query.descending,
     limit,
   });
-  return page.entries.map((found) => localRow(found));
+  return { entries: entries.map((found) => localRow(found)), stoppedBy };
 }
 
 async function localById(tx: ReadTransaction, database: Database, id: string): Promise<Row> {

@@ -169,20 +169,22 @@ async function* rangePages(
     // Each page after the first starts with the last row of the previous page, which is dropped.
     const repeated = last === undefined ? 0 : 1;
     const wanted = Math.min(countMax, isSkipping ? skip : limit) + repeated;
-    const { database, rows } = await readDatabase(parts, call, async (tx, opened) => ({
+    const { database, page } = await readDatabase(parts, call, async (tx, opened) => ({
       database: opened,
-      rows: await scope.page(tx, opened, asked, { startId, limit: wanted }),
+      page: await scope.page(tx, opened, asked, { startId, limit: wanted }),
     }));
+    const rows = page.entries;
     // One more row was read, because the first one repeats `last`. If `last` has been deleted
     // since, there is one row too many.
-    const fresh = rows.filter(({ id }) => id !== last).slice(0, wanted - repeated);
+    const unseen = rows.filter(({ id }) => id !== last);
+    const fresh = unseen.slice(0, wanted - repeated);
     if (isSkipping) skip -= fresh.length;
     else {
       limit -= fresh.length;
       learn(rows.length, lengthOf(rows));
       if (fresh.length > 0) yield { database, rows: fresh };
     }
-    if (rows.length < wanted) return;
+    if (page.stoppedBy === "exhausted" && fresh.length === unseen.length) return;
     last = fresh.at(-1)?.id;
     startId = last;
   }

@@ -4,7 +4,7 @@
  * that is requested, no documents are read.
  */
 import { type JsonText, printJson } from "../../base/index.ts";
-import { type Database, PageSize, shareOf } from "../../databases/index.ts";
+import { type Database, PAGE_BODY_BYTES_MAX, PageSize, shareOf } from "../../databases/index.ts";
 import type { Entry, EntryRange, FieldRange, Index } from "../../indexes/index.ts";
 import { isNamedBy } from "../../indexes/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
@@ -277,7 +277,7 @@ class Scan {
       // The first row can be a repetition of the last row of the previous page.
       const { count, learn } = size.begin();
       const limit = count + 1;
-      const { database, ids, views } = await readDatabase(
+      const { database, ids, isLast, views } = await readDatabase(
         this.#parts,
         this.#call,
         async (tx, opened) => {
@@ -287,12 +287,14 @@ class Scan {
             descending,
             limit,
             withDocument: true,
+            bodyBytesMax: PAGE_BODY_BYTES_MAX,
           });
           this.#note(opened);
           const documents = page.entries.flatMap(({ document }) => document ?? []);
           return {
             database: opened,
             ids: page.entries.map(({ id }) => id),
+            isLast: page.stoppedBy === "exhausted",
             views: await Promise.all(
               documents.map((document) => viewOf(tx, opened, document, this.#view)),
             ),
@@ -304,7 +306,7 @@ class Scan {
         const { id } = view.document;
         if (id !== seen && !id.startsWith("_design/")) yield { database, view, bookmark: { id } };
       }
-      if (ids.length < limit) return;
+      if (isLast) return;
       seen = ids.at(-1);
       startId = seen;
     }

@@ -10,6 +10,8 @@ import type { DocumentRows } from "./document-rows.ts";
 
 /** Maximum size of a read. The records of documents with many revisions are large. */
 const READ_BYTES_MAX = 1_000_000;
+/** Minimum number of rows of a page that `bodyBytesMax` limits. */
+const ROWS_MIN = 2;
 
 export interface AllDocumentsOptions {
   /** First id, inclusive; the highest id of the range if descending. */
@@ -23,6 +25,11 @@ export interface AllDocumentsOptions {
   readonly skip?: number;
   readonly descending?: boolean;
   readonly withDocument?: boolean;
+  /**
+   * Maximum total size of the documents' bodies. The page nevertheless has at least two rows,
+   * because callers that continue with the last id read the row of that id again.
+   */
+  readonly bodyBytesMax?: number;
 }
 
 export interface DocumentRow {
@@ -65,7 +72,10 @@ export class AllDocuments {
     };
     const { entries: rows, stoppedBy } = await this.#read(tx, this.#range(options), order);
     const entries = rows.slice(skip);
-    return { entries: withDocument ? await this.#withDocuments(tx, entries) : entries, stoppedBy };
+    if (!withDocument) return { entries, stoppedBy };
+    const documents = await this.#withDocuments(tx, entries, options.bodyBytesMax);
+    const isCut = documents.length < entries.length;
+    return { entries: documents, stoppedBy: isCut ? "byte-limit" : stoppedBy };
   }
 
   #range({
@@ -158,16 +168,26 @@ export class AllDocuments {
     }
   }
 
-  async #withDocuments(tx: ReadTransaction, rows: readonly IndexRow[]): Promise<DocumentRow[]> {
+  /** Returns the leading rows whose bodies fit, with their documents. */
+  async #withDocuments(
+    tx: ReadTransaction,
+    rows: readonly IndexRow[],
+    bodyBytesMax = Number.POSITIVE_INFINITY,
+  ): Promise<DocumentRow[]> {
     const missing = rows.flatMap(({ id, leaf }) => (leaf === undefined ? [id] : []));
     const loaded = (await this.#reader.loadMany(tx, missing)).values();
-    const winners = rows.map(({ id, leaf }) => {
+    const winners: { readonly id: string; readonly node: LeafNode }[] = [];
+    let bodyBytes = 0;
+    for (const { id, leaf } of rows) {
       const node = leaf ?? loaded.next().value?.tree.winner;
       assert(node !== undefined, "A document in the index must have a winner");
-      return { id, node };
-    });
+      bodyBytes += node.leaf.bodyBytes;
+      if (bodyBytes > bodyBytesMax && winners.length >= ROWS_MIN) break;
+      winners.push({ id, node });
+    }
     const documents = await this.#reader.documents(tx, winners);
-    return rows.map(({ id, revision }, index) => {
+    return winners.map(({ id, node }, index) => {
+      const revision = formatRevision(node);
       const document = documents[index];
       return document === undefined ? { id, revision } : { id, revision, document };
     });

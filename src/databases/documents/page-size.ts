@@ -11,6 +11,8 @@ const FIRST_COUNT = 10;
 const COUNT_MAX = 100;
 /** Target size of a page, in characters. */
 const LENGTH_AIM = 1_000_000;
+/** Maximum size of the bodies of a page, where their sizes are known before they are read. */
+export const PAGE_BODY_BYTES_MAX = 4_000_000;
 /** Target duration of reading a page. */
 const READ_MS_AIM = 500;
 /**
