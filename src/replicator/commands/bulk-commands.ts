@@ -36,7 +36,7 @@ import type { ReplacementCommands } from "./replacement-commands.ts";
 const PAGE_MAX = { jobs: 500, bytes: 50_000 };
 /** Number of jobs changed per transaction. */
 const BATCH = { min: 1, first: 20, max: 200 };
-/** Duration of a transaction above which the next batch has half the size. */
+/** Duration after which a transaction takes no further jobs, and the next batch has half the size. */
 const BATCH_MS_MAX = 100;
 /**
  * Number of jobs of a transaction that are changed between two turns of the event loop; some 6 ms.
@@ -337,37 +337,44 @@ export class BulkCommands {
   }
 
   /**
-   * Processes the next jobs in one transaction. Nodes that do this concurrently conflict, so that
-   * each job is processed once.
+   * Processes the next jobs in one transaction: at most `limit`, and fewer if they take long or if
+   * the transaction is repeated. Nodes that do this concurrently conflict, so that each job is
+   * processed once.
    */
   #advance(
     id: string,
     limit: number,
     apply: Apply = (...asked) => this.#apply(...asked),
   ): Promise<Advanced> {
-    return this.#parts.kv.transact(async (tx) => {
+    const { kv, runtime } = this.#parts;
+    let attempt = 0;
+    return kv.transact(async (tx) => {
+      const countMax = Math.max(BATCH.min, Math.floor(limit / 2 ** attempt++));
+      const startMs = runtime.clock.monotonicMs();
       const command = await this.#read(tx, id);
       if (command?.state !== "running") return { command, changedIds: [] };
       const { page, index } = command.next;
       const stored = await tx.get(this.#keys.commandPage.key({ id: command.undoes ?? id, page }));
       const jobIds = stored === undefined ? [] : decodeJobIds(stored);
       const left = command.matched - command.done;
-      const batch = jobIds.slice(index, index + Math.min(limit, left));
-      const distinct = [...new Set(batch)];
+      const end = Math.min(jobIds.length, index + Math.min(countMax, left));
       const outcomes = new Map<string, CommandOutcome>();
-      for (let from = 0; from < distinct.length; from += TURN_MAX) {
-        if (from > 0) await this.#parts.runtime.clock.sleep(0);
-        const part = await apply(tx, distinct.slice(from, from + TURN_MAX), command);
+      let at = index;
+      while (at < end && (at === index || runtime.clock.monotonicMs() - startMs < BATCH_MS_MAX)) {
+        if (at > index) await runtime.clock.sleep(0);
+        const turn = jobIds.slice(at, Math.min(end, at + TURN_MAX));
+        const asked = [...new Set(turn)].filter((jobId) => !outcomes.has(jobId));
+        const part = await apply(tx, asked, command);
         for (const [jobId, outcome] of part) outcomes.set(jobId, outcome);
+        at += turn.length;
       }
       const changedIds = [...outcomes.keys()].filter((jobId) => outcomes.get(jobId) === "done");
       const isFailed = (outcome: CommandOutcome) => outcome === "ended" || outcome === "paused";
       const failed = command.failed + [...outcomes.values()].filter(isFailed).length;
-      const end = index + batch.length;
-      const next = end < jobIds.length ? { page, index: end } : { page: page + 1, index: 0 };
+      const next = at < jobIds.length ? { page, index: at } : { page: page + 1, index: 0 };
       const changed = command.changed + changedIds.length;
-      const advanced = { ...command, done: command.done + batch.length, changed, failed, next };
-      const isListDone = advanced.done >= command.matched || batch.length === 0;
+      const advanced = { ...command, done: command.done + at - index, changed, failed, next };
+      const isListDone = advanced.done >= command.matched || at === index;
       if (isListDone && command.action === REPLACE_CREDENTIALS) {
         const listed = { ...advanced, matched: advanced.done };
         tx.set(this.#keys.command.key({ id }), encodeBulkCommand(listed));
