@@ -50,15 +50,15 @@ export function commandRoutes({ bulk }: Pick<Replicator, "bulk">): readonly Rout
 }
 
 /**
- * The response to a command: its counts, or a 202 while the command runs. `Location` names the
- * command.
+ * The response to a command: its counts, or a 202 if the command still runs or was cancelled.
+ * `Location` names the command.
  */
 export function commandAnswer(
   { id, state, matched, changed }: BulkCommand,
   listed: Partial<Pick<CommandedJobs, "jobs">> = {},
 ): ApiResponse {
   const headers = { Location: `/_tandem/commands/${id}` };
-  if (state === "running") return json(202, { ok: true, id, matched }, headers);
+  if (state !== "completed") return json(202, { ok: true, id, matched }, headers);
   return json(200, { ok: true, matched, changed, ...listed }, headers);
 }
 

@@ -58,7 +58,7 @@ async function replaceCredentials(parts: JobsParts, call: Call): Promise<ApiResp
   }
   const { id, state, changed, failed } = await bulk.replaceCredentials(jobIds, content, decider);
   const headers = { Location: `/_tandem/commands/${id}` };
-  if (state === "running") {
+  if (state !== "completed") {
     return json(202, { ok: true, id, ...found } satisfies ReplacedCredentials, headers);
   }
   const done = { ok: failed === 0, ...found, changed, refused: failed };

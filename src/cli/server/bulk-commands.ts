@@ -20,6 +20,9 @@ const EXAMPLES = 3;
 /** Number of jobs above which a destructive command is confirmed by typing the number. */
 const TYPED_COUNT_MIN = 100;
 
+/** Maximum number of commands that the server lists. */
+const COMMANDS_MAX = 100;
+
 /** Commands whose effect cannot be undone. */
 const DESTRUCTIVE: ReadonlySet<string> = new Set(["reset", "cancel"]);
 /** Commands that `tandem jobs undo` reverts. */
@@ -134,13 +137,17 @@ async function ended(server: TypedServer, { answer }: Created): Promise<unknown>
   return id === undefined ? answer : shownCommand(server, id);
 }
 
-/** Waits until a command has ended, showing its progress. Returns the ended command. */
+/**
+ * Waits until a command has ended, showing its progress. Returns the ended command. Sets exit code
+ * 1 if it was cancelled.
+ */
 export async function shownCommand(server: TypedServer, id: string): Promise<unknown> {
   const progress = new Progress("command", process.stderr, "jobs");
   let last: BulkCommand | undefined;
   for await (last of server.commands.follow(id)) {
     if (last.state === "running") progress.show(last.done, last.matched);
   }
+  if (last?.state === "cancelled") process.exitCode = 1;
   return last;
 }
 
@@ -150,7 +157,7 @@ async function lastUndoable(server: TypedServer): Promise<BulkCommand> {
   const { userCtx } = answerWith<{ readonly userCtx: { readonly name: string | null } }>(session, {
     userCtx: "object",
   });
-  const answer = await server.ask("GET", "/_tandem/commands");
+  const answer = await server.ask("GET", `/_tandem/commands?limit=${COMMANDS_MAX}`);
   const { commands } = answerWith<CommandPage>(answer, { commands: "array" });
   const last = commands.find(
     ({ action, undoes, user }) => UNDOABLE.has(action) && undoes === null && user === userCtx.name,
@@ -167,13 +174,17 @@ function pathOf(id: string): string {
 function printDone(answer: unknown, undo: string | undefined): string {
   const members = { matched: "number" } as const;
   const done = answerWith<CommandedJobs & Partial<BulkCommand>>(answer, members);
-  const { matched, changed = 0, failed = 0 } = done;
+  const { state, matched, done: doneCount = matched, changed = 0, failed = 0 } = done;
+  const head =
+    state === "cancelled"
+      ? `cancelled after ${doneCount} of ${counted(matched, "job")}`
+      : `${counted(matched, "job")} found`;
   const refused = failed === 0 ? "" : `, ${failed} in a state that does not allow this`;
-  const rest = matched - changed - failed;
+  const rest = doneCount - changed - failed;
   const unneeded = rest === 0 ? "" : `, ${rest} needed no change`;
   const hint =
     undo !== undefined && changed > 0 ? `To undo: tandem jobs undo ${quoted(undo)}\n` : "";
-  return `${counted(matched, "job")} found, ${changed} changed${unneeded}${refused}\n${hint}`;
+  return `${head}, ${changed} changed${unneeded}${refused}\n${hint}`;
 }
 
 function idIn({ location }: Created): string | undefined {
