@@ -36,7 +36,9 @@ import type { ReplacementCommands } from "./replacement-commands.ts";
 const PAGE_MAX = { jobs: 500, bytes: 50_000 };
 /** Number of jobs changed per transaction. */
 const BATCH = { min: 1, first: 20, max: 200 };
-/** Duration after which a transaction takes no further jobs, and the next batch has half the size. */
+/**
+ * Duration after which a transaction takes no further jobs, and the next batch has half the size.
+ */
 const BATCH_MS_MAX = 100;
 /**
  * Number of jobs of a transaction that are changed between two turns of the event loop; some 6 ms.
