@@ -115,7 +115,9 @@ export interface ServerInfoParts {
 
 /** Runs whose jobs were removed by requests. */
 export interface HaltedRunsOf {
-  /** Calls `call`, and resolves when the runs of the jobs that it removed have ended. */
+  /** Whether documents of the database with this name have jobs. */
+  hasJobs(databaseName: string): boolean;
+  /** Calls `call`, and resolves when the runs of the jobs removed meanwhile have ended. */
   settledAfter<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T>;
 }
 

@@ -26,7 +26,7 @@ import { purgeRoutes } from "./documents/purge.ts";
 import { revisionsDifferenceRoutes } from "./documents/revisions-difference.ts";
 import { Admission, needsPlace } from "./http/admission.ts";
 import { BodyBudget } from "./http/body-budget.ts";
-import type { BodyRules } from "./http/call.ts";
+import type { BodyRules, Call } from "./http/call.ts";
 import { withChallenge } from "./http/challenge.ts";
 import { compressed } from "./http/compressed-responses.ts";
 import { corsHeaders, preflight } from "./http/cors.ts";
@@ -206,13 +206,20 @@ async function handle(
   const bodies = { ...bodyRules(parts, request), allowance };
   const yielder = new Yielder(parts.runtime.clock);
   const call = { request, requestId, user, parameters: match.parameters, bodies, yielder };
+  const work = () => match.route.handle(call).finally(() => allowance.release());
   // The response confirms that jobs were removed, so it waits until their runs have ended.
-  const response = await parts.haltedRuns.settledAfter(
-    () => match.route.handle(call).finally(() => allowance.release()),
-    request.signal,
-  );
+  const response = await (mayRemoveJobs(parts, call)
+    ? parts.haltedRuns.settledAfter(work, request.signal)
+    : work());
   if (user.renewedCookie === undefined || "Set-Cookie" in response.headers) return response;
   return { ...response, headers: { "Set-Cookie": user.renewedCookie, ...response.headers } };
+}
+
+/** Whether the request could remove jobs: a write, but not to a database without jobs. */
+function mayRemoveJobs({ haltedRuns }: ApiParts, { request, parameters }: Call): boolean {
+  if (request.method === "GET" || request.method === "HEAD") return false;
+  const database = parameters.get("database");
+  return database === undefined || haltedRuns.hasJobs(database);
 }
 
 /**

@@ -3,7 +3,6 @@
  * tests and a simulated cluster all use them. A server adds the parts that serve requests
  * (`open-server.ts`).
  */
-import { AsyncLocalStorage } from "node:async_hooks";
 import type { JsonText, Runtime, Seal } from "../base/index.ts";
 import { AttachmentStore, type DatabaseHook, DatabaseRegistry } from "../databases/index.ts";
 import { type DesignFunctions, VALIDATION_HOOK } from "../documents/index.ts";
@@ -134,10 +133,7 @@ export function joinNodeParts({
   const backlogs = new Backlogs(subspace, index);
   const runs = new JobRuns(subspace);
   const parked = new ParkedJobs(subspace, jobs);
-  const halted = new HaltedRuns({
-    ...{ runtime, kv, jobs, subspace, config },
-    scope: new AsyncLocalStorage(),
-  });
+  const halted = new HaltedRuns({ runtime, kv, jobs, subspace, config });
   const chains: Chains = new Chains({
     runtime,
     jobs,

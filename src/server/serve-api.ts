@@ -6,6 +6,7 @@ import type { Fetch } from "../http-client/index.ts";
 import {
   AskedQuestions,
   type Endpoints,
+  isReplicatorDatabase,
   ReplicationChecks,
   RulePlans,
 } from "../replicator/index.ts";
@@ -57,7 +58,10 @@ export function nodeApi(node: AssembledNode, asking: ReturnType<typeof askingPar
     settings,
     uuids: new UuidSource(runtime, settings),
     cors: corsSettings(configuration),
-    haltedRuns: parts.halted,
+    haltedRuns: {
+      hasJobs: isReplicatorDatabase,
+      settledAfter: (...asked) => parts.halted.settledAfter(...asked),
+    },
     utilities: utilities === undefined ? undefined : new StaticFolder(utilities),
     dashboard: new StaticFolder(DASHBOARD_DIRECTORY),
     pausingOf,

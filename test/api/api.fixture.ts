@@ -121,7 +121,7 @@ export async function openApi({
     hashPasswords: async (edits) => edits,
     settings: SETTINGS,
     cors: () => undefined,
-    haltedRuns: { settledAfter: (call) => call() },
+    haltedRuns: { hasJobs: () => false, settledAfter: (call) => call() },
     routes: checkpointRoutes({ kv, databases }),
     ...parts,
   };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { defineRoute, json, MEMBER, PUBLIC } from "../../src/api/index.ts";
+import { type ApiParts, defineRoute, json, MEMBER, PUBLIC } from "../../src/api/index.ts";
 import { OperationalError } from "../../src/base/index.ts";
 import { ProtocolError } from "../../src/protocol/index.ts";
 import { openApi, openFilms, SETTINGS } from "./api.fixture.ts";
@@ -397,4 +397,24 @@ test("every endpoint refuses wrong credentials", async () => {
   expect(await ask("GET /")).toMatchObject(
     refusal(401, "unauthorized", "Name or password is incorrect."),
   );
+});
+
+test.each([
+  ["GET /_replicator/x", 0],
+  ["PUT /films", 0],
+  ["DELETE /films", 0],
+  ["PUT /_replicator/x", 1],
+  ["DELETE /user%2F_replicator", 1],
+])("only writes that could remove jobs wait for halted runs: %s", async (request, waitCount) => {
+  let count = 0;
+  const haltedRuns: ApiParts["haltedRuns"] = {
+    hasJobs: (name) => name.endsWith("_replicator"),
+    settledAfter(call) {
+      count++;
+      return call();
+    },
+  };
+  const { ask } = await openApi({ parts: { haltedRuns } });
+  await ask(request, request.startsWith("PUT") ? { body: {} } : {});
+  expect(count).toBe(waitCount);
 });

@@ -4,6 +4,7 @@ import type { ApiParts } from "../../src/api/index.ts";
 import type { Runtime } from "../../src/base/index.ts";
 import { createSystemRuntime } from "../../src/host/index.ts";
 import { KeyValueStore, MemoryEngine } from "../../src/kv/index.ts";
+import { isReplicatorDatabase } from "../../src/replicator/index.ts";
 import { Formats } from "../../src/server/formats.ts";
 import { readConfig } from "../../src/server/index.ts";
 import { EventCounts, Metrics } from "../../src/server/metrics/metrics.ts";
@@ -84,7 +85,10 @@ export async function openWholeApi({
       attachments: parts.attachments,
       indexes: parts.indexes,
       indexBuilds: parts.indexBuilds,
-      haltedRuns: parts.halted,
+      haltedRuns: {
+        hasJobs: isReplicatorDatabase,
+        settledAfter: (...asked) => parts.halted.settledAfter(...asked),
+      },
       authenticate: authenticate ?? ((request) => authentication.authenticate(request)),
       routes: routes({
         ...parts,

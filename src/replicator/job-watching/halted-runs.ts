@@ -26,18 +26,12 @@ const ROWS_MAX = 5000;
 /** Pause before retrying to delete a row after the store failed. */
 const REFUSED_PAUSE_MS = 1000;
 
-/** Runs halted by the transactions of one call. */
+/** Runs halted by this process during a call. */
 interface Halts {
   /** Locks of the runs. */
   readonly locks: Set<string>;
   /** Databases and rules that were removed with all their jobs. */
   readonly uuids: Set<string>;
-}
-
-/** A value for everything that an asynchronous call does, like Node's `AsyncLocalStorage`. */
-export interface CallScope<T> {
-  run<R>(value: T, call: () => R): R;
-  getStore(): T | undefined;
 }
 
 export interface HaltedRunsParts {
@@ -47,7 +41,6 @@ export interface HaltedRunsParts {
   readonly subspace: Subspace;
   /** Contains the time limit for runs to end. Read at each use, so that changed settings apply. */
   readonly config: Pick<ReplicatorConfig, "activityTimeoutSec">;
-  readonly scope: CallScope<Halts>;
 }
 
 /**
@@ -59,6 +52,8 @@ export type HaltRun = (run: Pick<HaltedRun, "jobId" | "lock">) => Promise<void>;
 export class HaltedRuns {
   readonly #parts: HaltedRunsParts;
   readonly #keys: ReplicatorKeys;
+  /** Those of the calls in progress. */
+  readonly #halts = new Set<Halts>();
 
   constructor(parts: HaltedRunsParts) {
     this.#parts = parts;
@@ -84,8 +79,9 @@ export class HaltedRuns {
 
   #announce(tx: Transaction, add: (halts: Halts) => void): void {
     tx.add(this.#keys.haltsChanged.key({}), 1n);
-    const halts = this.#parts.scope.getStore();
-    if (halts !== undefined) tx.afterCommit(() => add(halts));
+    tx.afterCommit(() => {
+      for (const halts of this.#halts) add(halts);
+    });
   }
 
   /**
@@ -105,12 +101,13 @@ export class HaltedRuns {
   }
 
   /**
-   * Calls `call`, and returns its result when the runs of all jobs that it removed have ended, or
-   * after the activity timeout.
+   * Calls `call`, and returns its result when the runs of all jobs have ended that this process
+   * removed during the call, or after the activity timeout.
    */
   async settledAfter<T>(call: () => Promise<T>, signal: AbortSignal): Promise<T> {
     const halts: Halts = { locks: new Set(), uuids: new Set() };
-    const result = await this.#parts.scope.run(halts, call);
+    this.#halts.add(halts);
+    const result = await call().finally(() => this.#halts.delete(halts));
     if (halts.locks.size + halts.uuids.size > 0) await this.#settled(halts, signal);
     return result;
   }

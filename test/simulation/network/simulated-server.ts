@@ -60,7 +60,7 @@ export class SimulatedServer {
       pausingOf: () => ({}),
       compaction: { start: () => {}, isRunning: () => false },
       hashPasswords: async (edits) => edits,
-      haltedRuns: { settledAfter: (call) => call() },
+      haltedRuns: { hasJobs: () => false, settledAfter: (call) => call() },
       settings: { ...SETTINGS, compressesResponses: false },
       cors: () => undefined,
       routes: checkpointRoutes({ kv, databases }),
