@@ -562,21 +562,50 @@ describe("documents", () => {
   test("a page of documents ends when the bodies reach a limit, and has at least two rows", async () => {
     const store = await openStore();
     const body = (length: number) => JSON.stringify({ text: "x".repeat(length) });
-    const lengths = [10, 10, 10, 5_000, 5_000, 5_000];
+    const lengths = [10, 10, 10, 1_500_000, 1_500_000, 5_000_000];
     await store.edit(
       ...lengths.map((length, at) => interactive(`d${at}`, undefined, { body: body(length) })),
     );
-    const page = (startId: string, bodyBytesMax: number) =>
-      store.read((tx, { allDocuments }) =>
-        allDocuments.page(tx, { startId, bodyBytesMax, withDocument: true }),
+    const page = async (startId: string) => {
+      const { entries, stoppedBy } = await store.read((tx, { allDocuments }) =>
+        allDocuments.page(tx, { startId, withDocument: true }),
       );
-    const ids = async (startId: string, bodyBytesMax: number) => {
-      const { entries, stoppedBy } = await page(startId, bodyBytesMax);
       return [stoppedBy, ...entries.map(({ id }) => id)];
     };
-    expect(await ids("d0", 11_000)).toEqual(["byte-limit", "d0", "d1", "d2", "d3", "d4"]);
-    expect(await ids("d3", 100)).toEqual(["byte-limit", "d3", "d4"]);
-    expect(await ids("d4", 100)).toEqual(["exhausted", "d4", "d5"]);
+    expect(await page("d0")).toEqual(["byte-limit", "d0", "d1", "d2", "d3", "d4"]);
+    expect(await page("d4")).toEqual(["exhausted", "d4", "d5"]);
+    await store.edit(interactive("d6"));
+    expect(await page("d4")).toEqual(["byte-limit", "d4", "d5"]);
+  });
+
+  test("reads of several documents end when the bodies reach a limit, and return at least one", async () => {
+    const store = await openStore();
+    const sizes = { a: 10, b: 3_000_000, c: 3_000_000, d: 5_000_000 };
+    const bodyOf = (size: number) => JSON.stringify({ text: "x".repeat(size) });
+    const edits = Object.entries(sizes).map(([id, size]) =>
+      replicated(id, ["1-a"], { body: bodyOf(size) }),
+    );
+    edits.push(replicated("c", ["1-b"], { body: bodyOf(3_000_000) }));
+    for (const edit of edits) await store.edit(edit);
+    const read = (ids: readonly string[]) =>
+      store.read(async (tx, { documents }) => {
+        const wanted = ids.map((id) => ({ id, revision: "1-a" }));
+        return {
+          winners: (await documents.pageOfWinners(tx, ids)).map((winner) => winner?.id),
+          revisions: (await documents.readRevisions(tx, wanted)).map(([first]) => first?.id),
+          leaves: (await documents.candidates(tx, ids, { allLeaves: true })).map(
+            ({ length }) => length,
+          ),
+        };
+      });
+    expect(await read(["none", "a", "b", "c"])).toEqual({
+      winners: [undefined, "a", "b"],
+      revisions: [undefined, "a", "b"],
+      leaves: [0, 1, 1],
+    });
+    expect(await read(["d", "a"])).toEqual({ winners: ["d"], revisions: ["d"], leaves: [1] });
+    expect((await read(["c", "a"])).leaves).toEqual([2]);
+    expect((await read(["a", "a", "b"])).winners).toEqual(["a", "a", "b"]);
   });
 
   test("bodies of up to 8 MiB are stored in chunks, and larger bodies are refused", async () => {

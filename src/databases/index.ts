@@ -72,8 +72,9 @@ export type {
 } from "./document.ts";
 export type { Conflict } from "./documents/conflicts.ts";
 export type { Purge } from "./documents/document-purger.ts";
+export type { WantedRevision } from "./documents/documents.ts";
 export { BODY_BYTES_MAX } from "./documents/leaf-writer.ts";
-export { PAGE_BODY_BYTES_MAX, PageSize } from "./documents/page-size.ts";
+export { PageSize } from "./documents/page-size.ts";
 export { PurgeSize } from "./documents/purge-size.ts";
 export type { Resolution } from "./documents/resolutions.ts";
 export { RESOLUTIONS_MAX } from "./documents/resolutions.ts";

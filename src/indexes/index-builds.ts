@@ -14,8 +14,8 @@ import type { Indexes, ScheduleBuild } from "./indexes.ts";
 
 export const INDEX_JOB_TYPE = "index";
 
-/** Number of documents per page, adapted to their sizes, and limits of the bodies of a page. */
-const PAGE = { countMin: 1, countFirst: 10, countMax: 500, bytesAim: 500_000, bytesMax: 2_000_000 };
+/** Number of documents per page, adapted to the sizes of the documents. */
+const PAGE = { countMin: 1, countFirst: 10, countMax: 500, bytesAim: 500_000 };
 /**
  * Maximum number of retries of a page after conflicts. The page size is then reduced, because a
  * smaller page conflicts with fewer writers.
@@ -264,7 +264,6 @@ export class IndexBuilds {
       ...(lastId === undefined ? {} : { startId: lastId }),
       limit: count + (lastId === undefined ? 0 : 1),
       withDocument: true,
-      bodyBytesMax: PAGE.bytesMax,
     });
     const rows = page.entries.filter(({ id }) => id !== lastId);
     const documents = rows.filter(({ id }) => !id.startsWith("_design/"));

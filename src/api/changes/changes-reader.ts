@@ -1,5 +1,5 @@
 /** Reads the rows of a changes feed, page by page, and waits for more. */
-import { errorCode, type JsonText, type LongText, type Page } from "../../base/index.ts";
+import { errorCode, type JsonText, type LongText, mapAtOnce, type Page } from "../../base/index.ts";
 import {
   type Change,
   type ChangesOfDocuments,
@@ -127,10 +127,14 @@ export class ChangesReader {
           ? withLastSequence(await database.changes.page(tx, options))
           : await database.changes.pageOf(tx, few, options);
       const looked = page.entries.filter(({ id }) => filter.kind !== "ids" || filter.matches(id));
-      const candidates = needsDocuments
-        ? await Promise.all(looked.map((change) => this.#candidate(tx, database, change)))
-        : looked.map((change) => ({ change, documents: [], view: undefined }));
-      return { changes: page, candidates };
+      if (!needsDocuments) {
+        const candidates = looked.map((change) => ({ change, documents: [], view: undefined }));
+        return { changes: page, candidates };
+      }
+      const candidates = await this.#candidates(tx, database, looked);
+      if (candidates.length === looked.length) return { changes: page, candidates };
+      const lastSequence = candidates.at(-1)?.change.sequence;
+      return { changes: { ...page, lastSequence, stoppedBy: "byte-limit" as const }, candidates };
     });
     if (needsDocuments) learn(candidates.length, lengthOf(candidates));
     const sent = (await this.#passing(candidates)).slice(0, wanted);
@@ -212,22 +216,25 @@ export class ChangesReader {
     });
   }
 
-  async #candidate(tx: ReadTransaction, database: Database, change: Change): Promise<Candidate> {
+  /** Reads the documents of the leading changes that fit into a page. */
+  async #candidates(
+    tx: ReadTransaction,
+    database: Database,
+    changes: readonly Change[],
+  ): Promise<Candidate[]> {
     const { includeDocuments, allLeaves, view: options } = this.#query;
-    const isJudged = this.#filter.kind === "documents";
-    const documents =
-      isJudged && allLeaves
-        ? await database.documents.readLeaves(tx, change.id)
-        : [await database.documents.read(tx, change.id)].filter(
-            (document) => document !== undefined,
-          );
-    const [winner] = documents;
-    const shown = includeDocuments && winner !== undefined;
-    return {
-      change,
-      documents,
-      view: shown ? await viewOf(tx, database, winner, options) : undefined,
-    };
+    const ids = changes.map(({ id }) => id);
+    const isOfLeaves = this.#filter.kind === "documents" && allLeaves;
+    const read = await database.documents.candidates(tx, ids, { allLeaves: isOfLeaves });
+    return mapAtOnce(read, async (documents, index) => {
+      const [winner] = documents;
+      const shown = includeDocuments && winner !== undefined;
+      return {
+        change: changes[index] as Change,
+        documents,
+        view: shown ? await viewOf(tx, database, winner, options) : undefined,
+      };
+    });
   }
 
   /**

@@ -2,7 +2,7 @@
  * `_bulk_get`: revisions of many documents in one response, as JSON or, with the bytes of their
  * attachments, as multipart.
  */
-import { type LongText, mapAtOnce, randomHex, Utf8Writer } from "../../base/index.ts";
+import { type LongText, randomHex, Utf8Writer } from "../../base/index.ts";
 import { type Database, PageSize } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import {
@@ -36,7 +36,7 @@ import {
   writeView,
 } from "./document-view.ts";
 import { errorPart, headerText, nestedPart } from "./multipart-documents.ts";
-import { type OpenRevision, readOpenRevisions, readRevisionsAsked } from "./open-revisions.ts";
+import { type OpenRevision, readRevisionsAsked } from "./open-revisions.ts";
 
 /** A document, or the reason why it was not found. */
 type Result =
@@ -95,43 +95,39 @@ async function* answerPages(
     const page = requests.slice(start, start + count);
     const answers = await readDatabase(parts, call, async (tx, database) => {
       const found = await readPage(tx, database, page, options);
-      return page.map((request, index): Answer => {
+      return found.map((revisions, index): Answer => {
+        const request = page[index] as BulkGetRequest | BadRequest;
         const since = request.kind === "asked" ? request.attachmentsSince : undefined;
         const own = since === undefined ? options : { ...options, attachmentsSince: since };
-        const results = resultsOf(request, found[index] as readonly OpenRevision[]);
-        return { database, request, options: own, results };
+        return { database, request, options: own, results: resultsOf(request, revisions) };
       });
     });
-    learn(page.length, lengthOf(answers));
+    learn(answers.length, lengthOf(answers));
     yield answers;
-    start += page.length;
+    start += answers.length;
   } while (start < requests.length);
 }
 
-/** Reads the revisions requested by each entry of a page; none for an invalid entry. */
+/**
+ * Reads the revisions requested by the leading entries of a page that fit; none for an invalid
+ * entry.
+ */
 async function readPage(
   tx: ReadTransaction,
   database: Database,
   page: readonly (BulkGetRequest | BadRequest)[],
   options: DocumentOptions,
 ): Promise<(readonly OpenRevision[])[]> {
-  const asked = page.flatMap((request) => {
-    if (request.kind === "bad" || request.revision === undefined) return [];
-    return [{ id: request.id, revision: request.revision }];
-  });
+  const asked = page.filter((request) => request.kind === "asked");
   const found = await readRevisionsAsked(tx, database, asked, options);
+  const read: (readonly OpenRevision[])[] = [];
   let next = 0;
-  // Each document is loaded once, however often it is named.
-  const whole = new Map<string, Promise<readonly OpenRevision[]>>();
-  return mapAtOnce(page, (request) => {
-    if (request.kind === "bad") return [];
-    const { id, revision } = request;
-    if (revision !== undefined) return found[next++] as readonly OpenRevision[];
-    const leaves =
-      whole.get(id) ?? readOpenRevisions(tx, database, { id, revisions: "all", options });
-    whole.set(id, leaves);
-    return leaves;
-  });
+  for (const { kind } of page) {
+    const revisions = kind === "bad" ? [] : found[next++];
+    if (revisions === undefined) break;
+    read.push(revisions);
+  }
+  return read;
 }
 
 function resultsOf(

@@ -1,6 +1,6 @@
 /** `open_revs`: several revisions of one document, as multipart/mixed or as a JSON array. */
-import { mapAtOnce, randomHex } from "../../base/index.ts";
-import type { Database } from "../../databases/index.ts";
+import { append, mapAtOnce, randomHex } from "../../base/index.ts";
+import type { Database, WantedRevision } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { accepts, writeMultipart } from "../../protocol/index.ts";
 import { readDatabase } from "../access/database-access.ts";
@@ -50,7 +50,10 @@ export async function readOpenRevisions(
 ): Promise<OpenRevision[]> {
   if (revisions !== "all") {
     const asked = revisions.map((revision) => ({ id, revision }));
-    const rows = await readRevisionsAsked(tx, database, asked, options);
+    const rows: OpenRevision[][] = [];
+    while (rows.length < asked.length) {
+      append(rows, await readRevisionsAsked(tx, database, asked.slice(rows.length), options));
+    }
     return withoutRepetition(rows.flat());
   }
   const leaves = await database.documents.readLeaves(tx, id);
@@ -58,11 +61,14 @@ export async function readOpenRevisions(
   return views.map((view) => ({ kind: "found", view }));
 }
 
-/** The results for revisions of several documents, read in one transaction. */
+/**
+ * The results for revisions of several documents, or for all leaves of a document if its revision
+ * is undefined. Like `readRevisions`, returns only results that fit into a page.
+ */
 export async function readRevisionsAsked(
   tx: ReadTransaction,
   database: Database,
-  asked: readonly { readonly id: string; readonly revision: string }[],
+  asked: readonly WantedRevision[],
   options: DocumentOptions,
 ): Promise<OpenRevision[][]> {
   const { latest } = options;

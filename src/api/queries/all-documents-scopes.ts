@@ -1,11 +1,6 @@
 /** The contents of `_all_docs`, `_design_docs` and `_local_docs`, and how their rows are read. */
 import { type JsonText, type LongText, mapAtOnce, type Page } from "../../base/index.ts";
-import {
-  type Database,
-  type Document,
-  type LocalDocument,
-  PAGE_BODY_BYTES_MAX,
-} from "../../databases/index.ts";
+import type { Database, Document, LocalDocument } from "../../databases/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
 import { ProtocolError, wireDocumentJson } from "../../protocol/index.ts";
 import { isStorableId } from "../documents/document-request.ts";
@@ -21,7 +16,10 @@ export interface Scope {
     query: AllDocumentsQuery,
     place: Place,
   ) => Promise<Page<Row>>;
-  /** Returns a row for each id, in order. */
+  /**
+   * Returns a row for each id, in order. With documents, returns those of the leading ids that fit
+   * into a page; at least one.
+   */
   readonly byIds: (
     tx: ReadTransaction,
     database: Database,
@@ -95,7 +93,6 @@ async function documentPage(
     descending: query.descending,
     limit,
     withDocument: query.includeDocuments,
-    bodyBytesMax: PAGE_BODY_BYTES_MAX,
   });
   const rows = query.includeDocuments
     ? await mapAtOnce(entries, ({ revision, id, document }) =>
@@ -136,9 +133,12 @@ async function documentsByIds(
 ): Promise<Row[]> {
   const storable = ids.filter(isStorableId);
   if (query.includeDocuments) {
-    const winners = (await database.documents.winners(tx, storable)).values();
-    return mapAtOnce(ids, (id) => {
-      const document = isStorableId(id) ? winners.next().value : undefined;
+    const winners = await database.documents.pageOfWinners(tx, storable);
+    let storableCount = 0;
+    const unread = ids.findIndex((id) => isStorableId(id) && storableCount++ === winners.length);
+    let next = 0;
+    return mapAtOnce(unread < 0 ? ids : ids.slice(0, unread), (id) => {
+      const document = isStorableId(id) ? winners[next++] : undefined;
       if (document === undefined) return { kind: "missing", id };
       const { revision } = document;
       if (document.deleted) return { kind: "deleted", id, rev: revision };

@@ -209,12 +209,16 @@ async function* keyPages(
       database: opened,
       found: await scope.byIds(tx, opened, ids, query),
     }));
-    const next = found.values();
-    const rows = page.map((key): Row | NoRow => {
-      return typeof key === "string" ? (next.next().value as Row) : { kind: "missing", id: key };
-    });
+    const rows: (Row | NoRow)[] = [];
+    let next = 0;
+    for (const key of page) {
+      const row = typeof key === "string" ? found[next++] : ({ kind: "missing", id: key } as const);
+      // The next documents did not fit into the page.
+      if (row === undefined) break;
+      rows.push(row);
+    }
     learn(rows.length, lengthOf(rows));
-    start += page.length;
+    start += rows.length;
     yield { database, rows };
   }
 }

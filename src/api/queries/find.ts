@@ -4,7 +4,7 @@
  * that is requested, no documents are read.
  */
 import { type JsonText, printJson } from "../../base/index.ts";
-import { type Database, PAGE_BODY_BYTES_MAX, PageSize, shareOf } from "../../databases/index.ts";
+import { type Database, PageSize, shareOf } from "../../databases/index.ts";
 import type { Entry, EntryRange, FieldRange, Index } from "../../indexes/index.ts";
 import { isNamedBy } from "../../indexes/index.ts";
 import type { ReadTransaction } from "../../kv/index.ts";
@@ -223,10 +223,12 @@ class Scan {
         this.#call,
         async (tx, database) => {
           const page = await this.#parts.indexes.entries(tx, database, index, options);
+          const { found, read } = await this.#ofEntries(tx, database, index, page.entries);
+          const isWhole = read.length === page.entries.length;
           return {
-            found: await this.#ofEntries(tx, database, index, page.entries),
-            last: page.entries.at(-1)?.place,
-            isLast: page.stoppedBy === "exhausted",
+            found,
+            last: read.at(-1)?.place,
+            isLast: isWhole && page.stoppedBy === "exhausted",
           };
         },
       );
@@ -237,20 +239,28 @@ class Scan {
     }
   }
 
-  /** Returns the values in the entries if they suffice for the query, otherwise the documents. */
+  /**
+   * Returns the values in the entries if they suffice for the query, otherwise the documents.
+   * `read` are the leading entries whose documents fit into a page.
+   */
   async #ofEntries(
     tx: ReadTransaction,
     database: Database,
     index: Index,
     entries: readonly Entry[],
-  ): Promise<Found[]> {
+  ): Promise<{ readonly found: Found[]; readonly read: readonly Entry[] }> {
     const isCovering = isCovered(this.#plan.index, this.#query);
     const coveredBy = ({ values }: Entry): Uint8Array | undefined =>
       isCovering ? values : undefined;
     const ids = entries.filter((entry) => coveredBy(entry) === undefined).map(({ id }) => id);
-    const winners = ids.length === 0 ? [] : await database.documents.winners(tx, ids);
-    const documents = new Map(ids.map((id, at) => [id, winners[at]]));
-    const found = entries.map(async (entry): Promise<Found[]> => {
+    const winners = ids.length === 0 ? [] : await database.documents.pageOfWinners(tx, ids);
+    const documents = new Map(winners.map((winner, at) => [ids[at], winner]));
+    let askedCount = 0;
+    const unread = entries.findIndex(
+      (entry) => coveredBy(entry) === undefined && askedCount++ === winners.length,
+    );
+    const read = unread < 0 ? entries : entries.slice(0, unread);
+    const found = read.map(async (entry): Promise<Found[]> => {
       const { id, place } = entry;
       const bookmark = { index: index.number, place };
       const covered = coveredBy(entry);
@@ -262,7 +272,7 @@ class Scan {
       if (document === undefined) return [];
       return [{ bookmark, database, view: await viewOf(tx, database, document, this.#view) }];
     });
-    return (await Promise.all(found)).flat();
+    return { found: (await Promise.all(found)).flat(), read };
   }
 
   async *#byId(): AsyncGenerator<Found, void, undefined> {
@@ -287,7 +297,6 @@ class Scan {
             descending,
             limit,
             withDocument: true,
-            bodyBytesMax: PAGE_BODY_BYTES_MAX,
           });
           this.#note(opened);
           const documents = page.entries.flatMap(({ document }) => document ?? []);

@@ -94,11 +94,13 @@ async function* conflictsIn(
     revisions.map((revision) => ({ id, revision, ancestors: [] })),
   );
   const live = new Map<string, string[]>(branched.map(({ id }) => [id, []]));
-  for (let from = 0; from < leaves.length; from += LEAVES_MAX) {
-    const requests = leaves.slice(from, from + LEAVES_MAX);
-    const results = (await endpoint.reader.readRevisions(requests, signal)) ?? [];
+  for (let from = 0; from < leaves.length; ) {
+    const asked = leaves.slice(from, from + LEAVES_MAX);
+    const results = await endpoint.reader.readRevisions(asked, signal);
+    const requests = asked.slice(0, results?.length);
+    from += requests.length;
     for (const [index, request] of requests.entries()) {
-      const result = results[index];
+      const result = results?.[index];
       const texts =
         result?.kind === "documents"
           ? result.documents.map(({ text }) => text)

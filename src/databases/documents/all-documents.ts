@@ -7,10 +7,14 @@ import type { LeafNode } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
 import type { DocumentRows } from "./document-rows.ts";
+import { fittingCount } from "./page-size.ts";
 
 /** Maximum size of a read. The records of documents with many revisions are large. */
 const READ_BYTES_MAX = 1_000_000;
-/** Minimum number of rows of a page that `bodyBytesMax` limits. */
+/**
+ * Minimum number of rows of a page with documents, if there are as many: callers that continue with
+ * the last id read its row again.
+ */
 const ROWS_MIN = 2;
 
 export interface AllDocumentsOptions {
@@ -24,12 +28,8 @@ export interface AllDocumentsOptions {
   readonly limit?: number;
   readonly skip?: number;
   readonly descending?: boolean;
+  /** Whether to read the documents. The page then ends when the bodies reach a limit. */
   readonly withDocument?: boolean;
-  /**
-   * Maximum total size of the documents' bodies. The page nevertheless has at least two rows,
-   * because callers that continue with the last id read the row of that id again.
-   */
-  readonly bodyBytesMax?: number;
 }
 
 export interface DocumentRow {
@@ -73,7 +73,7 @@ export class AllDocuments {
     const { entries: rows, stoppedBy } = await this.#read(tx, this.#range(options), order);
     const entries = rows.slice(skip);
     if (!withDocument) return { entries, stoppedBy };
-    const documents = await this.#withDocuments(tx, entries, options.bodyBytesMax);
+    const documents = await this.#withDocuments(tx, entries);
     const isCut = documents.length < entries.length;
     return { entries: documents, stoppedBy: isCut ? "byte-limit" : stoppedBy };
   }
@@ -169,25 +169,20 @@ export class AllDocuments {
   }
 
   /** Returns the leading rows whose bodies fit, with their documents. */
-  async #withDocuments(
-    tx: ReadTransaction,
-    rows: readonly IndexRow[],
-    bodyBytesMax = Number.POSITIVE_INFINITY,
-  ): Promise<DocumentRow[]> {
+  async #withDocuments(tx: ReadTransaction, rows: readonly IndexRow[]): Promise<DocumentRow[]> {
     const missing = rows.flatMap(({ id, leaf }) => (leaf === undefined ? [id] : []));
     const loaded = (await this.#reader.loadMany(tx, missing)).values();
-    const winners: { readonly id: string; readonly node: LeafNode }[] = [];
-    let bodyBytes = 0;
-    for (const { id, leaf } of rows) {
+    const all = rows.map(({ id, leaf }) => {
       const node = leaf ?? loaded.next().value?.tree.winner;
       assert(node !== undefined, "A document in the index must have a winner");
-      bodyBytes += node.leaf.bodyBytes;
-      if (bodyBytes > bodyBytesMax && winners.length >= ROWS_MIN) break;
-      winners.push({ id, node });
-    }
-    const documents = await this.#reader.documents(tx, winners);
-    return winners.map(({ id, node }, index) => {
-      const revision = formatRevision(node);
+      return { id, node };
+    });
+    const count = fittingCount(
+      all.map(({ node }) => [node]),
+      ROWS_MIN,
+    );
+    const documents = await this.#reader.documents(tx, all.slice(0, count));
+    return rows.slice(0, count).map(({ id, revision }, index) => {
       const document = documents[index];
       return document === undefined ? { id, revision } : { id, revision, document };
     });

@@ -8,13 +8,15 @@ import {
   type RevisionStatus,
   statusesBelow,
 } from "../revisions/revision-questions.ts";
+import type { LeafNode } from "../revisions/revision-tree.ts";
 import type { LoadedDocument } from "../transaction-state.ts";
 import type { DocumentReader } from "./document-reader.ts";
+import { fittingCount, PAGE_BODY_BYTES_MAX } from "./page-size.ts";
 
-/** A request to read one revision of a document. */
+/** A request to read one revision of a document; all its leaves if `revision` is undefined. */
 export interface WantedRevision {
   readonly id: string;
-  readonly revision: Revision;
+  readonly revision: Revision | undefined;
 }
 
 export interface ReadRevisionOptions {
@@ -55,7 +57,10 @@ export class Documents {
     return documents as Document[];
   }
 
-  /** Reads several revisions like `readRevision`: first all trees concurrently, then all bodies. */
+  /**
+   * Reads several revisions like `readRevision`: first all trees concurrently, then the bodies.
+   * Returns the results of the leading requests whose bodies fit into a page; at least one.
+   */
   async readRevisions(
     tx: ReadTransaction,
     wanted: readonly WantedRevision[],
@@ -64,14 +69,19 @@ export class Documents {
     const ids = wanted.map(({ id }) => id);
     const loaded = await this.#reader.loadMany(tx, ids);
     const nodes = wanted.map(({ revision }, index) => {
+      if (revision === undefined) return undefined;
       const { tree } = loaded[index] as LoadedDocument;
       const parts = parseRevision(revision);
       return tree.findLeaf(parts) ?? (latest || superseded ? tree.find(parts) : undefined);
     });
-    const leavesOf = nodes.map((node, index) => {
+    const allLeaves = wanted.map(({ revision }, index): readonly LeafNode[] => {
+      const { tree } = loaded[index] as LoadedDocument;
+      if (revision === undefined) return tree.leaves;
+      const node = nodes[index];
       if (node === undefined || (node.leaf === undefined && !latest)) return [];
-      return (loaded[index] as LoadedDocument).tree.leavesBelow(node);
+      return tree.leavesBelow(node);
     });
+    const leavesOf = allLeaves.slice(0, fittingCount(allLeaves, 1));
     const leaves = leavesOf.flatMap((nodes, index) =>
       nodes.map((node) => ({ id: ids[index] as string, node })),
     );
@@ -83,10 +93,15 @@ export class Documents {
       return shown.every(isShown) ? shown : shown.filter(isShown);
     });
     if (!superseded || latest) return found;
-    for (const [index, node] of nodes.entries()) {
+    let oldLength = 0;
+    for (const [index, node] of nodes.slice(0, found.length).entries()) {
       if (node === undefined || node.leaf !== undefined) continue;
+      // The sizes of superseded bodies are unknown until they are read.
+      if (oldLength > PAGE_BODY_BYTES_MAX) return found.slice(0, index);
       const old = await this.#reader.oldDocument(tx, ids[index] as string, node);
-      if (old !== undefined) found[index] = [old];
+      if (old === undefined) continue;
+      found[index] = [old];
+      oldLength += old.body.length;
     }
     return found;
   }
@@ -97,6 +112,24 @@ export class Documents {
    */
   async winners(tx: ReadTransaction, ids: readonly string[]): Promise<(Document | undefined)[]> {
     const loaded = await this.#reader.loadMany(tx, ids);
+    return this.#winnersOf(tx, ids, loaded);
+  }
+
+  /** Like `winners`, for the leading ids whose bodies fit into a page; at least one. */
+  async pageOfWinners(
+    tx: ReadTransaction,
+    ids: readonly string[],
+  ): Promise<(Document | undefined)[]> {
+    const loaded = await this.#reader.loadMany(tx, ids);
+    const groups = loaded.map(({ tree: { winner } }) => (winner === undefined ? [] : [winner]));
+    return this.#winnersOf(tx, ids, loaded.slice(0, fittingCount(groups, 1)));
+  }
+
+  async #winnersOf(
+    tx: ReadTransaction,
+    ids: readonly string[],
+    loaded: readonly LoadedDocument[],
+  ): Promise<(Document | undefined)[]> {
     const nodes = loaded.map(({ tree: { winner } }) => winner);
     const there = nodes.flatMap((node, index) =>
       node === undefined ? [] : [{ id: ids[index] as string, node }],
@@ -104,6 +137,23 @@ export class Documents {
     const documents = await this.#reader.documents(tx, there);
     let next = 0;
     return nodes.map((node) => (node === undefined ? undefined : documents[next++]));
+  }
+
+  /**
+   * Returns the documents to which a filter is applied: the winner of each id, or all its leaves,
+   * winner first. Returns those of the leading ids that fit into a page; at least one.
+   */
+  async candidates(
+    tx: ReadTransaction,
+    ids: readonly string[],
+    { allLeaves }: { readonly allLeaves: boolean },
+  ): Promise<Document[][]> {
+    if (allLeaves) {
+      const wanted = ids.map((id) => ({ id, revision: undefined }));
+      return this.readRevisions(tx, wanted);
+    }
+    const winners = await this.pageOfWinners(tx, ids);
+    return winners.map((winner) => (winner === undefined ? [] : [winner]));
   }
 
   /** Returns the documents at all leaves, winner first. */

@@ -6,12 +6,13 @@
  * documents read so far.
  */
 import type { Clock } from "../../base/index.ts";
+import type { LeafNode } from "../revisions/revision-tree.ts";
 
 const FIRST_COUNT = 10;
 const COUNT_MAX = 100;
 /** Target size of a page, in characters. */
 const LENGTH_AIM = 1_000_000;
-/** Maximum size of the bodies of a page, where their sizes are known before they are read. */
+/** Maximum total size of the bodies of a page, unless a single document is larger. */
 export const PAGE_BODY_BYTES_MAX = 4_000_000;
 /** Target duration of reading a page. */
 const READ_MS_AIM = 500;
@@ -48,4 +49,18 @@ export class PageSize {
     };
     return { count: this.#count, learn };
   }
+}
+
+/**
+ * Returns the number of leading groups of leaves whose bodies fit into a page; at least `countMin`.
+ * `PageSize` alone would not suffice: documents read so far do not show the size of the next ones.
+ */
+export function fittingCount(groups: readonly (readonly LeafNode[])[], countMin: number): number {
+  let byteCount = 0;
+  const isOver = (leaves: readonly LeafNode[], index: number): boolean => {
+    for (const { leaf } of leaves) byteCount += leaf.bodyBytes;
+    return byteCount > PAGE_BODY_BYTES_MAX && index >= countMin;
+  };
+  const end = groups.findIndex(isOver);
+  return end < 0 ? groups.length : end;
 }

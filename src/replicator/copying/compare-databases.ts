@@ -158,8 +158,9 @@ class AttachmentComparison {
   async compare(requests: readonly RevisionRequest[], signal: AbortSignal): Promise<number> {
     let count = 0;
     for (let start = 0; start < requests.length; ) {
-      const page = requests.slice(start, start + this.#rowCount);
-      const read = await this.#source.reader.readRevisions(page, signal);
+      const asked = requests.slice(start, start + this.#rowCount);
+      const read = await this.#source.reader.readRevisions(asked, signal);
+      const page = asked.slice(0, read?.length);
       let length = 0;
       for (const [index, request] of page.entries()) {
         const result = read?.[index];

@@ -445,10 +445,10 @@ export class BatchCopier {
         append(alone, inBulk.slice(start));
         return { alone, small: [] };
       }
-      const rest = await this.#passOn(page, results, writer, signal);
+      const rest = await this.#passOn(page.slice(0, results.length), results, writer, signal);
       append(alone, rest.alone);
       append(small, rest.small);
-      start += page.length;
+      start += results.length;
     }
     return { alone, small };
   }
@@ -463,21 +463,28 @@ export class BatchCopier {
     signal: AbortSignal,
   ): Promise<RevisionRequest[]> {
     const requests = page.map(({ request }) => request);
-    const results = await this.#read(this.#source, () =>
-      this.#source.reader.readRevisions(requests, signal, { attachments: true }),
-    );
-    if (results === undefined) return requests;
     const alone: RevisionRequest[] = [];
     let leftOutCount = 0;
-    for (const [index, result] of results.entries()) {
-      if (result.kind === "separately") {
-        alone.push(requests[index] as RevisionRequest);
-        continue;
+    for (let start = 0; start < requests.length; ) {
+      const rest = requests.slice(start);
+      const results = await this.#read(this.#source, () =>
+        this.#source.reader.readRevisions(rest, signal, { attachments: true }),
+      );
+      if (results === undefined) {
+        append(alone, rest);
+        break;
       }
-      for (const document of result.documents) {
-        if (isOmitted(this.#omissions, document)) leftOutCount++;
-        else await writer.add(document, signal);
+      for (const [index, result] of results.entries()) {
+        if (result.kind === "separately") {
+          alone.push(rest[index] as RevisionRequest);
+          continue;
+        }
+        for (const document of result.documents) {
+          if (isOmitted(this.#omissions, document)) leftOutCount++;
+          else await writer.add(document, signal);
+        }
       }
+      start += results.length;
     }
     const readCount = requests.length - alone.length;
     this.#sourceAttribution.succeeded(readCount);

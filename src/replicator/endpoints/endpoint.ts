@@ -271,8 +271,9 @@ export interface CheckpointDocument {
 
 export interface EndpointReader {
   /**
-   * Reads many revisions, with results in the order of the requests. Returns `undefined` if the
-   * endpoint does not support it.
+   * Reads many revisions, with results in the order of the requests. Can return the results of the
+   * leading requests only, at least one, to limit their size. Returns `undefined` if the endpoint
+   * does not support it.
    */
   readRevisions(
     requests: readonly RevisionRequest[],

@@ -304,3 +304,70 @@ describe("a document", () => {
     expect(purged.json.purged).toEqual({ [id]: [json.rev] });
   });
 });
+
+describe("documents that together exceed a page are all sent, in order, by", () => {
+  const IDS = ["a", "b", "c", "d", "e"];
+  const json = { "Content-Type": "application/json" };
+
+  beforeEach(async () => {
+    for (const id of IDS) {
+      const body = { n: 1, text: "x".repeat(2_500_000) };
+      expect((await api.ask(`PUT /films/${id}`, { body })).status).toBe(201);
+    }
+  });
+
+  test.each([
+    ["GET /films/_all_docs?include_docs=true", undefined, IDS],
+    ["GET /films/_all_docs?include_docs=true&descending=true&skip=1&limit=3", undefined, "dcb"],
+    ["GET /films/_changes?include_docs=true", undefined, IDS],
+    ["GET /films/_changes?include_docs=true&descending=true", undefined, "edcba"],
+    ["POST /films/_changes?filter=_selector&style=all_docs", { selector: { n: 1 } }, IDS],
+    ["POST /films/_all_docs?include_docs=true", { keys: ["e", 7, "a", "a", "none", "b"] }, "eaab"],
+  ])("%s", async (request, body, ids) => {
+    const { json: answer } = await api.ask(
+      request,
+      body === undefined ? {} : { body, headers: json },
+    );
+    const rows: { id?: string; error?: string }[] = answer.rows ?? answer.results;
+    const found = rows.filter(({ error }) => error === undefined).map(({ id }) => id);
+    expect(found).toEqual([...ids]);
+  });
+
+  test("_bulk_get", async () => {
+    const docs = ["c", "none", "a", "a", "e"].map((id) => ({ id }));
+    const { json: answer } = await api.ask("POST /films/_bulk_get", { body: { docs } });
+    const results: { id: string; docs: { ok?: object }[] }[] = answer.results;
+    expect(results.map(({ id, docs: [first] }) => [id, first?.ok !== undefined])).toEqual([
+      ["c", true],
+      ["none", false],
+      ["a", true],
+      ["a", true],
+      ["e", true],
+    ]);
+  });
+
+  test("_find, with and without an index", async () => {
+    const query = { selector: { n: 1 }, limit: 10 };
+    const found = async () =>
+      (await api.ask("POST /films/_find", { body: query })).json.docs.map(
+        ({ _id }: { _id: string }) => _id,
+      );
+    expect(await found()).toEqual(IDS);
+    await api.ask("POST /films/_index", { body: { index: { fields: ["n"] } } });
+    expect(await found()).toEqual(IDS);
+  });
+
+  test("open_revs", async () => {
+    for (const hash of ["x", "y"]) {
+      const body = { _id: "a", _rev: `1-${hash}`, text: "x".repeat(2_500_000) };
+      await api.ask("POST /films/_bulk_docs", { body: { new_edits: false, docs: [body] } });
+    }
+    const asked = encodeURIComponent(JSON.stringify(["1-x", "1-none", "1-y"]));
+    const { json: rows } = await api.ask(`GET /films/a?open_revs=${asked}`, {
+      headers: { Accept: "application/json" },
+    });
+    expect(
+      rows.map((row: { ok?: { _rev: string }; missing?: string }) => row.ok?._rev ?? row.missing),
+    ).toEqual(["1-x", "1-none", "1-y"]);
+  });
+});

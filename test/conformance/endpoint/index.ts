@@ -307,6 +307,28 @@ export function endpointTests(open: () => Promise<Endpoint>): void {
     expect(bulk).toMatchObject([{ kind: "documents", documents: [{ id: "a" }] }]);
   });
 
+  test("large documents are read in bulk, in as many parts as needed", async () => {
+    const endpoint = await created();
+    const ids = ["a", "b", "c", "d"];
+    for (const id of ids) {
+      const text = `,"text":"${"x".repeat(2_500_000)}"`;
+      expect(await endpoint.writer.writeDocuments([plain(id, 1, ["a"], text)], FOREVER)).toEqual(
+        [],
+      );
+    }
+    const requests = ids.map((id) => ({ id, revision: "1-a", ancestors: [] }));
+    const read: string[] = [];
+    while (read.length < requests.length) {
+      const results = await endpoint.reader.readRevisions(requests.slice(read.length), FOREVER);
+      expect(results?.length).toBeGreaterThan(0);
+      for (const result of results ?? []) {
+        const [document] = result.kind === "documents" ? result.documents : [];
+        read.push(JSON.parse(document?.text ?? "{}")._id);
+      }
+    }
+    expect(read).toEqual(ids);
+  });
+
   test("reading an unknown revision reports it as missing", async () => {
     const endpoint = await created();
     const request = { id: "a", revision: "1-a", ancestors: [] };

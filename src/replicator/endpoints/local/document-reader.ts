@@ -2,7 +2,7 @@
  * Reads documents of a local database, in the form that a server would send. Attachments are read
  * while they are sent.
  */
-import type { JsonText, Utf8Writer } from "../../../base/index.ts";
+import { type JsonText, sum, type Utf8Writer } from "../../../base/index.ts";
 import {
   type Attachment,
   type Database,
@@ -27,6 +27,9 @@ import type {
 } from "../endpoint.ts";
 import type { LocalAccess } from "./access.ts";
 
+/** Total length of the bodies after which a read ends. */
+const READ_LENGTH_AIM = 4_000_000;
+
 export class LocalDocumentReader {
   readonly #access: LocalAccess;
   readonly #size: PageSize;
@@ -42,18 +45,18 @@ export class LocalDocumentReader {
     { attachments = false }: ReadRevisionsOptions = {},
   ): Promise<readonly BulkReadResult[]> {
     const results: BulkReadResult[] = [];
-    for (let start = 0; start < requests.length; ) {
+    let readLength = 0;
+    while (results.length < requests.length && readLength < READ_LENGTH_AIM) {
       signal.throwIfAborted();
       const { count, learn } = this.#size.begin();
-      const page = requests.slice(start, start + count);
+      const page = requests.slice(results.length, results.length + count);
       const { database, found } = await this.#access.read(async (tx, opened) => ({
         database: opened,
         found: await opened.documents.readRevisions(tx, page, { latest: true }),
       }));
-      const lengths = found.flat().map(({ body }) => body.length);
-      const length = lengths.reduce((sum, each) => sum + each, 0);
-      learn(page.length, length);
-      start += page.length;
+      const length = sum(found.flat().map(({ body }) => body.length));
+      learn(found.length, length);
+      readLength += length;
       for (const documents of found) {
         const data = attachments ? await this.#inlineData(database, documents, signal) : NO_DATA;
         results.push(bulkReadResult(documents, data));

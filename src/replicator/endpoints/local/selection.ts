@@ -1,10 +1,9 @@
 /** The revisions that a replication selects from local changes. */
 
-import { chunksOf, parseJson, type Runtime } from "../../../base/index.ts";
+import { parseJson, type Runtime } from "../../../base/index.ts";
 import {
   type Change,
   type Database,
-  type Document,
   type SecuritySubject,
   shareOf,
 } from "../../../databases/index.ts";
@@ -81,14 +80,10 @@ function byDocument(
 ): LocalSelection {
   return async (changes) => {
     const taken: string[][] = [];
-    for (const page of chunksOf(changes, READ_COUNT_MAX)) {
+    while (taken.length < changes.length) {
+      const ids = changes.slice(taken.length, taken.length + READ_COUNT_MAX).map(({ id }) => id);
       const documents = await read((tx, database) =>
-        Promise.all(
-          page.map(async ({ id }): Promise<readonly Document[]> => {
-            if (!winningRevisionsOnly) return database.documents.readLeaves(tx, id);
-            return [await database.documents.read(tx, id)].filter((winner) => winner !== undefined);
-          }),
-        ),
+        database.documents.candidates(tx, ids, { allLeaves: !winningRevisionsOnly }),
       );
       const passes = await pass(documents.flat());
       let next = 0;
