@@ -178,8 +178,9 @@ export class JobFailures {
       }
     }
     const { isPaused } = await controls.get(tx, job.id);
-    if (decideInput("try-list", phaseOf(job, decodeJob(job)), isPaused) === "due") {
-      await jobs.resubmit(tx, job, await chains.dueSec(tx, job.id, decodeJob(job)));
+    const data = decodeJob(job);
+    if (decideInput("try-list", phaseOf(job, data), isPaused) === "due") {
+      await jobs.resubmit(tx, job, await chains.dueSec(tx, job.id, data));
     }
     return isPaused;
   }
