@@ -1,6 +1,8 @@
 /** `/_tandem/jobs`, `/_tandem/budgets` and `tandem jobs`, from a user's view. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Processes, type TandemProcess } from "../../support/open-process.ts";
@@ -189,6 +191,7 @@ test("a command for several jobs can be previewed, confirmed and undone", async 
   expect((await tandem("pause", "--all", "--yes", "--server", server)).output).toMatch(
     /^2 jobs found, 1 changed, 1 needed no change\n/,
   );
+  for (let count = 0; count < 25; count++) await ask("POST", "/_tandem/jobs/_retry?name=none");
   const undone = await tandem("undo", "--server", server);
   expect(undone).toMatchObject({
     code: 0,
@@ -201,6 +204,30 @@ test("a command for several jobs can be previewed, confirmed and undone", async 
   const listed = await tandem("commands", "--server", server);
   expect(listed.output.split("\n")[1]).toMatch(/^[0-9a-f]{32} +resume .* completed +1\/1 +adm$/);
   await stateOnce(FOLLOW, "running");
+});
+
+test("a command that is cancelled meanwhile is not reported as done", async () => {
+  const id = "0".repeat(32);
+  const cancelled = { id, state: "cancelled", matched: 3000, done: 260, changed: 250, failed: 0 };
+  const stub = createServer((request, response) => {
+    const isStart = request.method === "POST";
+    response.writeHead(isStart ? 202 : 200, {
+      "Content-Type": "application/json",
+      Location: `/_tandem/commands/${id}`,
+    });
+    response.end(JSON.stringify(isStart ? { ok: true, id, matched: 3000 } : cancelled));
+  }).listen(0, "127.0.0.1");
+  await once(stub, "listening");
+  const { port } = stub.address() as AddressInfo;
+  try {
+    const ran = await tandem("reset", "--all", "--yes", "--server", `http://127.0.0.1:${port}`);
+    expect([ran.code, ran.output]).toEqual([
+      1,
+      "cancelled after 260 of 3000 jobs, 250 changed, 10 needed no change\n",
+    ]);
+  } finally {
+    stub.close();
+  }
 });
 
 test("the confirmation prompt on a terminal contains no control codes", async () => {

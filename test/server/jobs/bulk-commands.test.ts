@@ -2,7 +2,7 @@
  * `/_tandem/commands`: commands for many jobs continue in the background, can be cancelled, and can
  * be undone.
  */
-import { beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { OpenApi } from "../../api/api.fixture.ts";
 import { ADMIN } from "../../api/api.fixture.ts";
 import { openApiNode, openWholeApi, type WholeApiNode } from "../whole-api.fixture.ts";
@@ -18,6 +18,10 @@ beforeEach(async () => {
   node = openApiNode();
   world = await openWholeApi({ authenticate: async () => ({ ...ADMIN, name: "root" }), node });
   await world.ask("PUT /_replicator");
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
 });
 
 async function addJobs(count: number): Promise<void> {
@@ -121,6 +125,59 @@ test("a command applies to the jobs that matched its filter when the command beg
     409,
     "Only pausing and resuming jobs can be undone.",
   ]);
+});
+
+test("a command processes half as many jobs when its transaction is repeated", async () => {
+  await addJobs(30);
+  const { commands } = node.replicator;
+  const applied: (readonly string[])[] = [];
+  const apply = commands.applyToAll.bind(commands);
+  vi.spyOn(commands, "applyToAll").mockImplementation(async (tx, jobIds, ...rest) => {
+    const outcomes = await apply(tx, jobIds, ...rest);
+    applied.push(jobIds);
+    // The transaction has read this job, and therefore conflicts.
+    if (applied.length === 1) await world.ask("POST /_tandem/jobs/_replicator%2Fjob-00000/_pause");
+    return outcomes;
+  });
+  const { headers } = await world.ask("POST /_tandem/jobs/_pause?all=true");
+  expect(applied.map((jobIds) => jobIds.length).slice(0, 2)).toEqual([20, 10]);
+  const { done, changed } = (await world.ask(`GET /_tandem/commands/${idIn(headers)}`)).json;
+  expect([done, changed]).toEqual([30, 29]);
+});
+
+test("a transaction of a command takes no further jobs after 100 ms", async () => {
+  await addJobs(200);
+  const { clock } = node.runtime;
+  const { commands } = node.replicator;
+  const apply = commands.applyToAll.bind(commands);
+  /** Number of turns of each transaction. */
+  const turns = new Map<unknown, number>();
+  let lateMs = 0;
+  vi.spyOn(clock, "monotonicMs").mockImplementation(() => lateMs);
+  vi.spyOn(commands, "applyToAll").mockImplementation((tx, ...rest) => {
+    turns.set(tx, (turns.get(tx) ?? 0) + 1);
+    if (turns.size === 3) lateMs += 100;
+    return apply(tx, ...rest);
+  });
+  const { headers } = await world.ask("POST /_tandem/jobs/_pause?all=true");
+  await node.replicator.bulk.finish(idIn(headers), NEVER);
+  expect([...turns.values()].slice(0, 3)).toEqual([1, 2, 1]);
+  expect(await pausedCount()).toBe(200);
+});
+
+test("a command that is cancelled before its response is not reported as completed", async () => {
+  await addJobs(3);
+  const { commands } = node.replicator;
+  const apply = commands.applyToAll.bind(commands);
+  vi.spyOn(commands, "applyToAll").mockImplementationOnce(async (tx, ...rest) => {
+    const [{ id }] = (await world.ask("GET /_tandem/commands")).json.commands;
+    expect((await world.ask(`DELETE /_tandem/commands/${id}`)).status).toBe(200);
+    return apply(tx, ...rest);
+  });
+  const { status, json } = await world.ask("POST /_tandem/jobs/_pause?all=true");
+  expect(status).toBe(202);
+  const { state, done } = (await world.ask(`GET /_tandem/commands/${json.id}`)).json;
+  expect([state, done]).toEqual(["cancelled", 0]);
 });
 
 test("a command counts the jobs to which it cannot be applied", async () => {
